@@ -1,0 +1,45 @@
+# Everything a fresh machine needs is Python 3.11+, git, make and a package index.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test test-jvm check format bench clean
+
+help:            ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)  ## make the virtual environment with everything in it
+
+demo: $(STAMP)   ## set up and run the main job: a year of flights through a broker and PySpark
+	$(BIN)/barnabas demo
+
+test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
+	$(PYTEST) -m 'not jvm'
+
+test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
+	$(PYTEST) -m jvm
+
+check: $(STAMP)  ## format, lint, types, layers, dead code
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vulture
+
+format: $(STAMP) ## rewrite the code in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
+	$(BIN)/python -m bench
+
+clean:           ## remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

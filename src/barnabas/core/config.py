@@ -1,0 +1,219 @@
+"""The config engine: one table entry a key; parsing, validation and documentation all come from it.
+
+A `ConfigTable` knows its keys; `ConfigTable.parse` turns texts (a ``server.properties`` file, ``--set``,
+a znode, an AlterConfigs request) into a `Config`, a read-only mapping from Kafka's key to a typed value.
+A bad value raises `ConfigError` with one line that names the key, the value and what is allowed
+(``org.apache.kafka.common.config.ConfigDef`` says it the same way). The tables themselves are
+`barnabas.core.broker_config` and `barnabas.core.topic_config`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any, Final
+
+from barnabas.core.errors import ConfigError
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+class ConfigType(IntEnum):
+    """The type of a value, numbered as DescribeConfigs v3+ reports it."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(Enum):
+    """Whether and how a value may change while the broker runs (``DynamicConfig``)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Source(IntEnum):
+    """Where a value came from, numbered as DescribeConfigs reports it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key: its type, default, what is allowed, what it does, and how it may change."""
+
+    name: str
+    type: ConfigType
+    default: Any
+    doc: str
+    check: Callable[[Any], str | None] | None = None
+    """Says what is wrong with a parsed value, or None; the words follow ConfigDef's validators."""
+    scope: Scope = Scope.READ_ONLY
+    synonym: str | None = None
+    """For a topic key: the broker key whose value is its default."""
+    required: bool = False
+
+
+_RANGES: Final = {ConfigType.SHORT: 2**15, ConfigType.INT: 2**31, ConfigType.LONG: 2**63}
+_NUMBERS: Final = {
+    ConfigType.SHORT: "a 16-bit integer",
+    ConfigType.INT: "a 32-bit integer",
+    ConfigType.LONG: "a 64-bit integer",
+}
+
+
+def _refuse(name: str, value: Any, reason: str) -> ConfigError:
+    return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+def parse_value(key: ConfigKey, value: Any) -> Any:
+    """The typed value of a text (or of a value that is typed already), checked; raises ConfigError."""
+    parsed = _convert(key, value.strip() if isinstance(value, str) else value)
+    problem = key.check(parsed) if key.check and parsed is not None else None
+    if problem:
+        raise _refuse(key.name, value, problem)
+    return parsed
+
+
+def _convert(key: ConfigKey, value: Any) -> Any:
+    if not isinstance(value, str):
+        return list(value) if key.type is ConfigType.LIST and value is not None else value
+    if key.type is ConfigType.BOOLEAN:
+        if value.lower() not in {"true", "false"}:
+            raise _refuse(key.name, value, "Expected value to be either true or false")
+        return value.lower() == "true"
+    if key.type in _RANGES:
+        try:
+            number = int(value)
+        except ValueError:
+            raise _refuse(key.name, value, f"Not a number of type {key.type.name}") from None
+        if not -_RANGES[key.type] <= number < _RANGES[key.type]:
+            raise _refuse(key.name, value, f"Not {_NUMBERS[key.type]}")
+        return number
+    if key.type is ConfigType.DOUBLE:
+        try:
+            return float(value)
+        except ValueError:
+            raise _refuse(key.name, value, "Not a number of type DOUBLE") from None
+    if key.type is ConfigType.LIST:
+        return [item.strip() for item in value.split(",")] if value else []
+    return value
+
+
+def at_least(low: float) -> Callable[[Any], str | None]:
+    """A check: not below `low`."""
+    return lambda value: f"Value must be at least {low}" if value < low else None
+
+
+def between(low: float, high: float) -> Callable[[Any], str | None]:
+    """A check: from `low` to `high`, both allowed."""
+
+    def check(value: Any) -> str | None:
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check
+
+
+def one_of(*allowed: str) -> Callable[[Any], str | None]:
+    """A check: one of these strings."""
+    return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+
+def each_of(*allowed: str) -> Callable[[Any], str | None]:
+    """A check: a list with items of these strings only."""
+
+    def check(value: Any) -> str | None:
+        strange = [item for item in value if item not in allowed]
+        return f"String must be one of: {', '.join(allowed)}" if strange or not value else None
+
+    return check
+
+
+class ConfigTable(Mapping[str, ConfigKey]):
+    """All keys of one kind of resource."""
+
+    def __init__(self, keys: Iterable[ConfigKey]) -> None:
+        self._keys = {key.name: key for key in keys}
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def parse(self, given: Mapping[str, Any], source: Source = Source.STATIC_BROKER) -> "Config":
+        """A `Config` of the given texts over the defaults. Keys that are not in the table are left in
+        `Config.unknown` for the caller to warn about. Raises ConfigError for a bad or missing value.
+        """
+        values = {name: key.default for name, key in self._keys.items()}
+        explicit = {}
+        for name, value in given.items():
+            if name in self._keys:
+                values[name] = explicit[name] = parse_value(self._keys[name], value)
+        for key in self._keys.values():
+            if key.required and values[key.name] is None:
+                raise ConfigError(f'Missing required configuration "{key.name}" which has no default value.')
+        unknown = {name: value for name, value in given.items() if name not in self._keys}
+        return Config(self, values, dict.fromkeys(explicit, source), unknown)
+
+
+class Config(Mapping[str, Any]):
+    """Typed values by Kafka's key; immutable."""
+
+    __slots__ = ("_sources", "_values", "table", "unknown")
+
+    def __init__(
+        self, table: ConfigTable, values: dict[str, Any], sources: dict[str, Source], unknown: dict[str, Any]
+    ) -> None:
+        self.table = table
+        self.unknown = unknown
+        self._values = values
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def source(self, name: str) -> Source:
+        """Where the value of this key came from."""
+        return self._sources.get(name, Source.DEFAULT)
+
+    def with_values(self, given: Mapping[str, Any], source: Source) -> "Config":
+        """A copy in which these texts win; raises ConfigError."""
+        parsed = {
+            name: parse_value(self.table[name], value) for name, value in given.items() if name in self.table
+        }
+        unknown = {**self.unknown, **{name: value for name, value in given.items() if name not in self.table}}
+        sources = {**self._sources, **dict.fromkeys(parsed, source)}
+        return Config(self.table, {**self._values, **parsed}, sources, unknown)
+
+
+def config_text(key: ConfigKey, value: Any) -> str | None:
+    """The text of a typed value as Kafka prints it; None for one that is not set. Passwords are not printed."""
+    if value is None or key.type is ConfigType.PASSWORD:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, list) else str(value)

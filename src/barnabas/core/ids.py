@@ -1,0 +1,89 @@
+"""Names of things: topic-partitions, UUIDs, Java's string hash, Kafka's topic names.
+
+A UUID is 16 plain bytes everywhere inside; only its text form (22 characters of URL-safe base64, as
+``org.apache.kafka.common.Uuid`` prints it) is built at the edges.
+"""
+
+import base64
+import re
+from typing import Final, NamedTuple, TypeAlias
+
+from barnabas.core.errors import ErrorCode, KafkaError
+
+Uuid: TypeAlias = bytes
+ZERO_UUID: Final[Uuid] = bytes(16)
+
+NO_LEADER: Final = -1
+LEADER_DURING_DELETE: Final = -2
+"""The leader that UpdateMetadata names for a partition which is being deleted."""
+NO_EPOCH: Final = -1
+EPOCH_DURING_DELETE: Final = -2
+NO_BROKER: Final = -1
+
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def uuid_text(value: Uuid) -> str:
+    """The 22 characters that Kafka prints for a UUID."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def uuid_from_text(text: str) -> Uuid:
+    """The inverse of `uuid_text`; raises ValueError for a text that is not a UUID."""
+    value = base64.urlsafe_b64decode(text + "==")
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is not a UUID: it holds {len(value)} bytes, not 16")
+    return value
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode`` of Java: over UTF-16 units, in signed 32-bit arithmetic."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (value * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def java_abs(value: int) -> int:
+    """``Utils.abs`` of Kafka: Integer.MIN_VALUE becomes 0."""
+    return 0 if value == -(1 << 31) else abs(value)
+
+
+def validate_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION with Kafka's own words (``Topic.validate``)."""
+    problem = _topic_name_problem(name)
+    if problem:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def _topic_name_problem(name: str) -> str | None:
+    if not name:
+        return "the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"'{name}' is not allowed"
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return f"the length of '{name}' is longer than the max allowed length {TOPIC_NAME_LENGTH_MAX}"
+    if not _LEGAL_TOPIC.match(name):
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
+
+
+def topics_collide(one: str, other: str) -> bool:
+    """Whether two names differ only in '.' against '_', which metric names cannot tell apart."""
+    return one.replace(".", "_") == other.replace(".", "_")
