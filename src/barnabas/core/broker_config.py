@@ -1,0 +1,672 @@
+"""The configuration of a broker: Kafka's keys that this broker obeys, with Kafka 3.9's defaults.
+
+A key that is not here is not obeyed, and `barnabas serve` says so in a warning. Keys with the prefix
+``barnabas.`` are our own.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from barnabas.core.config import (
+    Config,
+    ConfigKey,
+    ConfigTable,
+    ConfigType,
+    Scope,
+    at_least,
+    between,
+    each_of,
+    one_of,
+)
+from barnabas.core.errors import ConfigError
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.SHORT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.LIST,
+)
+
+BROKER_CONFIG: Final = ConfigTable(
+    [
+        # Identity
+        ConfigKey(
+            "broker.id",
+            INT,
+            -1,
+            "The number of this broker; -1 takes the one in meta.properties, else the next free one.",
+        ),
+        ConfigKey(
+            "broker.id.generation.enable", BOOLEAN, True, "Whether a broker without an id is given one."
+        ),
+        ConfigKey("reserved.broker.max.id", INT, 1000, "Generated broker ids begin above this.", at_least(0)),
+        ConfigKey(
+            "broker.rack", STRING, None, "The rack, so that replicas of a partition are spread over racks."
+        ),
+        ConfigKey(
+            "inter.broker.protocol.version",
+            STRING,
+            "3.9-IV0",
+            "The protocol between brokers; this broker speaks that of Kafka 3.9.",
+            one_of("3.9-IV0", "3.9"),
+        ),
+        # Listeners
+        ConfigKey(
+            "listeners",
+            STRING,
+            "PLAINTEXT://:9092",
+            "Where the broker listens: NAME://host:port, separated by commas.",
+        ),
+        ConfigKey(
+            "advertised.listeners",
+            STRING,
+            None,
+            "What the broker tells clients to connect to; the listeners themselves where not set.",
+        ),
+        ConfigKey(
+            "listener.security.protocol.map",
+            STRING,
+            "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "The security protocol of each listener name.",
+        ),
+        ConfigKey(
+            "inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."
+        ),
+        ConfigKey(
+            "security.inter.broker.protocol",
+            STRING,
+            "PLAINTEXT",
+            "The same by security protocol; give one of the two.",
+            one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        ),
+        ConfigKey(
+            "control.plane.listener.name",
+            STRING,
+            None,
+            "The listener for the controller's requests, where it has one of its own.",
+        ),
+        # Sockets and requests
+        ConfigKey(
+            "socket.request.max.bytes",
+            INT,
+            104857600,
+            "The largest request in bytes; a larger one closes its connection.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "socket.send.buffer.bytes",
+            INT,
+            102400,
+            "SO_SNDBUF of client connections; -1 leaves it to the system.",
+        ),
+        ConfigKey(
+            "socket.receive.buffer.bytes",
+            INT,
+            102400,
+            "SO_RCVBUF of client connections; -1 leaves it to the system.",
+        ),
+        ConfigKey(
+            "socket.listen.backlog.size",
+            INT,
+            50,
+            "How many connections may wait to be accepted.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "connections.max.idle.ms", LONG, 600000, "A connection without a request for this long is closed."
+        ),
+        ConfigKey(
+            "max.connections",
+            INT,
+            2147483647,
+            "The most connections of this broker.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "max.connections.per.ip",
+            INT,
+            2147483647,
+            "The most connections from one address.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "max.connections.per.ip.overrides",
+            STRING,
+            "",
+            "The same for single addresses: host:count, separated by commas.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "queued.max.requests",
+            INT,
+            500,
+            "How many requests of one connection may wait for their answer before it is read no further.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "request.timeout.ms", INT, 30000, "How long this broker waits for another's answer.", at_least(1)
+        ),
+        ConfigKey(
+            "num.network.threads",
+            INT,
+            3,
+            "Accepted for compatibility: one event loop serves all connections of a process.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "num.io.threads",
+            INT,
+            8,
+            "Accepted for compatibility: requests are handled on the event loop.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "background.threads",
+            INT,
+            10,
+            "Accepted for compatibility: background work runs in child processes and slices.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        # Metadata store
+        ConfigKey(
+            "zookeeper.connect", STRING, None, "The ZooKeeper ensemble; not set means the embedded store."
+        ),
+        ConfigKey(
+            "zookeeper.session.timeout.ms",
+            INT,
+            18000,
+            "How long the store waits for a silent broker before it counts as gone.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "zookeeper.connection.timeout.ms",
+            INT,
+            None,
+            "How long to wait for the store at start; the session timeout where not set.",
+        ),
+        ConfigKey(
+            "barnabas.metadata.path",
+            STRING,
+            None,
+            "The file of the embedded store, which brokers on one machine may share; metadata.sqlite in the first log directory where not set.",
+        ),
+        ConfigKey(
+            "barnabas.metadata.synchronous",
+            STRING,
+            "FULL",
+            "SQLite's synchronous level of the embedded store.",
+            one_of("FULL", "NORMAL"),
+        ),
+        # Topics
+        ConfigKey(
+            "auto.create.topics.enable", BOOLEAN, True, "Whether asking for an unknown topic creates it."
+        ),
+        ConfigKey("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted."),
+        ConfigKey("num.partitions", INT, 1, "Partitions of a topic that does not say how many.", at_least(1)),
+        ConfigKey("default.replication.factor", INT, 1, "Replicas of a topic that does not say how many."),
+        ConfigKey(
+            "unclean.leader.election.enable",
+            BOOLEAN,
+            False,
+            "Whether a replica outside the ISR may lead, at the price of lost records.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "min.insync.replicas",
+            INT,
+            1,
+            "How many replicas must have a record before acks=all is answered.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "message.max.bytes",
+            INT,
+            1048588,
+            "The largest record batch, in bytes as stored.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "compression.type",
+            STRING,
+            "producer",
+            "The codec on disk; 'producer' keeps whatever the producer chose.",
+            one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "compression.gzip.level",
+            INT,
+            -1,
+            "The gzip level where the broker compresses.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "compression.lz4.level",
+            INT,
+            9,
+            "The lz4 level where the broker compresses.",
+            between(1, 17),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "compression.zstd.level",
+            INT,
+            3,
+            "The zstd level where the broker compresses.",
+            between(-131072, 22),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        # Log
+        ConfigKey("log.dir", STRING, "/tmp/kafka-logs", "The log directory where log.dirs is not set."),
+        ConfigKey("log.dirs", STRING, None, "The log directories, separated by commas."),
+        ConfigKey(
+            "log.segment.bytes",
+            INT,
+            1073741824,
+            "The size at which a segment is closed.",
+            at_least(14),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.roll.ms",
+            LONG,
+            None,
+            "The age at which a segment is closed; log.roll.hours where not set.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey("log.roll.hours", INT, 168, "The same in hours.", at_least(1)),
+        ConfigKey(
+            "log.roll.jitter.ms",
+            LONG,
+            None,
+            "A random part taken off that age; log.roll.jitter.hours where not set.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey("log.roll.jitter.hours", INT, 0, "The same in hours.", at_least(0)),
+        ConfigKey(
+            "log.retention.ms",
+            LONG,
+            None,
+            "The age at which a segment is deleted; log.retention.minutes where not set.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.retention.minutes", INT, None, "The same in minutes; log.retention.hours where not set."
+        ),
+        ConfigKey("log.retention.hours", INT, 168, "The same in hours."),
+        ConfigKey(
+            "log.retention.bytes",
+            LONG,
+            -1,
+            "The size of a partition above which old segments are deleted.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.retention.check.interval.ms",
+            LONG,
+            300000,
+            "How often segments are looked at for deletion.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "log.cleanup.policy",
+            LIST,
+            ["delete"],
+            "What happens to old segments: delete, compact, or both.",
+            each_of("compact", "delete"),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.index.size.max.bytes",
+            INT,
+            10485760,
+            "The size that an offset index is given.",
+            at_least(4),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.index.interval.bytes",
+            INT,
+            4096,
+            "Bytes between two entries of the offset index.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.flush.interval.messages",
+            LONG,
+            9223372036854775807,
+            "Force the log to disk after this many records; 1 before every acknowledgement (group commit).",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.flush.interval.ms",
+            LONG,
+            None,
+            "Force the log to disk when records have waited this long.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.flush.scheduler.interval.ms",
+            LONG,
+            9223372036854775807,
+            "How often logs are looked at for flushing by time.",
+        ),
+        ConfigKey(
+            "log.flush.offset.checkpoint.interval.ms",
+            INT,
+            60000,
+            "How often recovery points are written.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "log.flush.start.offset.checkpoint.interval.ms",
+            INT,
+            60000,
+            "How often log start offsets are written.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "log.initial.task.delay.ms",
+            LONG,
+            30000,
+            "How long after the start the log's periodic work begins.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "log.segment.delete.delay.ms",
+            LONG,
+            60000,
+            "How long the files of a deleted segment stay.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.preallocate",
+            BOOLEAN,
+            False,
+            "Whether a new segment's file is given its full size at once.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.message.timestamp.type",
+            STRING,
+            "CreateTime",
+            "Whether a record keeps its producer's time or gets the broker's.",
+            one_of("CreateTime", "LogAppendTime"),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.message.timestamp.before.max.ms",
+            LONG,
+            9223372036854775807,
+            "How far a record's time may lie before the broker's.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.message.timestamp.after.max.ms",
+            LONG,
+            9223372036854775807,
+            "How far a record's time may lie after the broker's.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.message.timestamp.difference.max.ms",
+            LONG,
+            9223372036854775807,
+            "The older form of those two limits.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey("log.message.format.version", STRING, "3.0-IV1", "Ignored since 3.0, as in Kafka."),
+        ConfigKey(
+            "log.message.downconversion.enable",
+            BOOLEAN,
+            True,
+            "Whether old message formats are served; this broker stores magic 2 only.",
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.local.retention.bytes",
+            LONG,
+            -2,
+            "Tiered storage: bytes kept on local disk.",
+            at_least(-2),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.local.retention.ms",
+            LONG,
+            -2,
+            "Tiered storage: time kept on local disk.",
+            at_least(-2),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.cleaner.delete.retention.ms",
+            LONG,
+            86400000,
+            "How long tombstones stay readable.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.cleaner.min.compaction.lag.ms",
+            LONG,
+            0,
+            "How long a record stays uncompacted at least.",
+            at_least(0),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.cleaner.max.compaction.lag.ms",
+            LONG,
+            9223372036854775807,
+            "The longest that a record may escape compaction.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "log.cleaner.min.cleanable.ratio",
+            DOUBLE,
+            0.5,
+            "The share of a log that must be dirty before it is compacted.",
+            between(0, 1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "num.recovery.threads.per.data.dir",
+            INT,
+            1,
+            "How many recovery processes a log directory may use after an unclean stop.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "barnabas.validate.records",
+            BOOLEAN,
+            False,
+            "Walk the records inside produced batches, as Kafka does, at 0.3 us a record.",
+        ),
+        # Replicas
+        ConfigKey(
+            "fetch.max.bytes", INT, 57671680, "The largest answer to a fetch, in bytes.", at_least(1024)
+        ),
+        ConfigKey(
+            "max.incremental.fetch.session.cache.slots",
+            INT,
+            1000,
+            "How many fetch sessions are kept.",
+            at_least(0),
+        ),
+        ConfigKey(
+            "replica.lag.time.max.ms",
+            LONG,
+            30000,
+            "A follower that has not caught up for this long leaves the ISR.",
+        ),
+        ConfigKey(
+            "replica.high.watermark.checkpoint.interval.ms",
+            LONG,
+            5000,
+            "How often high watermarks are written.",
+        ),
+        ConfigKey(
+            "producer.id.expiration.ms",
+            INT,
+            86400000,
+            "How long an idle producer's sequence numbers are remembered.",
+            at_least(1),
+            scope=Scope.CLUSTER_WIDE,
+        ),
+        ConfigKey(
+            "producer.id.expiration.check.interval.ms",
+            INT,
+            600000,
+            "How often that is looked at.",
+            at_least(1),
+        ),
+        # Controller
+        ConfigKey(
+            "auto.leader.rebalance.enable",
+            BOOLEAN,
+            True,
+            "Whether leadership is moved back to preferred replicas by itself.",
+        ),
+        ConfigKey(
+            "leader.imbalance.check.interval.seconds",
+            LONG,
+            300,
+            "How often the controller looks at the balance.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "leader.imbalance.per.broker.percentage",
+            INT,
+            10,
+            "The share of a broker's partitions that may be led elsewhere.",
+        ),
+        ConfigKey(
+            "controller.socket.timeout.ms", INT, 30000, "How long the controller waits for a broker's answer."
+        ),
+        ConfigKey(
+            "controlled.shutdown.enable",
+            BOOLEAN,
+            True,
+            "Whether a stopping broker first hands over its leaderships.",
+        ),
+        ConfigKey("controlled.shutdown.max.retries", INT, 3, "How often it tries."),
+        ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5000, "The pause between two tries."),
+        # Internal topics
+        ConfigKey(
+            "offsets.topic.replication.factor", SHORT, 3, "Replicas of __consumer_offsets.", at_least(1)
+        ),
+        ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of __consumer_offsets.", at_least(1)),
+        ConfigKey(
+            "offsets.topic.segment.bytes",
+            INT,
+            104857600,
+            "The segment size of __consumer_offsets.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "group.initial.rebalance.delay.ms",
+            INT,
+            3000,
+            "How long an empty group waits for more members before its first assignment.",
+        ),
+        ConfigKey(
+            "transaction.state.log.replication.factor",
+            SHORT,
+            3,
+            "Replicas of __transaction_state.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "transaction.state.log.num.partitions", INT, 50, "Partitions of __transaction_state.", at_least(1)
+        ),
+        ConfigKey(
+            "transaction.state.log.min.isr",
+            INT,
+            2,
+            "min.insync.replicas of __transaction_state.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "transaction.state.log.segment.bytes",
+            INT,
+            104857600,
+            "The segment size of __transaction_state.",
+            at_least(1),
+        ),
+        ConfigKey(
+            "transaction.max.timeout.ms",
+            INT,
+            900000,
+            "The longest transaction that a producer may ask for.",
+            at_least(1),
+        ),
+    ]
+)
+
+SHIPPED_VALUES: Final[Mapping[str, str]] = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What the ``server.properties`` that Kafka ships sets for one broker; used where no file is given."""
+
+
+def broker_config(given: Mapping[str, Any]) -> Config:
+    """The broker's configuration from texts by key. Raises ConfigError with one line for a bad value."""
+    config = BROKER_CONFIG.parse(given)
+    if config["broker.id"] > config["reserved.broker.max.id"] and config["broker.id.generation.enable"]:
+        raise ConfigError(
+            f"Invalid value {config['broker.id']} for configuration broker.id: it must be at most "
+            f"reserved.broker.max.id ({config['reserved.broker.max.id']}) while broker.id.generation.enable is true"
+        )
+    return config
+
+
+def log_directories(config: Config) -> list[str]:
+    """The log directories: ``log.dirs``, else ``log.dir``."""
+    listed = config["log.dirs"] or config["log.dir"]
+    return [directory.strip() for directory in listed.split(",") if directory.strip()]
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The keys and values of a ``server.properties`` file (Java's format, without unicode escapes).
+
+    Raises ConfigError that names the line which is not ``key=value``.
+    """
+    values: dict[str, str] = {}
+    lines = iter(enumerate(text.splitlines(), start=1))
+    for number, line in lines:
+        line = line.strip()
+        while line.endswith("\\"):
+            line = line[:-1] + next(lines, (0, ""))[1].strip()
+        if not line or line[0] in "#!":
+            continue
+        name, separator, value = line.partition("=")
+        if not separator:
+            name, separator, value = line.partition(":")
+        if not separator or not name.strip():
+            raise ConfigError(f"line {number} is not of the form key=value: {line[:80]}")
+        values[name.strip()] = value.strip()
+    return values
