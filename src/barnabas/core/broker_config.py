@@ -267,7 +267,7 @@ BROKER_CONFIG: Final = ConfigTable(
             scope=Scope.CLUSTER_WIDE,
         ),
         # Log
-        ConfigKey("log.dir", STRING, "/tmp/kafka-logs", "The log directory where log.dirs is not set."),
+        ConfigKey("log.dir", STRING, "/tmp/kafka-logs", "The log directory where log.dirs is not set."),  # noqa: S108 - Kafka's default
         ConfigKey("log.dirs", STRING, None, "The log directories, separated by commas."),
         ConfigKey(
             "log.segment.bytes",

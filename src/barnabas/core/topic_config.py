@@ -323,7 +323,7 @@ def topic_defaults(broker: Config) -> Config:
     given = {
         key.name: broker[key.synonym]
         for key in TOPIC_CONFIG.values()
-        if key.synonym in broker and broker.source(key.synonym) is not Source.DEFAULT
+        if key.synonym and key.synonym in broker and broker.source(key.synonym) is not Source.DEFAULT
     }
     given |= {name: value for name, value in _coarser_times(broker).items() if value is not None}
     return TOPIC_CONFIG.parse(given)
