@@ -1,0 +1,305 @@
+"""A record batch of magic 2: its header, and the ways in and out of its records.
+
+::
+
+    baseOffset:int64 batchLength:int32 partitionLeaderEpoch:int32 magic:int8 crc:uint32 attributes:int16
+    lastOffsetDelta:int32 baseTimestamp:int64 maxTimestamp:int64 producerId:int64 producerEpoch:int16
+    baseSequence:int32 recordCount:int32 records
+
+`batchLength` counts what follows it. The CRC-32C covers everything from the attributes on, so a broker may
+stamp base offset and leader epoch in place without touching it. Compression covers the records only.
+A batch is opaque bytes wherever that suffices: most of a broker sees no more of it than a `BatchHeader`.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import crc32c
+
+from barnabas.core.chunks import Buffer
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    CompressionError,
+    codec_of,
+    compress,
+    decompress,
+)
+from barnabas.records.record import Record, decode_records, encode_record
+
+MAGIC: Final = 2
+LOG_OVERHEAD: Final = 12
+"""Bytes before and including the length: what `batchLength` does not count."""
+HEADER_SIZE: Final = 61
+CRC_COVERS_FROM: Final = 21
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
+SEQUENCE_MAX: Final = 2**31 - 1
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CRC: Final = struct.Struct(">I")
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
+_ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps (attribute bit 3)."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes in front of a batch's records, and where in the buffer they were found."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int  # type: ignore[assignment]  # Kafka's name wins over tuple.count
+    position: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch."""
+        return LOG_OVERHEAD + self.length
+
+    @property
+    def end(self) -> int:
+        """The position behind the batch."""
+        return self.position + LOG_OVERHEAD + self.length
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record; compaction keeps it even when that record is gone."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        """How the records are compressed; raises CORRUPT_MESSAGE for an unknown codec."""
+        return codec_of(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Who set the timestamps."""
+        return TimestampType((self.attributes & TIMESTAMP_TYPE_BIT) >> 3)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction (markers do as well)."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds control records (markers) instead of data."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the cleaner may drop tombstones and markers of the batch, if it has decided (KIP-534)."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; sequences wrap from 2^31-1 to 0. -1 for none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`; raises CORRUPT_MESSAGE when the buffer ends inside it."""
+    try:
+        return BatchHeader._make((*_HEADER.unpack_from(buffer, position), position))
+    except struct.error:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"Record batch at position {position} is cut inside its header"
+        ) from None
+
+
+def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
+    """The headers of all whole batches, in order; a batch that is cut off at the end is left out.
+
+    Raises CORRUPT_MESSAGE at a length that no batch can have.
+    """
+    end = len(buffer)
+    while end - position >= HEADER_SIZE:
+        header = parse_header(buffer, position)
+        if header.length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Found record size {header.length} smaller than minimum record overhead"
+                f" ({HEADER_SIZE - LOG_OVERHEAD}) at position {position}",
+            )
+        if header.end > end:
+            return
+        yield header
+        position = header.end
+
+
+def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
+    """The CRC-32C that the bytes of the batch have."""
+    with memoryview(buffer) as view, view[header.position + CRC_COVERS_FROM : header.end] as covered:
+        return int(crc32c.crc32c(covered))
+
+
+def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
+    """Whether the stored checksum is that of the bytes."""
+    return compute_crc(buffer, header) == header.crc
+
+
+def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Writes base offset and leader epoch in place; the CRC does not cover them."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def stamp_timestamps(
+    buffer: bytearray | memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int
+) -> None:
+    """Writes timestamp type and max timestamp in place, and the CRC anew; record deltas stay untouched."""
+    attributes = header.attributes & ~TIMESTAMP_TYPE_BIT | timestamp_type << 3
+    _ATTRIBUTES_TO_MAX_TIMESTAMP.pack_into(
+        buffer,
+        header.position + CRC_COVERS_FROM,
+        attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        max_timestamp,
+    )
+    _CRC.pack_into(buffer, header.position + 17, compute_crc(buffer, header))
+
+
+def records_section(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """The plain bytes of the records; raises CORRUPT_MESSAGE when they cannot be decompressed in `limit`."""
+    with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
+        try:
+            return decompress(header.codec, section, limit)
+        except CompressionError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
+
+
+def decode_batch(buffer: Buffer, position: int = 0, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
+    """The records of the batch at `position`, control records included.
+
+    Raises CORRUPT_MESSAGE or INVALID_RECORD; decompression stops at `limit` bytes.
+    """
+    return decode_records_of(buffer, parse_header(buffer, position), limit)
+
+
+def decode_records_of(
+    buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
+) -> list[Record]:
+    """As `decode_batch`, for a header that was parsed before."""
+    if header.end > len(buffer) or header.length < HEADER_SIZE - LOG_OVERHEAD:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "Record batch is longer than the bytes that hold it")
+    append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
+    section = records_section(buffer, header, limit)
+    return decode_records(section, header.count, header.base_offset, header.base_timestamp, append_time)
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """A batch of these records, in rising order of offset; base offset and time are the first record's."""
+    if not records:
+        raise ValueError("a batch needs at least one record")
+    base_offset, base_timestamp = records[0].offset, records[0].timestamp
+    section = b"".join(
+        encode_record(
+            record.offset - base_offset,
+            record.timestamp - base_timestamp,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        for record in records
+    )
+    return wrap_section(
+        compress(codec, section, level),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=codec | timestamp_type << 3 | transactional * TRANSACTIONAL_BIT | control * CONTROL_BIT,
+        last_offset_delta=records[-1].offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=len(records),
+    )
+
+
+def wrap_section(
+    section: bytes,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    count: int,
+) -> bytes:
+    """Header and checksum around a records section that is compressed already."""
+    buffer = bytearray(HEADER_SIZE + len(section))
+    buffer[HEADER_SIZE:] = section
+    _HEADER.pack_into(
+        buffer,
+        0,
+        base_offset,
+        len(buffer) - LOG_OVERHEAD,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    with memoryview(buffer) as view, view[CRC_COVERS_FROM:] as covered:
+        _CRC.pack_into(buffer, 17, crc32c.crc32c(covered))
+    return bytes(buffer)

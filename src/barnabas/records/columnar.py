@@ -1,0 +1,260 @@
+"""Record batches straight into Arrow: the columns of Spark's Kafka source, decoded by numba.
+
+Theory of operation
+-------------------
+A fetch response holds whole record batches (the last may be cut off). The headers are scanned into one
+table of integers, a row a batch. Plain Python then decides by row: control batches and those of aborted
+transactions are dropped, the records of a compressed batch are decompressed. One compiled pass
+(`barnabas.records.columnar_kernel`) walks what is left and writes the buffers of the Arrow arrays directly;
+no Python object exists for a record. 25 to 90 million records a second, against 0.6 million of an
+interpreted decoder.
+
+The compiled code checks every length before it believes it: a batch that lies raises `ColumnarError`.
+
+pyarrow and numba (extra ``barnabas[arrow]``) are imported here and in `barnabas.spark`, nowhere else.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import crc32c
+import numpy as np
+import pyarrow as pa
+
+from barnabas.core.chunks import Buffer
+from barnabas.records import columnar_kernel as kernel
+from barnabas.records.columnar_kernel import Column
+from barnabas.records.compression import Codec, decompress
+
+OFFSET_MAX: Final = 2**63 - 1
+DECODED_BYTES_MAX: Final = 1 << 30
+"""The most bytes that one call decodes: Arrow's 32-bit offsets end at 2 GiB, a bomb should end earlier."""
+
+_CODEC_MASK: Final = 0x07
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+
+_HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+_FIELDS: Final = (
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+    pa.field("timestampType", pa.int32()),
+)
+SCHEMA: Final = pa.schema(_FIELDS)
+"""The columns of Spark's Kafka source."""
+SCHEMA_WITH_HEADERS: Final = pa.schema([*_FIELDS, pa.field("headers", pa.list_(_HEADER))])
+"""The same with ``includeHeaders``; the headers of a record without any are null, as there."""
+
+
+class ColumnarError(ValueError):
+    """The batches cannot be decoded: a length lies, the checksum is wrong or the format is too old."""
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction as a fetch response of isolation level read_committed lists it."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Decoded(NamedTuple):
+    """What came out of one piece of a partition."""
+
+    batch: pa.RecordBatch
+    next_offset: int
+    """Where the next fetch starts: behind the last whole batch, dropped or not."""
+
+
+def decode_to_arrow(data: Buffer, **options: Any) -> pa.RecordBatch:
+    """Only the rows of `decode`, which see."""
+    return decode(data, **options).batch
+
+
+def decode(
+    data: Buffer,
+    *,
+    topic: str,
+    partition: int,
+    start_offset: int = 0,
+    end_offset: int = OFFSET_MAX,
+    aborted: Iterable[tuple[int, int]] = (),
+    include_headers: bool = False,
+    check_crc: bool = False,
+) -> Decoded:
+    """The records of consecutive batches whose offsets lie in [start_offset, end_offset).
+
+    `aborted` holds (producer id, first offset) of the aborted transactions that the fetch response named.
+    A cut-off batch at the end is left for the next fetch. Raises ColumnarError.
+    """
+    source = _as_array(data)
+    table = scan(source)
+    if check_crc:
+        _check_crcs(data, table)
+    kept = _wanted(table, start_offset, end_offset, aborted)
+    next_offset = int(table[-1, Column.LAST_OFFSET]) + 1 if len(table) else start_offset
+    rows = _decode_rows(source, table[kept], start_offset, end_offset, include_headers=include_headers)
+    return Decoded(
+        _assemble(rows, topic, partition, include_headers=include_headers), max(next_offset, start_offset)
+    )
+
+
+def scan(source: Any) -> Any:
+    """The table of batch headers (rows of `Column`) of a read-only uint8 array. Raises ColumnarError."""
+    table = np.empty((len(source) // kernel.BATCH_BYTES_MIN + 1, len(Column)), np.int64)
+    found = kernel.scan_headers(source, table)
+    if found < 0:
+        raise ColumnarError(kernel.problem(found))
+    return table[:found]
+
+
+def warm() -> None:
+    """Loads (the first time ever: compiles) the machine code, so that no fetch has to wait for it."""
+    decode(b"", topic="", partition=0)
+    decode(b"", topic="", partition=0, include_headers=True)
+
+
+def _as_array(data: Buffer) -> Any:
+    """One array type for every kind of buffer, so that the kernel is compiled once."""
+    source = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
+    source.flags.writeable = False
+    return source
+
+
+def _check_crcs(data: Buffer, table: Any) -> None:
+    view = memoryview(data)
+    for position, end, stored in table[:, [Column.POSITION, Column.END, Column.CRC]].tolist():
+        actual = crc32c.crc32c(view[position + kernel.CRC_COVERS_FROM : end])
+        if actual != stored:
+            raise ColumnarError(
+                f"Record batch at byte {position} is corrupt (stored crc = {stored}, computed crc = {actual})"
+            )
+
+
+def _wanted(table: Any, start: int, end: int, aborted: Iterable[tuple[int, int]]) -> Any:
+    """A mask of the batches that hold rows: in range, no control batch, not aborted."""
+    attributes = table[:, Column.ATTRIBUTES]
+    kept = (attributes & _CONTROL) == 0
+    kept &= (table[:, Column.LAST_OFFSET] >= start) & (table[:, Column.BASE_OFFSET] < end)
+    starts = sorted((first, producer) for producer, first in aborted)
+    if starts:
+        kept &= ~_aborted(table, starts)
+    return kept
+
+
+def _aborted(table: Any, starts: list[tuple[int, int]]) -> Any:
+    """A mask of the batches of aborted transactions (``CompletedFetch.nextFetchedRecord``).
+
+    A producer's transaction is aborted from its first offset to its next marker. The kind of marker need
+    not be read: no commit can lie between the two.
+    """
+    mask = np.zeros(len(table), bool)
+    open_producers: set[int] = set()
+    columns = [Column.LAST_OFFSET, Column.ATTRIBUTES, Column.PRODUCER_ID]
+    upcoming = iter([*starts, (OFFSET_MAX, -1)])
+    first, producer = next(upcoming)
+    for row, (last_offset, attributes, batch_producer) in enumerate(table[:, columns].tolist()):
+        while first <= last_offset:
+            open_producers.add(producer)
+            first, producer = next(upcoming)
+        if attributes & _CONTROL:
+            open_producers.discard(batch_producer)
+        elif attributes & _TRANSACTIONAL and batch_producer in open_producers:
+            mask[row] = True
+    return mask
+
+
+def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_headers: bool) -> kernel.Rows:
+    compressed = np.nonzero(table[:, Column.ATTRIBUTES] & _CODEC_MASK)[0]
+    if len(compressed):
+        source, table = _decompressed(source, table.copy(), compressed)
+    size = int((table[:, Column.END] - table[:, Column.RECORDS]).sum())
+    count = int(table[:, Column.COUNT].sum())
+    # Before anything is allocated by a count that may lie: no record is shorter than seven bytes.
+    if size > DECODED_BYTES_MAX or count * kernel.RECORD_BYTES_MIN > size:
+        raise ColumnarError(f"{count} records cannot lie in {size} bytes of batches")
+    rows = kernel.Rows(count, size, header_bytes=size if include_headers else 0)
+    outcome = kernel.decode_records(source, table, start, end, include_headers, *rows.buffers())
+    if outcome < 0:
+        raise ColumnarError(kernel.problem(outcome))
+    return rows
+
+
+def _decompressed(source: Any, table: Any, compressed: Any) -> tuple[Any, Any]:
+    """The batches with their records in plain; those that were plain already are not copied one by one."""
+    pieces = [source]
+    position, left = len(source), DECODED_BYTES_MAX
+    for row in compressed.tolist():
+        section = source[table[row, Column.RECORDS] : table[row, Column.END]]
+        codec = Codec(int(table[row, Column.ATTRIBUTES]) & _CODEC_MASK)
+        plain = np.frombuffer(decompress(codec, memoryview(section), left), np.uint8)
+        table[row, Column.RECORDS], table[row, Column.END] = position, position + len(plain)
+        pieces.append(plain)
+        position += len(plain)
+        left -= len(plain)
+    joined = np.concatenate(pieces)
+    joined.flags.writeable = False
+    return joined, table
+
+
+def _assemble(rows: kernel.Rows, topic: str, partition: int, *, include_headers: bool) -> pa.RecordBatch:
+    count = rows.count
+    columns = [
+        _binary(count, rows.key_valid, rows.key_ends, rows.key_data),
+        _binary(count, rows.value_valid, rows.value_ends, rows.value_data),
+        _repeated(topic, count),
+        _fixed(pa.int32(), count, np.full(count, partition, np.int32)),
+        _fixed(pa.int64(), count, rows.offsets),
+        _fixed(pa.timestamp("us", tz="UTC"), count, rows.timestamps),
+        _fixed(pa.int32(), count, rows.timestamp_types),
+    ]
+    if not include_headers:
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return pa.RecordBatch.from_arrays([*columns, _headers(rows)], schema=SCHEMA_WITH_HEADERS)
+
+
+def _headers(rows: kernel.Rows) -> pa.Array:
+    keys = _text(rows.header_count, rows.header_key_ends, rows.header_key_data)
+    values = _binary(rows.header_count, rows.header_valid, rows.header_value_ends, rows.header_value_data)
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER))
+    ends = rows.header_ends[: rows.count + 1]
+    present = _validity(rows.count, ends[1:] > ends[:-1])
+    return pa.Array.from_buffers(
+        pa.list_(_HEADER), rows.count, [present, pa.py_buffer(ends)], children=[structs]
+    )
+
+
+def _fixed(kind: pa.DataType, count: int, values: Any) -> pa.Array:
+    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)], 0)
+
+
+def _binary(count: int, valid: Any, ends: Any, data: Any) -> pa.Array:
+    buffers = [_validity(count, valid[:count]), pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def _text(count: int, ends: Any, data: Any) -> pa.Array:
+    """Strings; bytes that are not UTF-8 become replacement characters, as in Java."""
+    strings = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)], 0)
+    try:
+        strings.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(ends), pa.py_buffer(data)], 0)
+        strings = pa.array([item.decode(errors="replace") for item in raw.to_pylist()], pa.string())
+    return strings
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    raw = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(raw * count)], 0)
+
+
+def _validity(count: int, valid: Any) -> pa.Buffer | None:
+    """The bitmap of an array of booleans; None, which Arrow reads faster, where nothing is null."""
+    if count == 0 or valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -1,0 +1,314 @@
+"""The compiled half of `barnabas.records.columnar`: bytes in, arrays out, no Python object in between.
+
+::
+
+    RecordBatch => baseOffset:int64 length:int32 leaderEpoch:int32 magic:int8 crc:uint32 attributes:int16
+                   lastOffsetDelta:int32 baseTimestamp:int64 maxTimestamp:int64
+                   producerId:int64 producerEpoch:int16 baseSequence:int32 count:int32 Record*
+    Record      => length:varint attributes:int8 timestampDelta:varlong offsetDelta:varint
+                   keyLength:varint key valueLength:varint value headerCount:varint Header*
+    Header      => keyLength:varint key valueLength:varint value
+
+numba checks no index, so every read here is preceded by a comparison with the end of what encloses it:
+of the record for keys, values and headers, of the batch for the record. A function that meets a lie
+returns a negative number that `problem` puts into words.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BATCH_BYTES_MIN: Final = 61
+CRC_COVERS_FROM: Final = 21
+RECORD_BYTES_MIN: Final = 7
+_LOG_APPEND_TIME: Final = 0x08
+_LIMIT_MS: Final = (2**63 - 1) // 1000
+
+_BAD_LENGTH, _BAD_MAGIC, _BAD_COUNT, _BAD_RECORD, _BAD_FIELD, _BAD_HEADER, _LEFT_OVER = range(1, 8)
+_PROBLEMS: Final = {
+    _BAD_LENGTH: "a record batch is shorter than its own header",
+    _BAD_MAGIC: "the batch has message format 0 or 1; only format 2 (Kafka 0.11 and later) is read",
+    _BAD_COUNT: "the count of records is negative",
+    _BAD_RECORD: "a record reaches beyond its batch, or the batch has fewer records than it says",
+    _BAD_FIELD: "a key or value reaches beyond its record",
+    _BAD_HEADER: "a header reaches beyond its record",
+    _LEFT_OVER: "bytes remain behind the last record of a batch",
+}
+
+
+def problem(outcome: int) -> str:
+    """The words for a negative outcome of `scan_headers` or `decode_records`."""
+    return f"Corrupt record batch: {_PROBLEMS[-outcome & 15]} (at byte {-outcome >> 4})"
+
+
+class Column(IntEnum):
+    """The columns of the table that `scan_headers` fills, a row a batch."""
+
+    POSITION = 0
+    RECORDS = 1
+    """Where the records begin; moves when they are decompressed, as END does."""
+    END = 2
+    BASE_OFFSET = 3
+    LAST_OFFSET = 4
+    ATTRIBUTES = 5
+    BASE_TIMESTAMP = 6
+    MAX_TIMESTAMP = 7
+    PRODUCER_ID = 8
+    COUNT = 9
+    CRC = 10
+
+
+class Rows:
+    """The buffers that `decode_records` writes: sized for the worst case, of which only what is used is touched."""
+
+    __slots__ = (
+        "counts", "header_ends", "header_key_data", "header_key_ends", "header_valid",
+        "header_value_data", "header_value_ends", "key_data", "key_ends", "key_valid", "offsets",
+        "timestamp_types", "timestamps", "value_data", "value_ends", "value_valid",
+    )  # fmt: skip
+
+    def __init__(self, count: int, size: int, *, header_bytes: int) -> None:
+        headers = header_bytes // 2
+        self.counts = np.zeros(2, np.int64)
+        self.offsets, self.timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
+        self.timestamp_types = np.empty(count, np.int32)
+        self.key_valid, self.value_valid = np.empty(count, np.bool_), np.empty(count, np.bool_)
+        self.key_ends, self.value_ends = np.zeros(count + 1, np.int32), np.zeros(count + 1, np.int32)
+        self.key_data, self.value_data = np.empty(size, np.uint8), np.empty(size, np.uint8)
+        self.header_ends = np.zeros((count if header_bytes else 0) + 1, np.int32)
+        self.header_key_ends, self.header_value_ends = (
+            np.empty(headers + 1, np.int32),
+            np.empty(headers + 1, np.int32),
+        )
+        self.header_key_ends[0] = self.header_value_ends[0] = 0
+        self.header_valid = np.empty(headers, np.bool_)
+        self.header_key_data, self.header_value_data = (
+            np.empty(header_bytes, np.uint8),
+            np.empty(header_bytes, np.uint8),
+        )
+
+    @property
+    def count(self) -> int:
+        """The rows that were written."""
+        return int(self.counts[0])
+
+    @property
+    def header_count(self) -> int:
+        """The headers of all rows together."""
+        return int(self.counts[1])
+
+    def buffers(self) -> tuple[Any, ...]:
+        """All arrays, in the order of `decode_records`' parameters."""
+        return (
+            self.counts, self.offsets, self.timestamps, self.timestamp_types,
+            self.key_valid, self.key_ends, self.key_data, self.value_valid, self.value_ends, self.value_data,
+            self.header_ends, self.header_key_ends, self.header_key_data,
+            self.header_valid, self.header_value_ends, self.header_value_data,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Rows {self.count} of {len(self.offsets)}, headers={self.header_count}>"
+
+
+def _compiled(function: F) -> F:
+    """Machine code, kept on disk: beside this file, or in NUMBA_CACHE_DIR, or else in the user's cache folder."""
+    try:
+        compiled: F = njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # none of the three can be written to: compile again in each process (1.5 s)
+        compiled = njit(nogil=True)(function)
+    return compiled
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _copy(_typing: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+    """``memcpy``: a slice assignment in numba takes ten times as long for short values."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target_type, _, source_type, _, _ = signature.args
+        to, at_value, origin, start_value, size_value = arguments
+        to_data = context.make_array(target_type)(context, builder, to).data
+        from_data = context.make_array(source_type)(context, builder, origin).data
+        destination = builder.gep(to_data, [at_value])
+        cgutils.raw_memcpy(builder, destination, builder.gep(from_data, [start_value]), size_value, 1)
+        return context.get_dummy_value()
+
+    return types.none(target, types.intp, source, types.intp, types.intp), generate
+
+
+@_compiled
+def _big_endian(source: Any, position: int, size: int) -> int:
+    """A signed integer of `size` bytes."""
+    value = np.int64(np.int8(source[position]))
+    for index in range(position + 1, position + size):
+        value = (value << 8) | np.int64(source[index])
+    return value
+
+
+@_compiled
+def _varint(source: Any, position: int, end: int) -> tuple[int, int]:
+    """(A zigzag integer of up to ten bytes, the position behind it); the position is -1 where it does not end."""
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while position < end and shift < np.uint64(70):
+        byte = np.uint64(source[position])
+        position += 1
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), position
+        shift += np.uint64(7)
+    return 0, -1
+
+
+@_compiled
+def scan_headers(source: Any, table: Any) -> int:
+    """Fills a row of `table` for each whole batch; the number of rows, or a negative outcome."""
+    position = 0
+    row = 0
+    while position + BATCH_BYTES_MIN <= len(source):
+        length = _big_endian(source, position + 8, 4)
+        if source[position + 16] != 2:
+            return -(position << 4 | _BAD_MAGIC)
+        if length + 12 < BATCH_BYTES_MIN:
+            return -(position << 4 | _BAD_LENGTH)
+        end = position + 12 + length
+        if end > len(source):
+            break
+        base_offset = _big_endian(source, position, 8)
+        count = _big_endian(source, position + 57, 4)
+        if count < 0:
+            return -(position << 4 | _BAD_COUNT)
+        table[row, 0] = position
+        table[row, 1] = position + BATCH_BYTES_MIN
+        table[row, 2] = end
+        table[row, 3] = base_offset
+        table[row, 4] = base_offset + _big_endian(source, position + 23, 4)
+        table[row, 5] = _big_endian(source, position + 21, 2)
+        table[row, 6] = _big_endian(source, position + 27, 8)
+        table[row, 7] = _big_endian(source, position + 35, 8)
+        table[row, 8] = _big_endian(source, position + 43, 8)
+        table[row, 9] = count
+        table[row, 10] = _big_endian(source, position + 17, 4) & 0xFFFFFFFF
+        position = end
+        row += 1
+    return row
+
+
+@_compiled
+def _take(source: Any, position: int, end: int, data: Any, used: int) -> tuple[int, int]:
+    """Copies a nullable length-prefixed value behind `used` bytes of `data`.
+
+    (Its length, -1 for null; the position behind it, -1 where it reaches beyond `end`.) What is copied lies
+    inside the source, and `data` is as long as the source's records, so it has room.
+    """
+    length, position = _varint(source, position, end)
+    if position < 0 or length > end - position:
+        return 0, -1
+    if length <= 0:  # any negative length is null, as `Utils.readBytes` reads it
+        return max(length, -1), position
+    _copy(data, used, source, position, length)
+    return length, position + length
+
+
+@_compiled
+def decode_records(
+    source: Any,
+    table: Any,
+    start: int,
+    end_offset: int,
+    with_headers: bool,
+    counts: Any,
+    offsets: Any,
+    timestamps: Any,
+    timestamp_types: Any,
+    key_valid: Any,
+    key_ends: Any,
+    key_data: Any,
+    value_valid: Any,
+    value_ends: Any,
+    value_data: Any,
+    header_ends: Any,
+    header_key_ends: Any,
+    header_key_data: Any,
+    header_valid: Any,
+    header_value_ends: Any,
+    header_value_data: Any,
+) -> int:
+    """Writes the records of the table's batches with offsets in [start, end_offset); 0 or a negative outcome."""
+    row = 0
+    keys_used = 0
+    values_used = 0
+    headers = 0
+    header_keys_used = 0
+    header_values_used = 0
+    for batch in range(len(table)):
+        position = table[batch, 1]
+        batch_end = table[batch, 2]
+        append_time = (table[batch, 5] & _LOG_APPEND_TIME) != 0
+        for _ in range(table[batch, 9]):
+            at = position
+            size, position = _varint(source, position, batch_end)
+            if position < 0 or size < 1 or size > batch_end - position:
+                return -(at << 4 | _BAD_RECORD)
+            end = position + size
+            # The record's attributes (one byte) are unused by Kafka.
+            timestamp_delta, position = _varint(source, position + 1, end)
+            if position < 0:
+                return -(at << 4 | _BAD_FIELD)
+            offset_delta, position = _varint(source, position, end)
+            if position < 0:
+                return -(at << 4 | _BAD_FIELD)
+            offset = table[batch, 3] + offset_delta
+            if offset < start or offset >= end_offset:
+                position = end
+                continue
+            key_length, position = _take(source, position, end, key_data, keys_used)
+            if position < 0:
+                return -(at << 4 | _BAD_FIELD)
+            value_length, position = _take(source, position, end, value_data, values_used)
+            if position < 0:
+                return -(at << 4 | _BAD_FIELD)
+            if with_headers:
+                header_count, position = _varint(source, position, end)
+                # No header is shorter than its two lengths.
+                if position < 0 or header_count < 0 or header_count * 2 > end - position:
+                    return -(at << 4 | _BAD_HEADER)
+                for _ in range(header_count):
+                    length, position = _take(source, position, end, header_key_data, header_keys_used)
+                    if position < 0 or length < 0:
+                        return -(at << 4 | _BAD_HEADER)
+                    header_keys_used += length
+                    length, position = _take(source, position, end, header_value_data, header_values_used)
+                    if position < 0:
+                        return -(at << 4 | _BAD_HEADER)
+                    header_values_used += max(length, 0)
+                    header_valid[headers] = length >= 0
+                    headers += 1
+                    header_key_ends[headers] = header_keys_used
+                    header_value_ends[headers] = header_values_used
+                if position != end:
+                    return -(at << 4 | _BAD_HEADER)
+                header_ends[row + 1] = headers
+            position = end
+            keys_used += max(key_length, 0)
+            values_used += max(value_length, 0)
+            timestamp = table[batch, 7] if append_time else table[batch, 6] + timestamp_delta
+            offsets[row] = offset
+            timestamps[row] = min(max(timestamp, -_LIMIT_MS), _LIMIT_MS) * 1000
+            timestamp_types[row] = 1 if append_time else 0
+            key_valid[row] = key_length >= 0
+            value_valid[row] = value_length >= 0
+            row += 1
+            key_ends[row] = keys_used
+            value_ends[row] = values_used
+        if position != batch_end:
+            return -(position << 4 | _LEFT_OVER)
+    counts[0] = row
+    counts[1] = headers
+    return 0
