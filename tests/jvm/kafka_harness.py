@@ -1,0 +1,325 @@
+"""Genuine Apache Kafka on this machine: its published artifacts, its servers and its tools.
+
+The artifacts come from Maven once, into a cache folder (BARNABAS_KAFKA_CACHE, by default
+~/.cache/barnabas/kafka). A server runs in a folder of its own on a port of 127.0.0.1, writes its log
+there, and dies with the process that started it, however that ends. Where Java or Maven is missing, or
+the artifacts cannot be had, `UnavailableError` says what to do about it.
+
+The tests use it as a judge and `bench` as the other side of every ratio.
+"""
+
+import ctypes
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+ZOOKEEPER_ERA: Final = "3.9.2"
+KRAFT_ERA: Final = "4.2.0"
+READY_SECONDS: Final = 90
+STOP_SECONDS: Final = 20
+
+# What kafka-server-start.sh of the distribution gives a broker.
+BROKER_OPTIONS: Final = [
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+]
+# A tool lives for a second: the quick compiler alone gets it there sooner.
+TOOL_OPTIONS: Final = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+
+TOOLS: Final = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+}
+# In 3.9 these two were still written in Scala.
+TOOLS_OF_3: Final = {
+    "kafka-broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "kafka-console-producer": "kafka.tools.ConsoleProducer",
+}
+
+# Kafka 3.9 leaves the two libraries that ZooKeeper's metrics want to its distribution.
+_ZOOKEEPER_EXTRAS: Final = ("io.dropwizard.metrics:metrics-core:4.1.12.1",)
+_LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
+
+
+class UnavailableError(Exception):
+    """Java, Maven or the artifacts are missing; the message says what to install or to allow."""
+
+
+def cache_folder() -> Path:
+    """Where the artifacts are kept from one run to the next."""
+    default = Path.home() / ".cache" / "barnabas" / "kafka"
+    return Path(os.environ.get("BARNABAS_KAFKA_CACHE", default))
+
+
+def java() -> str:
+    """The launcher to use: that of JAVA_HOME, or the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if not found or not Path(found).exists():
+        raise UnavailableError("no Java found (Debian: apt-get install default-jre-headless)")
+    return found
+
+
+def artifacts(version: str) -> Path:
+    """The folder with the jars of this Kafka version; Maven fetches them the first time."""
+    folder = cache_folder() / f"kafka-{version}"
+    if folder.is_dir():
+        return folder
+    java()
+    if not shutil.which("mvn"):
+        raise UnavailableError(
+            f"no Maven found to fetch Apache Kafka {version} with (Debian: apt-get install maven)"
+        )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        partial = Path(work, "jars")
+        _fetch(_coordinates(version), partial, Path(work, "pom.xml"))
+        _keep_one_log_binding(partial)
+        if not folder.is_dir():  # another run may have been quicker
+            partial.rename(folder)
+    return folder
+
+
+def _coordinates(version: str) -> list[str]:
+    wanted = [f"org.apache.kafka:{part}:{version}" for part in ("kafka_2.13", "kafka-tools")]
+    extras = _ZOOKEEPER_EXTRAS if version.startswith("3.") else ()
+    return [*wanted, *extras, _LOG_BINDING]
+
+
+def _fetch(coordinates: Sequence[str], folder: Path, pom: Path) -> None:
+    dependencies = "".join(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+            *coordinate.split(":")
+        )
+        for coordinate in coordinates
+    )
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>barnabas</groupId><artifactId>judges</artifactId>"
+        f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    options = [f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stdout + done.stderr).strip().splitlines()[:1]
+        raise UnavailableError(f"Maven could not fetch {', '.join(coordinates)}: {' '.join(reason)}")
+
+
+def _keep_one_log_binding(folder: Path) -> None:
+    """Log bindings that Kafka brings would fight with slf4j-simple, which needs no configuration file."""
+    for pattern in ("slf4j-reload4j-*.jar", "log4j-slf4j-impl-*.jar", "log4j-slf4j2-impl-*.jar"):
+        for jar in folder.glob(pattern):
+            jar.unlink()
+
+
+def _java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
+    log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.logFile=System.err"]
+    return [java(), *options, *log, "-cp", f"{artifacts(version)}/*", main]
+
+
+def _candidates() -> Callable[[], int]:
+    # Below the ephemeral range, so that no outgoing connection takes a port before its server does.
+    numbers = itertools.cycle(range(11_000 + os.getpid() % 499, 32_000, 499))
+    return lambda: next(numbers)
+
+
+_next_candidate = _candidates()
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now, and another one at each call."""
+    for _ in range(100):
+        port = _next_candidate()
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise RuntimeError("every port that was tried is taken")
+
+
+def die_with_parent() -> None:
+    """Runs in a child before exec: whatever ends its parent (kill -9 too) ends it."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+class Server:
+    """A process that listens on a port. `stop` ends it by its id; its log stays in its folder."""
+
+    def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
+        self.port = port
+        self.log = log
+        self.started_at = time.monotonic()
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - no thread runs while servers are started
+            )
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self.process.pid
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as bootstrap servers."""
+        return f"127.0.0.1:{self.port}"
+
+    def wait_until_listening(self, seconds: float = READY_SECONDS) -> "Server":
+        """Returns itself once the port takes connections; raises RuntimeError with the end of the log."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return self
+            time.sleep(0.01)
+        self.kill()
+        raise RuntimeError(f"{self!r} does not listen; its log ends:\n{self.tail()}")
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def stop(self) -> int:
+        """SIGTERM, then after a while SIGKILL; the exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                return self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self.process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL, and the process is gone on return."""
+        self.process.kill()
+        self.process.wait()
+
+    def __repr__(self) -> str:
+        state = self.process.poll()
+        return f"<Server {self.log.stem} port={self.port} {'running' if state is None else f'ended {state}'}>"
+
+
+def _write_properties(path: Path, values: Mapping[str, object]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    return str(path)
+
+
+def start_zookeeper(folder: Path) -> Server:
+    """A ZooKeeper server, of the release that Kafka 3.9 ships; returns while it still starts."""
+    port = free_port()
+    values = {
+        "dataDir": folder / "data",
+        "clientPort": port,
+        "clientPortAddress": "127.0.0.1",
+        "admin.enableServer": "false",
+        "maxClientCnxns": 0,
+    }
+    path = _write_properties(folder / "zookeeper.properties", values)
+    options = ["-Xmx256m", "-Djava.awt.headless=true"]
+    main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    return Server([*_java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
+
+
+def start_broker(
+    folder: Path, zookeeper: str, broker_id: int = 0, settings: Mapping[str, object] | None = None
+) -> Server:
+    """A Kafka 3.9 broker in ZooKeeper mode; returns while it still starts."""
+    port = free_port()
+    values = {
+        "broker.id": broker_id,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": folder / "data",
+        "zookeeper.connect": zookeeper,
+        **_SHIPPED_VALUES,
+        **(settings or {}),
+    }
+    path = _write_properties(folder / "server.properties", values)
+    command = [*_java_command(ZOOKEEPER_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
+    return Server(command, port, folder / f"kafka-{ZOOKEEPER_ERA}.log")
+
+
+def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> Server:
+    """A Kafka 4.2 node that is broker and controller; formats its folder, returns while it starts."""
+    port, controller_port = free_port(), free_port()
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "log.dirs": folder / "data",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        **_SHIPPED_VALUES,
+        **(settings or {}),
+    }
+    path = _write_properties(folder / "server.properties", values)
+    cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
+    storage_tool = _java_command(KRAFT_ERA, "kafka.tools.StorageTool", TOOL_OPTIONS)
+    subprocess.run([*storage_tool, "format", "-t", cluster_id, "-c", path], check=True, capture_output=True)
+    command = [*_java_command(KRAFT_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
+    return Server(command, port, folder / f"kafka-{KRAFT_ERA}.log")
+
+
+# What the server.properties of the distribution sets for a single broker.
+_SHIPPED_VALUES: Final = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+
+
+def tool_command(
+    name: str, *arguments: str, version: str = ZOOKEEPER_ERA, options: Sequence[str] = TOOL_OPTIONS
+) -> list[str]:
+    """The command line that a script of Kafka's `bin` folder comes down to."""
+    main = (TOOLS_OF_3 if version.startswith("3.") else {}).get(name, TOOLS[name])
+    return [*_java_command(version, main, options), *arguments]
+
+
+def run_tool(
+    name: str,
+    *arguments: str,
+    version: str = ZOOKEEPER_ERA,
+    input: str | None = None,  # noqa: A002 - the word of subprocess.run
+    seconds: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a tool to its end. Does not judge the exit code; raises subprocess.TimeoutExpired."""
+    command = tool_command(name, *arguments, version=version)
+    given = {"stdin": subprocess.DEVNULL} if input is None else {"input": input}
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        preexec_fn=die_with_parent,
+        **given,
+    )
