@@ -22,9 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.errors import KafkaError
 from barnabas.records import columnar_kernel as kernel
 from barnabas.records.columnar_kernel import Column
-from barnabas.records.compression import Codec, decompress
+from barnabas.records.compression import CompressionError, codec_of, decompress
 
 OFFSET_MAX: Final = 2**63 - 1
 DECODED_BYTES_MAX: Final = 1 << 30
@@ -33,6 +34,7 @@ DECODED_BYTES_MAX: Final = 1 << 30
 _CODEC_MASK: Final = 0x07
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
+_SECTION: Final = [Column.ATTRIBUTES, Column.RECORDS, Column.END]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _FIELDS: Final = (
@@ -176,8 +178,8 @@ def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_heade
     # Before anything is allocated by a count that may lie: no record is shorter than seven bytes.
     if size > DECODED_BYTES_MAX or count * kernel.RECORD_BYTES_MIN > size:
         raise ColumnarError(f"{count} records cannot lie in {size} bytes of batches")
-    rows = kernel.Rows(count, size, header_bytes=size if include_headers else 0)
-    outcome = kernel.decode_records(source, table, start, end, include_headers, *rows.buffers())
+    rows = kernel.make_rows(count, size, with_headers=include_headers)
+    outcome = kernel.decode_records(source, table, start, end, include_headers, rows)
     if outcome < 0:
         raise ColumnarError(kernel.problem(outcome))
     return rows
@@ -188,9 +190,8 @@ def _decompressed(source: Any, table: Any, compressed: Any) -> tuple[Any, Any]:
     pieces = [source]
     position, left = len(source), DECODED_BYTES_MAX
     for row in compressed.tolist():
-        section = source[table[row, Column.RECORDS] : table[row, Column.END]]
-        codec = Codec(int(table[row, Column.ATTRIBUTES]) & _CODEC_MASK)
-        plain = np.frombuffer(decompress(codec, memoryview(section), left), np.uint8)
+        attributes, start, end = table[row, _SECTION].tolist()
+        plain = np.frombuffer(_decompress(source[start:end], attributes, left), np.uint8)
         table[row, Column.RECORDS], table[row, Column.END] = position, position + len(plain)
         pieces.append(plain)
         position += len(plain)
@@ -200,8 +201,15 @@ def _decompressed(source: Any, table: Any, compressed: Any) -> tuple[Any, Any]:
     return joined, table
 
 
+def _decompress(section: Any, attributes: int, limit: int) -> bytes:
+    try:
+        return decompress(codec_of(attributes & _CODEC_MASK), memoryview(section), limit)
+    except (CompressionError, KafkaError) as error:
+        raise ColumnarError(f"Corrupt record batch: {error}") from error
+
+
 def _assemble(rows: kernel.Rows, topic: str, partition: int, *, include_headers: bool) -> pa.RecordBatch:
-    count = rows.count
+    count = int(rows.counts[0])
     columns = [
         _binary(count, rows.key_valid, rows.key_ends, rows.key_data),
         _binary(count, rows.value_valid, rows.value_ends, rows.value_data),
@@ -217,13 +225,14 @@ def _assemble(rows: kernel.Rows, topic: str, partition: int, *, include_headers:
 
 
 def _headers(rows: kernel.Rows) -> pa.Array:
-    keys = _text(rows.header_count, rows.header_key_ends, rows.header_key_data)
-    values = _binary(rows.header_count, rows.header_valid, rows.header_value_ends, rows.header_value_data)
+    row_count, count = rows.counts.tolist()
+    keys = _text(count, rows.header_key_ends, rows.header_key_data)
+    values = _binary(count, rows.header_valid, rows.header_value_ends, rows.header_value_data)
     structs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER))
-    ends = rows.header_ends[: rows.count + 1]
-    present = _validity(rows.count, ends[1:] > ends[:-1])
+    ends = rows.header_ends[: row_count + 1]
+    present = _validity(row_count, ends[1:] > ends[:-1])
     return pa.Array.from_buffers(
-        pa.list_(_HEADER), rows.count, [present, pa.py_buffer(ends)], children=[structs]
+        pa.list_(_HEADER), row_count, [present, pa.py_buffer(ends)], children=[structs]
     )
 
 

@@ -16,14 +16,15 @@ returns a negative number that `problem` puts into words.
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-F = TypeVar("F", bound=Callable[..., Any])
+Compiled: TypeAlias = Any
+"""A function that numba compiled: what it takes and gives is written in Python, checked by numba."""
 
 BATCH_BYTES_MIN: Final = 61
 CRC_COVERS_FROM: Final = 21
@@ -65,69 +66,62 @@ class Column(IntEnum):
     CRC = 10
 
 
-class Rows:
-    """The buffers that `decode_records` writes: sized for the worst case, of which only what is used is touched."""
+class Rows(NamedTuple):
+    """The arrays that `decode_records` writes; numba takes them as one argument."""
 
-    __slots__ = (
-        "counts", "header_ends", "header_key_data", "header_key_ends", "header_valid",
-        "header_value_data", "header_value_ends", "key_data", "key_ends", "key_valid", "offsets",
-        "timestamp_types", "timestamps", "value_data", "value_ends", "value_valid",
-    )  # fmt: skip
-
-    def __init__(self, count: int, size: int, *, header_bytes: int) -> None:
-        headers = header_bytes // 2
-        self.counts = np.zeros(2, np.int64)
-        self.offsets, self.timestamps = np.empty(count, np.int64), np.empty(count, np.int64)
-        self.timestamp_types = np.empty(count, np.int32)
-        self.key_valid, self.value_valid = np.empty(count, np.bool_), np.empty(count, np.bool_)
-        self.key_ends, self.value_ends = np.zeros(count + 1, np.int32), np.zeros(count + 1, np.int32)
-        self.key_data, self.value_data = np.empty(size, np.uint8), np.empty(size, np.uint8)
-        self.header_ends = np.zeros((count if header_bytes else 0) + 1, np.int32)
-        self.header_key_ends, self.header_value_ends = (
-            np.empty(headers + 1, np.int32),
-            np.empty(headers + 1, np.int32),
-        )
-        self.header_key_ends[0] = self.header_value_ends[0] = 0
-        self.header_valid = np.empty(headers, np.bool_)
-        self.header_key_data, self.header_value_data = (
-            np.empty(header_bytes, np.uint8),
-            np.empty(header_bytes, np.uint8),
-        )
-
-    @property
-    def count(self) -> int:
-        """The rows that were written."""
-        return int(self.counts[0])
-
-    @property
-    def header_count(self) -> int:
-        """The headers of all rows together."""
-        return int(self.counts[1])
-
-    def buffers(self) -> tuple[Any, ...]:
-        """All arrays, in the order of `decode_records`' parameters."""
-        return (
-            self.counts, self.offsets, self.timestamps, self.timestamp_types,
-            self.key_valid, self.key_ends, self.key_data, self.value_valid, self.value_ends, self.value_data,
-            self.header_ends, self.header_key_ends, self.header_key_data,
-            self.header_valid, self.header_value_ends, self.header_value_data,
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<Rows {self.count} of {len(self.offsets)}, headers={self.header_count}>"
+    counts: Any
+    """The number of rows and of headers that were written."""
+    offsets: Any
+    timestamps: Any
+    """Microseconds since 1970."""
+    timestamp_types: Any
+    key_valid: Any
+    key_ends: Any
+    key_data: Any
+    value_valid: Any
+    value_ends: Any
+    value_data: Any
+    header_ends: Any
+    header_key_ends: Any
+    header_key_data: Any
+    header_valid: Any
+    header_value_ends: Any
+    header_value_data: Any
 
 
-def _compiled(function: F) -> F:
+def make_rows(count: int, size: int, *, with_headers: bool) -> Rows:
+    """Arrays for `count` records in `size` bytes: as large as the worst case; untouched memory costs nothing."""
+    headers, header_bytes = (size // 2, size) if with_headers else (0, 0)
+    return Rows(
+        counts=np.zeros(2, np.int64),
+        offsets=np.empty(count, np.int64),
+        timestamps=np.empty(count, np.int64),
+        timestamp_types=np.empty(count, np.int32),
+        key_valid=np.empty(count, np.bool_),
+        key_ends=np.zeros(count + 1, np.int32),
+        key_data=np.empty(size, np.uint8),
+        value_valid=np.empty(count, np.bool_),
+        value_ends=np.zeros(count + 1, np.int32),
+        value_data=np.empty(size, np.uint8),
+        header_ends=np.zeros((count if with_headers else 0) + 1, np.int32),
+        header_key_ends=np.zeros(headers + 1, np.int32),
+        header_key_data=np.empty(header_bytes, np.uint8),
+        header_valid=np.empty(headers, np.bool_),
+        header_value_ends=np.zeros(headers + 1, np.int32),
+        header_value_data=np.empty(header_bytes, np.uint8),
+    )
+
+
+def _compiled(function: Callable[..., Any]) -> Compiled:
     """Machine code, kept on disk: beside this file, or in NUMBA_CACHE_DIR, or else in the user's cache folder."""
     try:
-        compiled: F = njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # none of the three can be written to: compile again in each process (1.5 s)
-        compiled = njit(nogil=True)(function)
-    return compiled
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # none of the three can be written to: compile again in each process (2 s)
+        return njit(nogil=True)(function)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _copy(_typing: Any, target: Any, at: Any, source: Any, start: Any, size: Any) -> Any:
+def _copy(_typing: Any, target: Any, _at: Any, source: Any, _start: Any, _size: Any) -> Any:
     """``memcpy``: a slice assignment in numba takes ten times as long for short values."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -143,7 +137,7 @@ def _copy(_typing: Any, target: Any, at: Any, source: Any, start: Any, size: Any
 
 
 @_compiled
-def _big_endian(source: Any, position: int, size: int) -> int:
+def _big_endian(source: Any, position: int, size: int) -> Any:
     """A signed integer of `size` bytes."""
     value = np.int64(np.int8(source[position]))
     for index in range(position + 1, position + size):
@@ -152,7 +146,7 @@ def _big_endian(source: Any, position: int, size: int) -> int:
 
 
 @_compiled
-def _varint(source: Any, position: int, end: int) -> tuple[int, int]:
+def _varint(source: Any, position: int, end: int) -> Any:
     """(A zigzag integer of up to ten bytes, the position behind it); the position is -1 where it does not end."""
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -167,7 +161,7 @@ def _varint(source: Any, position: int, end: int) -> tuple[int, int]:
 
 
 @_compiled
-def scan_headers(source: Any, table: Any) -> int:
+def scan_headers(source: Any, table: Any) -> Any:
     """Fills a row of `table` for each whole batch; the number of rows, or a negative outcome."""
     position = 0
     row = 0
@@ -201,7 +195,7 @@ def scan_headers(source: Any, table: Any) -> int:
 
 
 @_compiled
-def _take(source: Any, position: int, end: int, data: Any, used: int) -> tuple[int, int]:
+def _take(source: Any, position: int, end: int, data: Any, used: int) -> Any:
     """Copies a nullable length-prefixed value behind `used` bytes of `data`.
 
     (Its length, -1 for null; the position behind it, -1 where it reaches beyond `end`.) What is copied lies
@@ -217,36 +211,36 @@ def _take(source: Any, position: int, end: int, data: Any, used: int) -> tuple[i
 
 
 @_compiled
-def decode_records(
-    source: Any,
-    table: Any,
-    start: int,
-    end_offset: int,
-    with_headers: bool,
-    counts: Any,
-    offsets: Any,
-    timestamps: Any,
-    timestamp_types: Any,
-    key_valid: Any,
-    key_ends: Any,
-    key_data: Any,
-    value_valid: Any,
-    value_ends: Any,
-    value_data: Any,
-    header_ends: Any,
-    header_key_ends: Any,
-    header_key_data: Any,
-    header_valid: Any,
-    header_value_ends: Any,
-    header_value_data: Any,
-) -> int:
-    """Writes the records of the table's batches with offsets in [start, end_offset); 0 or a negative outcome."""
-    row = 0
-    keys_used = 0
-    values_used = 0
-    headers = 0
-    header_keys_used = 0
-    header_values_used = 0
+def _take_headers(  # noqa: PLR0917 - compiled code takes no keywords
+    source: Any, position: int, end: int, headers: int, keys_used: int, values_used: int, rows: Any
+) -> Any:
+    """Copies the headers of one record; the first of the four numbers is 0, or -1 where they do not fill it."""
+    count, position = _varint(source, position, end)
+    if position < 0 or count < 0 or count > end - position:
+        return -1, headers, keys_used, values_used
+    for _ in range(count):
+        length, position = _take(source, position, end, rows.header_key_data, keys_used)
+        if position < 0 or length < 0:
+            return -1, headers, keys_used, values_used
+        keys_used += length
+        length, position = _take(source, position, end, rows.header_value_data, values_used)
+        if position < 0:
+            return -1, headers, keys_used, values_used
+        values_used += max(length, 0)
+        rows.header_valid[headers] = length >= 0
+        headers += 1
+        rows.header_key_ends[headers] = keys_used
+        rows.header_value_ends[headers] = values_used
+    return 0 if position == end else -1, headers, keys_used, values_used
+
+
+@_compiled
+def decode_records(  # noqa: PLR0917 - compiled code takes no keywords
+    source: Any, table: Any, start: int, stop: int, with_headers: bool, rows: Any
+) -> Any:
+    """Writes the records of the table's batches with offsets in [start, stop); 0 or a negative outcome."""
+    row = headers = 0
+    keys_used = values_used = header_keys_used = header_values_used = 0
     for batch in range(len(table)):
         position = table[batch, 1]
         batch_end = table[batch, 2]
@@ -257,7 +251,7 @@ def decode_records(
             if position < 0 or size < 1 or size > batch_end - position:
                 return -(at << 4 | _BAD_RECORD)
             end = position + size
-            # The record's attributes (one byte) are unused by Kafka.
+            # The byte before the first delta is the record's attributes, which Kafka does not use.
             timestamp_delta, position = _varint(source, position + 1, end)
             if position < 0:
                 return -(at << 4 | _BAD_FIELD)
@@ -265,50 +259,36 @@ def decode_records(
             if position < 0:
                 return -(at << 4 | _BAD_FIELD)
             offset = table[batch, 3] + offset_delta
-            if offset < start or offset >= end_offset:
+            if offset < start or offset >= stop:
                 position = end
                 continue
-            key_length, position = _take(source, position, end, key_data, keys_used)
+            key_length, position = _take(source, position, end, rows.key_data, keys_used)
             if position < 0:
                 return -(at << 4 | _BAD_FIELD)
-            value_length, position = _take(source, position, end, value_data, values_used)
+            value_length, position = _take(source, position, end, rows.value_data, values_used)
             if position < 0:
                 return -(at << 4 | _BAD_FIELD)
             if with_headers:
-                header_count, position = _varint(source, position, end)
-                # No header is shorter than its two lengths.
-                if position < 0 or header_count < 0 or header_count * 2 > end - position:
+                outcome, headers, header_keys_used, header_values_used = _take_headers(
+                    source, position, end, headers, header_keys_used, header_values_used, rows
+                )
+                if outcome < 0:
                     return -(at << 4 | _BAD_HEADER)
-                for _ in range(header_count):
-                    length, position = _take(source, position, end, header_key_data, header_keys_used)
-                    if position < 0 or length < 0:
-                        return -(at << 4 | _BAD_HEADER)
-                    header_keys_used += length
-                    length, position = _take(source, position, end, header_value_data, header_values_used)
-                    if position < 0:
-                        return -(at << 4 | _BAD_HEADER)
-                    header_values_used += max(length, 0)
-                    header_valid[headers] = length >= 0
-                    headers += 1
-                    header_key_ends[headers] = header_keys_used
-                    header_value_ends[headers] = header_values_used
-                if position != end:
-                    return -(at << 4 | _BAD_HEADER)
-                header_ends[row + 1] = headers
+                rows.header_ends[row + 1] = headers
             position = end
             keys_used += max(key_length, 0)
             values_used += max(value_length, 0)
             timestamp = table[batch, 7] if append_time else table[batch, 6] + timestamp_delta
-            offsets[row] = offset
-            timestamps[row] = min(max(timestamp, -_LIMIT_MS), _LIMIT_MS) * 1000
-            timestamp_types[row] = 1 if append_time else 0
-            key_valid[row] = key_length >= 0
-            value_valid[row] = value_length >= 0
+            rows.offsets[row] = offset
+            rows.timestamps[row] = min(max(timestamp, -_LIMIT_MS), _LIMIT_MS) * 1000
+            rows.timestamp_types[row] = 1 if append_time else 0
+            rows.key_valid[row] = key_length >= 0
+            rows.value_valid[row] = value_length >= 0
             row += 1
-            key_ends[row] = keys_used
-            value_ends[row] = values_used
+            rows.key_ends[row] = keys_used
+            rows.value_ends[row] = values_used
         if position != batch_end:
             return -(position << 4 | _LEFT_OVER)
-    counts[0] = row
-    counts[1] = headers
+    rows.counts[0] = row
+    rows.counts[1] = headers
     return 0
