@@ -1,0 +1,7 @@
+"""Both ends of a connection: listeners and the connections they accept, and the `NetworkClient`.
+
+The server gives every request frame to a `Service` and sends its responses in order; the client keeps
+connections to many nodes with many requests in flight. What is machine (`conversation`, `frames`,
+`client_core`, `connection_states`) knows no socket; what owns sockets (`connection`, `tls`, `server`,
+`client`) decides nothing about the protocol.
+"""

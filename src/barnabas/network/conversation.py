@@ -1,0 +1,245 @@
+"""One peer's requests and responses: in order, and never more of them than fit.
+
+Theory of operation
+-------------------
+Requests are handled as soon as their frames are there, responses leave in the order of the requests.
+A response that comes later (a `Pending`) holds back those behind it; until then they wait in `_slots`.
+
+Three things make a conversation stop handling requests; frames already read stay in `_backlog` and the
+transport is told to stop reading (`wants_read`), so that TCP pushes back on the peer:
+
+- `PARKED_MAX` responses wait (for their Pending, or behind one);
+- more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
+  read; ranges of files count only as their object);
+- the service muted the peer (quotas).
+
+It knows no socket: a `Transport` receives into `buffers`, says so with `received` and takes chunks with
+`take_output`; it is woken when something happened that it did not start.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from barnabas.core.chunks import Chunks, FileSlice
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.pending import Pending
+from barnabas.network.errors import CloseConnection
+from barnabas.network.frames import FrameReader
+from barnabas.network.peer import ListenerId, Peer, Service
+
+PARKED_MAX: Final = 500
+"""Responses that may wait on one connection (Kafka: queued.max.requests, for the whole broker)."""
+
+OUTPUT_BYTES_MAX: Final = 1024 * 1024
+"""Response bytes in memory beyond which no further request of the peer is handled."""
+
+_SLICE_COST: Final = 128
+
+
+class Transport(Protocol):
+    """What carries a conversation: a socket, a TLS transport, a simulated network."""
+
+    def wake(self) -> None:
+        """There is output, or reading may go on; called outside of `Conversation.received` only."""
+
+    def abort(self, error: Exception) -> None:
+        """Close the connection and log why."""
+
+
+class Conversation:
+    """The state of one accepted connection above the transport."""
+
+    __slots__ = (
+        "_backlog",
+        "_clock",
+        "_closed",
+        "_draining",
+        "_halted",
+        "_muted_until",
+        "_output",
+        "_output_bytes",
+        "_reader",
+        "_service",
+        "_slots",
+        "_transport",
+        "_unmute",
+        "peer",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        transport: Transport,
+        reader: FrameReader,
+        clock: Clock,
+        *,
+        listener: ListenerId,
+        address: tuple[str, int],
+    ) -> None:
+        self.peer = Peer(listener, address, self)
+        self._service = service
+        self._transport = transport
+        self._reader = reader
+        self._clock = clock
+        self._slots: deque[Chunks | Pending[Chunks | None]] = deque()
+        self._backlog: deque[memoryview] = deque()
+        self._output: Chunks = []
+        self._output_bytes = 0
+        self._muted_until = 0.0
+        self._unmute: Timer | None = None
+        self._draining = False
+        self._closed = False
+        # Muted, draining or closed: one flag for the loop over requests to look at.
+        self._halted = False
+
+    @property
+    def wants_read(self) -> bool:
+        """Whether the transport should receive more."""
+        return not self._backlog and not self._stalled
+
+    @property
+    def runnable(self) -> bool:
+        """Whether requests that were read already can be handled now, by `resume`."""
+        return bool(self._backlog) and not self._stalled
+
+    @property
+    def waiting(self) -> int:
+        """Requests whose responses are not there yet, or wait behind such."""
+        return len(self._slots)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `take_output` would give anything."""
+        return bool(self._output)
+
+    @property
+    def _stalled(self) -> bool:
+        return self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= PARKED_MAX
+
+    def buffers(self) -> list[memoryview]:
+        """Where the transport receives the next bytes."""
+        return self._reader.buffers()
+
+    def received(self, count: int) -> None:
+        """Handles what the `count` bytes received into `buffers` complete.
+
+        Raises what the service raises, and CloseConnection for a frame that is too large: then abort.
+        """
+        frames = self._reader.received(count)
+        if self._backlog or self._halted:
+            self._backlog.extend(frames)
+        else:
+            self._handle(frames)
+
+    def resume(self) -> None:
+        """Handles requests that were read while nothing could be handled; raises like `received`."""
+        frames, self._backlog = self._backlog, deque()
+        self._handle(frames)
+
+    def take_output(self) -> Chunks:
+        """The chunks to send next; they are the transport's now. Take them when it can send."""
+        output, self._output = self._output, []
+        self._output_bytes = 0
+        return output
+
+    def _handle(self, frames: Iterable[memoryview]) -> None:
+        handle, peer, slots = self._service.handle, self.peer, self._slots
+        waiting = iter(frames)
+        for frame in waiting:
+            outcome = handle(peer, frame)
+            if outcome is None:
+                continue
+            if isinstance(outcome, Pending):
+                self._park(outcome)
+            elif slots:
+                slots.append(outcome)
+            else:
+                self._emit(outcome)
+            if self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= PARKED_MAX or self._halted:
+                self._backlog.extend(waiting)
+
+    def _emit(self, chunks: Chunks) -> None:
+        self._output += chunks
+        if len(chunks) == 1 and type(chunks[0]) is bytes:
+            self._output_bytes += len(chunks[0])
+        else:
+            self._output_bytes += sum(
+                _SLICE_COST if isinstance(chunk, FileSlice) else len(chunk) for chunk in chunks
+            )
+
+    def _park(self, pending: Pending[Chunks | None]) -> None:
+        if pending.done and not self._slots:
+            self._emit(pending.result() or [])
+            return
+        self._slots.append(pending)
+        pending.when_done(self._settled)
+
+    def _settled(self, _pending: Pending[Chunks | None]) -> None:
+        if self._closed:
+            return
+        try:
+            moved = self._move_ready()
+        except Exception as error:
+            self._transport.abort(error)
+            return
+        if moved:
+            self._transport.wake()
+
+    def _move_ready(self) -> bool:
+        """Moves responses from the head of the queue to the output until one is not there yet."""
+        slots, moved = self._slots, False
+        while slots:
+            head = slots[0]
+            if isinstance(head, Pending):
+                if not head.done:
+                    break
+                head = head.result() or []
+            self._emit(head)
+            slots.popleft()
+            moved = True
+        return moved
+
+    def mute_until(self, monotonic_ms: float) -> None:
+        """Handles no request before this time; the latest time counts."""
+        now = self._clock.monotonic_ms()
+        if self._closed or monotonic_ms <= max(now, self._muted_until):
+            return
+        if self._unmute is not None:
+            self._unmute.cancel()
+        self._muted_until = monotonic_ms
+        self._halted = True
+        self._unmute = self._clock.call_later(monotonic_ms - now, self._on_unmute)
+
+    def _on_unmute(self) -> None:
+        self._unmute = None
+        self._halted = self._closed or self._draining
+        self._transport.wake()
+
+    def drain(self) -> None:
+        """Takes no further request; what was handled is still answered."""
+        self._draining = self._halted = True
+        self._backlog.clear()
+
+    def close(self, reason: str) -> None:
+        """Ends the connection with one log line, as a service wishes."""
+        if not self._closed:
+            self._transport.abort(CloseConnection(reason))
+
+    def closed(self) -> None:
+        """The transport is gone: lets go of everything."""
+        self._closed = self._halted = True
+        if self._unmute is not None:
+            self._unmute.cancel()
+            self._unmute = None
+        self._slots.clear()
+        self._backlog.clear()
+        self._output.clear()
+
+    def __repr__(self) -> str:
+        states = {"closed": self._closed, "draining": self._draining, "muted": self._unmute is not None}
+        state = next((name for name, on in states.items() if on), "open")
+        return (
+            f"<Conversation {state} waiting={len(self._slots)} backlog={len(self._backlog)} "
+            f"output={self._output_bytes}>"
+        )

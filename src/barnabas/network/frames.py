@@ -1,0 +1,132 @@
+"""Cuts a stream of bytes into frames.
+
+    Stream => Frame*
+      Frame => Size Body
+        Size => INT32          bytes of Body, at most socket.request.max.bytes
+        Body => header and message
+
+Theory of operation
+-------------------
+Bytes are received into a buffer that all connections of a loop share, so that ten thousand idle
+connections cost no receive memory. Complete frames are copied out of it, all frames of one read with one
+copy; they are views of a fresh, writable buffer that belongs to whoever takes the frame. A frame that is
+not complete gets a buffer of its own, and the next read scatters: first into the rest of that frame, what
+is left over into the shared buffer. So a large frame is received where it stays.
+
+A length is only a claim. The buffer of an incomplete frame grows with what has really come (to at most
+four times of it), so a peer that announces 100 MB and sends ten bytes holds 64 KB.
+"""
+
+from struct import Struct
+from typing import Final
+
+from barnabas.network.errors import CloseConnection
+
+RECEIVE_BYTES: Final = 128 * 1024
+"""Size of the shared receive buffer."""
+
+_FIRST_ALLOCATION_BYTES: Final = 64 * 1024
+_SIZE: Final = Struct(">i")
+_HEAD: Final = 4
+
+
+def receive_buffer() -> memoryview:
+    """A buffer for the readers of one event loop to share."""
+    return memoryview(bytearray(_HEAD + RECEIVE_BYTES))
+
+
+class FrameReader:
+    """The receiving half of one connection: receive into `buffers`, then say how much to `received`."""
+
+    __slots__ = ("_filled", "_frame", "_head", "_landing", "_shared", "_size", "size_max")
+
+    def __init__(self, shared: memoryview, size_max: int) -> None:
+        self.size_max = size_max
+        self._shared = shared
+        # An incomplete size (up to three bytes) is kept aside and put back in front of the next read.
+        self._landing = shared[_HEAD:]
+        self._head = b""
+        self._frame: bytearray | None = None
+        self._filled = 0
+        self._size = 0
+
+    @property
+    def waiting_for(self) -> int:
+        """Bytes that the frame under way still lacks; 0 between frames."""
+        return self._size - self._filled if self._frame is not None else 0
+
+    def buffers(self) -> list[memoryview]:
+        """Where the next bytes go, in this order; valid until the next call of anything here."""
+        frame = self._frame
+        if frame is None:
+            return [self._landing]
+        rest = memoryview(frame)[self._filled :]
+        return [rest, self._landing] if len(frame) == self._size else [rest]
+
+    def received(self, count: int) -> list[memoryview]:
+        """The frames that these `count` bytes complete. Raises CloseConnection for a size not allowed."""
+        frame = self._frame
+        if frame is None:
+            return self._cut(_HEAD - len(self._head), _HEAD + count)
+        overflow = count - (len(frame) - self._filled)
+        if overflow < 0 or len(frame) < self._size:
+            self._filled += count
+            self._grow(frame)
+            return []
+        self._frame = None
+        return [memoryview(frame), *(self._cut(_HEAD, _HEAD + overflow) if overflow else ())]
+
+    def _cut(self, start: int, end: int) -> list[memoryview]:
+        shared = self._shared
+        if self._head:
+            shared[start:_HEAD] = self._head
+            self._head = b""
+        if end - start < _HEAD:
+            self._head = bytes(shared[start:end])
+            return []
+        size = self._checked(_SIZE.unpack_from(shared, start)[0])
+        if start + _HEAD + size > end:
+            self._begin(size, shared[start + _HEAD : end])
+            return []
+        # A resizable buffer would forbid its views to be kept; this one is never resized.
+        return self._cut_copy(memoryview(bytearray(shared[start:end])))
+
+    def _cut_copy(self, data: memoryview) -> list[memoryview]:
+        frames: list[memoryview] = []
+        position, end, size_max, unpack = 0, len(data), self.size_max, _SIZE.unpack_from
+        while end - position >= _HEAD:
+            (size,) = unpack(data, position)
+            position += _HEAD
+            if not 0 <= size <= size_max:
+                self._checked(size)
+            if position + size > end:
+                self._begin(size, data[position:])
+                return frames
+            frames.append(data[position : position + size])
+            position += size
+        self._head = bytes(data[position:])
+        return frames
+
+    def _begin(self, size: int, start: memoryview) -> None:
+        self._size = size
+        self._filled = len(start)
+        self._frame = frame = bytearray(min(size, max(_FIRST_ALLOCATION_BYTES, 4 * len(start))))
+        frame[: len(start)] = start
+
+    def _grow(self, frame: bytearray) -> None:
+        if self._filled == len(frame) < self._size:
+            self._frame = larger = bytearray(min(self._size, 4 * self._filled))
+            larger[: self._filled] = frame
+
+    def _checked(self, size: int) -> int:
+        # The texts of InvalidReceiveException (NetworkReceive).
+        if size < 0:
+            raise CloseConnection(f"Invalid receive (size = {size})")
+        if size > self.size_max:
+            raise CloseConnection(f"Invalid receive (size = {size} larger than {self.size_max})")
+        return size
+
+    def __repr__(self) -> str:
+        if self._frame is None:
+            return "<FrameReader between frames>"
+        return f"<FrameReader {self._filled} of {self._size} bytes>"

@@ -1,0 +1,74 @@
+"""Who is at the other end of a connection, as a service sees it."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from barnabas.core.chunks import Chunks
+from barnabas.core.pending import Pending
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a connection that nobody authenticated (``KafkaPrincipal.ANONYMOUS``)."""
+
+
+class ListenerId(NamedTuple):
+    """The name of a listener and the security protocol that it speaks."""
+
+    name: str
+    security_protocol: str
+
+
+class ConnectionControl(Protocol):
+    """What a service may do to the connection of a peer."""
+
+    def mute_until(self, monotonic_ms: float) -> None:
+        """No request is handled before this time; responses still go out."""
+
+    def close(self, reason: str) -> None:
+        """Ends the connection with one log line; what was not sent yet is dropped."""
+
+
+class Peer:
+    """One connected client or broker. `session` is free for the service to keep what it likes."""
+
+    __slots__ = ("_control", "address", "listener", "principal", "session")
+
+    def __init__(
+        self,
+        listener: ListenerId,
+        address: tuple[str, int],
+        control: ConnectionControl,
+        principal: Any = ANONYMOUS,
+    ) -> None:
+        self.listener = listener
+        self.address = address
+        self.principal = principal
+        self.session: Any = None
+        self._control = control
+
+    def mute_until(self, monotonic_ms: float) -> None:
+        """Handles no request of this peer before this time (throttling); responses still go out."""
+        self._control.mute_until(monotonic_ms)
+
+    def close(self, reason: str) -> None:
+        """Ends the connection with one log line; what was not sent yet is dropped."""
+        self._control.close(reason)
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.address[0]}:{self.address[1]} on {self.listener.name}>"
+
+
+Outcome: TypeAlias = Chunks | Pending[Chunks | None] | None
+"""What handling a frame comes to: the response (its length included), a later one, or none at all."""
+
+
+class Service(Protocol):
+    """Answers requests; the broker's dispatcher is one."""
+
+    def handle(self, peer: Peer, frame: memoryview) -> Outcome:
+        """The response to one request. The frame is writable and belongs to the service.
+
+        Raises CloseConnection where Kafka closes the connection without an answer.
+        """
+
+
+Handler: TypeAlias = Callable[[Peer, memoryview], Outcome]

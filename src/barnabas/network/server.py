@@ -1,0 +1,279 @@
+"""The listeners of a broker: sockets that accept connections, their limits, and an orderly end.
+
+Theory of operation
+-------------------
+`Server.bind` binds and listens, so that ports are known before the broker registers itself; `Server.start`
+begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is reached, ordinary
+listeners stop accepting until a connection ends; the inter-broker listener goes on, and the connection
+that has been idle for longest on another listener is closed for it (KIP-402).
+
+One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
+stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.eventlog import EventLog
+from barnabas.network.connection import Connection, PlainConnection
+from barnabas.network.endpoints import Endpoint
+from barnabas.network.frames import FrameReader, receive_buffer
+from barnabas.network.peer import ListenerId, Service
+from barnabas.network.quotas import ConnectionQuotas
+from barnabas.network.settings import SocketSettings
+
+events = EventLog("network")
+
+_ACCEPTS_A_TURN: Final = 64
+_OUT_OF_DESCRIPTORS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_ACCEPT_PAUSE_MS: Final = 1000
+_SWEEPS_PER_IDLE_TIME: Final = 10
+
+
+class Listener:
+    """One bound socket and the acceptor behind it."""
+
+    __slots__ = ("_accepting", "_server", "_socket", "endpoint", "id", "protected")
+
+    def __init__(self, server: "Server", endpoint: Endpoint, sock: socket.socket, *, protected: bool) -> None:
+        self.endpoint = endpoint
+        self.id = ListenerId(endpoint.name, endpoint.security_protocol)
+        self.protected = protected
+        """Whether it goes on accepting when the broker has all the connections it may have."""
+        self._server = server
+        self._socket = sock
+        self._accepting = False
+
+    def accept(self) -> None:
+        """Begins to accept, or goes on with it."""
+        if not self._accepting and self._socket.fileno() >= 0:
+            self._accepting = True
+            self._server.loop.add_reader(self._socket, self._on_connections)
+
+    def pause(self) -> None:
+        """Leaves further connections in the system's backlog."""
+        if self._accepting:
+            self._accepting = False
+            self._server.loop.remove_reader(self._socket)
+
+    def close(self) -> None:
+        """Stops listening."""
+        self.pause()
+        self._socket.close()
+
+    def _on_connections(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            if not self._server.make_room(self):
+                self.pause()
+                return
+            try:
+                sock, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                events.error("network.accept_failed", listener=self.id.name, reason=error)
+                self.pause()
+                self._server.clock.call_later(_ACCEPT_PAUSE_MS, self._server.accept_again)
+                return
+            self._server.accepted(self, sock, address)
+
+    def __repr__(self) -> str:
+        return f"<Listener {self.endpoint} {'accepting' if self._accepting else 'not accepting'}>"
+
+
+class Server:
+    """All listeners of one broker, and their connections. Belongs to the running event loop."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: SocketSettings | None = None,
+        *,
+        inter_broker_listener: str | None = None,
+        tls: Mapping[str, ssl.SSLContext] | None = None,
+    ) -> None:
+        self.clock = clock
+        self.settings = settings or SocketSettings()
+        self.loop = asyncio.get_running_loop()
+        self.listeners: dict[str, Listener] = {}
+        self.connections: set[Connection] = set()
+        self.service: Service
+        self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
+        self._tls = dict(tls or {})
+        self._inter_broker_listener = inter_broker_listener
+        self._quotas = ConnectionQuotas(self.settings)
+        self._shared = receive_buffer()
+        self._scheduled: list[Callable[[], None]] = []
+        self._sweep_timer: Timer | None = None
+        self._started = False
+        self._emptied = asyncio.Event()
+
+    def bind(self, endpoint: Endpoint) -> Endpoint:
+        """Listens on the endpoint, without accepting yet; the endpoint with its real port.
+
+        Raises OSError with a text that names the listener.
+        """
+        try:
+            sock = _listening_socket(endpoint, self.settings)
+        except OSError as error:
+            # Kafka's words (Acceptor.openServerSocket).
+            where = f"{endpoint.host or '0.0.0.0'}:{endpoint.port}"
+            raise OSError(
+                error.errno, f"Socket server failed to bind to {where}: {error.strerror}."
+            ) from error
+        bound = endpoint.with_port(sock.getsockname()[1])
+        protected = endpoint.name == self._inter_broker_listener
+        self.listeners[bound.name] = Listener(self, bound, sock, protected=protected)
+        return bound
+
+    def start(self, service: Service) -> None:
+        """Begins to accept connections on every bound listener; the service answers their requests."""
+        self.service = service
+        self._started = True
+        self.accept_again()
+        if self.settings.idle_ms_max >= 0:
+            self._schedule_sweep()
+
+    def accept_again(self) -> None:
+        """Every listener accepts (again), as far as there is room."""
+        if self._started:
+            for listener in self.listeners.values():
+                listener.accept()
+
+    async def stop(self, grace_ms: float = 1000) -> None:
+        """Closes the listeners, sends what is owed for at most `grace_ms`, closes all connections."""
+        self._started = False
+        for listener in self.listeners.values():
+            listener.close()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in list(self.connections):
+            connection.drain()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._emptied.wait(), grace_ms / 1000)
+        for connection in list(self.connections):
+            connection.close()
+        self.readers.shutdown(wait=True, cancel_futures=True)
+        # TLS transports finish closing in the next turns of the loop.
+        await asyncio.sleep(0)
+
+    def make_room(self, listener: Listener) -> bool:
+        """Whether the listener may accept one more connection; closes an idle one for a protected listener."""
+        if not self._quotas.full:
+            return True
+        if not listener.protected or len(self.listeners) == 1:
+            return False
+        others = [each for each in self.connections if each.listener != listener.id]
+        if others:
+            # Marks say "since the last sweep", which is as exact as closing an idle connection has to be.
+            victim = min(others, key=lambda each: (each.active, each.idle_since_ms))
+            events.info("network.connection_displaced", peer=victim.address[0], listener=victim.listener.name)
+            victim.close()
+        return True
+
+    def accepted(self, listener: Listener, sock: socket.socket, address: tuple[str, int]) -> None:
+        """A new connection: counted, configured, and put to work. One too many is closed."""
+        host = _plain_host(address[0])
+        if not self._quotas.admit(host):
+            events.info("network.too_many_connections", address=host, listener=listener.id.name)
+            sock.close()
+            return
+        _configure(sock, self.settings)
+        context = self._tls.get(listener.id.name)
+        if context is None:
+            connection: Connection = PlainConnection(self, listener.id, sock, (host, address[1]))
+        else:
+            # TLS is loaded only where a listener speaks it.
+            from barnabas.network.tls import TlsConnection  # noqa: PLC0415
+
+            connection = TlsConnection(self, listener.id, sock, (host, address[1]), context)
+        connection.idle_since_ms = self.clock.monotonic_ms()
+        self.connections.add(connection)
+        self._emptied.clear()
+
+    def new_reader(self) -> FrameReader:
+        """A frame reader over the server's one receive buffer."""
+        return FrameReader(self._shared, self.settings.request_bytes_max)
+
+    def schedule(self, pump: Callable[[], None]) -> None:
+        """Pumps a connection in the next turn of the loop, together with all others woken in this one."""
+        if not self._scheduled:
+            self.loop.call_soon(self._pump_scheduled)
+        self._scheduled.append(pump)
+
+    def _pump_scheduled(self) -> None:
+        scheduled, self._scheduled = self._scheduled, []
+        for pump in scheduled:
+            pump()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has closed; there is room for another."""
+        was_full = self._quotas.full
+        self.connections.discard(connection)
+        self._quotas.release(connection.address[0])
+        if was_full:
+            self.accept_again()
+        if not self.connections:
+            self._emptied.set()
+
+    def _schedule_sweep(self) -> None:
+        delay = max(1.0, self.settings.idle_ms_max / _SWEEPS_PER_IDLE_TIME)
+        self._sweep_timer = self.clock.call_later(delay, self._sweep)
+
+    def _sweep(self) -> None:
+        now = self.clock.monotonic_ms()
+        for connection in list(self.connections):
+            if connection.active or connection.conversation.waiting:
+                connection.active = False
+                connection.idle_since_ms = now
+            elif now - connection.idle_since_ms >= self.settings.idle_ms_max:
+                events.debug("network.connection_idle", peer=connection.address[0])
+                connection.close()
+        self._schedule_sweep()
+
+    def __repr__(self) -> str:
+        return f"<Server {list(self.listeners.values())} connections={len(self.connections)}>"
+
+
+def _listening_socket(endpoint: Endpoint, settings: SocketSettings) -> socket.socket:
+    host = endpoint.host or None
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or "0.0.0.0", endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if settings.receive_buffer_bytes != -1:
+            # Before listen: accepted sockets inherit it, and the window scale with it.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(settings.listen_backlog)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _configure(sock: socket.socket, settings: SocketSettings) -> None:
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A peer that vanished without a word is noticed by the system, hours later.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if settings.send_buffer_bytes != -1:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+
+
+def _plain_host(host: str) -> str:
+    """An IPv4 address that came in through an IPv6 socket, as IPv4."""
+    return host.removeprefix("::ffff:") if "." in host else host

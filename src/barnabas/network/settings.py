@@ -1,0 +1,76 @@
+"""The limits and socket options of a server, from Kafka's configuration keys."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any
+
+from barnabas.core.config import INT_MAX, Config, Source
+from barnabas.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketSettings:
+    """Kafka's defaults, except where a field says otherwise."""
+
+    request_bytes_max: int = 104857600
+    """socket.request.max.bytes"""
+    send_buffer_bytes: int = -1
+    """socket.send.buffer.bytes; -1 leaves it to the system, whose automatic size serves 5 GB/s."""
+    receive_buffer_bytes: int = -1
+    """socket.receive.buffer.bytes; -1 leaves it to the system."""
+    listen_backlog: int = 50
+    """socket.listen.backlog.size"""
+    idle_ms_max: int = 600_000
+    """connections.max.idle.ms; negative means for ever."""
+    connections_max: int = INT_MAX
+    """max.connections, over all listeners."""
+    connections_per_ip_max: int = INT_MAX
+    """max.connections.per.ip"""
+    connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides, by address."""
+
+    @classmethod
+    def from_config(cls, config: Config) -> "SocketSettings":
+        """The settings of a broker's configuration; keys that the table lacks keep their defaults.
+
+        Buffer sizes count only when they were set: Kafka's default of 100 KiB would switch off the
+        system's automatic sizing (a listed deviation).
+        """
+        keys = {
+            "request_bytes_max": "socket.request.max.bytes",
+            "listen_backlog": "socket.listen.backlog.size",
+            "idle_ms_max": "connections.max.idle.ms",
+            "connections_max": "max.connections",
+            "connections_per_ip_max": "max.connections.per.ip",
+        }
+        values: dict[str, Any] = {name: config[key] for name, key in keys.items() if key in config}
+        for name, key in (
+            ("send_buffer_bytes", "socket.send.buffer.bytes"),
+            ("receive_buffer_bytes", "socket.receive.buffer.bytes"),
+        ):
+            if key in config and config.source(key) is not Source.DEFAULT:
+                values[name] = config[key]
+        overrides = config.get("max.connections.per.ip.overrides") or ""
+        return cls(**values, connections_per_ip_overrides=parse_overrides(overrides))
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """``address:count`` pairs, comma-separated; an IPv6 address may hold colons. Raises ConfigError."""
+    overrides = {}
+    for item in filter(None, (item.strip() for item in text.split(","))):
+        host, _, count = item.rpartition(":")
+        if not host or not count.strip().isdigit():
+            raise ConfigError(
+                f"Invalid value {text} for configuration max.connections.per.ip.overrides: "
+                f"{item} is not of the form address:count"
+            )
+        overrides[_normal(host.strip().strip("[]"))] = int(count)
+    return overrides
+
+
+def _normal(host: str) -> str:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host
