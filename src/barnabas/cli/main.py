@@ -1,0 +1,109 @@
+"""The entry point of ``barnabas``: a table of commands, imported when one of them runs.
+
+Every error that a user can mend ends as one line on stderr and exit code 1; Ctrl-C and a closed pipe end
+quietly. What remains is a bug and shows its traceback.
+"""
+
+import importlib
+import os
+import sys
+from typing import Final, NamedTuple
+
+import click
+
+from barnabas import __version__
+from barnabas.core.errors import BarnabasError
+
+PACKAGE: Final = "barnabas.cli.commands"
+_INTERRUPTED: Final = 130
+_CONTEXT: Final = {"help_option_names": ["-h", "--help"]}
+
+
+class _Entry(NamedTuple):
+    target: str
+    short_help: str
+
+
+COMMANDS: Final = {
+    "serve": _Entry("serve:serve", "Run one broker in the foreground."),
+    "demo": _Entry("demo:demo", "Replay a year of flights through a broker and PySpark; ends with a report."),
+    "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),
+    "produce": _Entry("produce:produce", "Send lines of standard input (kafka-console-producer.sh)."),
+    "consume": _Entry("consume:consume", "Print the records of a partition (kafka-console-consumer.sh)."),
+    "get-offsets": _Entry("get_offsets:get_offsets", "Print offsets of partitions (kafka-get-offsets.sh)."),
+}
+
+
+class CommandTable(click.Group):
+    """A group that imports a command when it is asked for; its help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """In the order of the table, which is the order to learn them in."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Imports the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].target.partition(":")
+        command = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list of commands, from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.short_help) for name, entry in COMMANDS.items()])
+
+
+@click.command(cls=CommandTable, context_settings=_CONTEXT)
+@click.version_option(__version__, prog_name="barnabas", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Apache Kafka's machinery in Python: a broker, its clients and tools, and a pipeline on PySpark.
+
+    \b
+    Begin with:
+      barnabas serve                                              a broker on 127.0.0.1:9092
+      barnabas topics --create --topic orders --partitions 3 --bootstrap-server 127.0.0.1:9092
+      echo hello | barnabas produce --topic orders --bootstrap-server 127.0.0.1:9092
+      barnabas get-offsets --topic orders --bootstrap-server 127.0.0.1:9092
+      barnabas demo                                               all of it, with PySpark, and a report
+
+    The commands take the flags of Kafka's scripts; `barnabas COMMAND --help` shows them with examples.
+    """
+
+
+def main() -> None:
+    """Runs the command line and ends the process."""
+    try:
+        code = cli.main(prog_name="barnabas", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as shown:
+        click.echo(shown.ctx.get_help() if shown.ctx else "", err=True)
+        code = 1
+    except click.ClickException as error:
+        code = _refuse(_explain(error))
+    except BarnabasError as error:
+        code = _refuse(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        code = _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python would complain once more when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: click.ClickException) -> str:
+    message = " ".join(error.format_message().split())
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{message.rstrip('.')} (see {error.ctx.command_path} --help)"
+    return message
+
+
+def _refuse(message: str) -> int:
+    click.echo(f"Error: {message}", err=True)
+    return 1
+
+
+if __name__ == "__main__":
+    main()
