@@ -20,6 +20,17 @@ import pytest
 READY_SECONDS = 20
 STOP_SECONDS = 10
 
+# What outside clients emit by themselves, at import already; every other warning stays an error.
+WARNINGS_OF_OTHERS = [
+    # kafka-python 3.0 reads its schemas with importlib.resources.read_text, deprecated in Python 3.11 only.
+    "ignore:(read|open)_text is deprecated:DeprecationWarning",
+]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in WARNINGS_OF_OTHERS:
+        config.addinivalue_line("filterwarnings", line)
+
 
 @dataclass(frozen=True)
 class Broker:
