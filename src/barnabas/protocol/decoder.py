@@ -1,0 +1,272 @@
+"""Writes the decoder of one version of a message as straight-line Python and compiles it.
+
+Theory of operation
+-------------------
+The function reads from the buffer ``b`` at position ``p`` up to ``e``. Fixed-size fields that lie side by
+side are collected in a `Batch` and read by one ``unpack_from`` straight into their slots, together with the
+length of the string or array that follows them: ``o0.error_code, o0.node_id, n = unpack_from_hih(b, p)``.
+Arrays of structs are loops in the same function, so depth is in the names (``o1``, ``l1``), not in calls.
+
+Nothing is allocated on the word of a length: a string's end is compared with ``e`` before it is cut out, and
+a count with the bytes that so many of the smallest possible elements would take.
+
+A message with records reads from a memoryview, so that records stay where they are; any other reads from
+bytes, whose slices decode faster than those of a view.
+"""
+
+from collections.abc import Callable
+from struct import Struct as Packer
+from struct import error as StructError  # noqa: N812 - it is an exception
+from typing import Any, Final, TypeAlias
+
+from barnabas.core.chunks import Buffer
+from barnabas.protocol import wire
+from barnabas.protocol.errors import Malformed, ProtocolError
+from barnabas.protocol.layout import Layout
+from barnabas.protocol.schema import Field, Struct
+from barnabas.protocol.source import Place, Source
+from barnabas.protocol.wire import ARRAY_STRUCTS, ELEMENTS_MAX, TABLE_SIZE, Wire
+
+Decoder: TypeAlias = Callable[[Buffer, int], tuple[Struct, int]]
+_ERRORS: Final = (Malformed, StructError, IndexError)
+
+
+def compile_decoder(layout: Layout) -> Decoder:
+    """The decoder of a message in one version: (buffer, offset) -> (message, offset behind it)."""
+    writer = _DecoderWriter(layout)
+    decode, code = writer.compile()
+    to_buffer: type[memoryview | bytes] = memoryview if layout.carries_records() else bytes
+
+    def decoder(buffer: Buffer, offset: int) -> tuple[Struct, int]:
+        if type(buffer) is not to_buffer:
+            buffer = to_buffer(buffer)
+        end = len(buffer)
+        try:
+            message, offset = decode(buffer, offset, end)
+        except _ERRORS as error:
+            field, at = writer.source.locate(error.__traceback__, code, end)
+            reason = _reason(error, end - at)
+            raise ProtocolError(
+                reason, message=layout.cls.__name__, version=layout.version, field=field, offset=at
+            ) from error
+        return message, offset
+
+    return decoder
+
+
+def _reason(error: Exception, left: int) -> str:
+    if isinstance(error, (StructError, IndexError)):
+        return f"the bytes end here, {left} are left"
+    return str(error)
+
+
+class _DecoderWriter:
+    """Writes the text of one decoder."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.flexible = layout.flexible
+        self.version = layout.version
+        self.views = layout.carries_records()
+        self.source = Source()
+        self.batch: list[tuple[str, Place]] = []
+        self.source.scope.update(
+            new=object.__new__,
+            uvarint=wire.read_uvarint,
+            Malformed=Malformed,
+            Packer=Packer,
+            **{f"array_{code}": [one.unpack_from for one in table] for code, table in ARRAY_STRUCTS.items()},
+        )
+
+    def compile(self) -> tuple[Callable[..., Any], Any]:
+        """Writes and compiles ``decode(b, p, e)``."""
+        with self.source.block("def decode(b, p, e):"):
+            self.struct(self.layout, 0)
+            self.flush()
+            self.source.line("return o0, p")
+        return self.source.compile(f"{self.layout.cls.__name__} v{self.version} decoder", "decode")
+
+    def struct(self, layout: Layout, depth: int) -> None:
+        """Makes ``o{depth}`` and reads its fields; may leave the last of them in the batch."""
+        target = f"o{depth}"
+        self.source.line(f"{target} = new({self.source.constant('C', layout.cls)})")
+        for field in layout.fields:
+            with self.source.field(field.name):
+                self.field(field, f"{target}.{field.name}", depth)
+        for field in (*layout.absent, *layout.tagged):
+            self.source.line(f"{target}.{field.name} = {self.default(field)}")
+        self.source.line(f"{target}.unknown_tags = None")
+        if layout.flexible:
+            self.tags(layout, depth)
+
+    def default(self, field: Field) -> str:
+        """The text of a field's default."""
+        if field.default is list:
+            return "[]"
+        if isinstance(field.default, type):
+            return f"{self.source.constant('C', field.default)}()"
+        if field.default is None or type(field.default) in {bool, int, str}:
+            return repr(field.default)
+        return self.source.constant("D", field.default)
+
+    def field(self, field: Field, target: str, depth: int) -> None:
+        """Reads one field into `target`."""
+        nullable = field.is_nullable(self.version)
+        if field.is_array:
+            self.array(field, target, depth, nullable=nullable)
+        elif isinstance(field.kind, Wire):
+            self.primitive(field.kind, target, nullable=nullable)
+        elif nullable:
+            self.nullable_struct(field, target, depth)
+        else:
+            self.struct(self.layout.of(field), depth + 1)
+            self.flush()
+            self.source.line(f"{target} = o{depth + 1}")
+
+    def nullable_struct(self, field: Field, target: str, depth: int) -> None:
+        """A byte says whether the struct follows."""
+        self.add("b", "n")
+        self.flush()
+        with self.source.block("if n < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.struct(self.layout.of(field), depth + 1)
+            self.flush()
+            self.source.line(f"{target} = o{depth + 1}")
+
+    def primitive(self, kind: Wire, target: str, *, nullable: bool) -> None:
+        """A number, a UUID, a string, bytes or records."""
+        if kind.code:
+            self.add(kind.code, target)
+            return
+        self.length("h" if kind.name == "string" else "i")
+        with self.source.block("if n < 0:"):
+            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
+        with self.source.block("else:"):
+            self.source.line("x = p + n")
+            with self.source.block("if x > e:"):
+                self.source.line(self.refuse("a length of {n}, where {e - p} bytes are left"))
+            self.source.line(f"{target} = {self.cut(kind)}")
+            self.source.line("p = x")
+
+    def cut(self, kind: Wire) -> str:
+        """The text of a value that lies between ``p`` and ``x``."""
+        if kind.name == "string":
+            return "str(b[p:x], 'utf-8', 'replace')" if self.views else "b[p:x].decode('utf-8', 'replace')"
+        return "bytes(b[p:x])" if self.views and kind.name == "bytes" else "b[p:x]"
+
+    def length(self, classic: str) -> None:
+        """Reads a length or count into ``n``, -1 for null."""
+        if not self.flexible:
+            self.add(classic, "n")
+            self.flush()
+            return
+        self.add("B", "n")
+        self.flush()
+        self.more_of_varint("n")
+        self.source.line("n -= 1")
+
+    def more_of_varint(self, name: str) -> None:
+        """Goes on with a varint when its first byte says so."""
+        with self.source.block(f"if {name} > 127:"):
+            self.source.line(f"{name}, p = uvarint(b, p, {name})")
+
+    def array(self, field: Field, target: str, depth: int, *, nullable: bool) -> None:
+        """An array of primitives or structs."""
+        self.length("i")
+        with self.source.block("if n < 0:"):
+            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
+        with self.source.block("else:"):
+            kind = field.kind
+            size = kind.size if isinstance(kind, Wire) else self.layout.of(field).size_min()
+            size = 2 if isinstance(kind, Wire) and kind.name == "string" and not self.flexible else size
+            assert size > 0, f"{field} has elements without bytes"
+            with self.source.block(f"if n * {size} > e - p or n > {ELEMENTS_MAX}:"):
+                self.source.line(self.refuse("a count of {n}, where {e - p} bytes are left"))
+            if isinstance(kind, Wire) and kind.code:
+                self.numbers(kind, target)
+            else:
+                self.elements(field, target, depth + 1)
+
+    def numbers(self, kind: Wire, target: str) -> None:
+        """Fixed-size elements, unpacked at once."""
+        unpack = f"Packer(f'>{{n}}{kind.code}').unpack_from"
+        if kind.code in ARRAY_STRUCTS:
+            unpack = f"(array_{kind.code}[n] if n < {TABLE_SIZE} else {unpack})"
+        elif kind.name == "uuid":
+            self.source.line(f"{target} = [bytes(b[i:i + 16]) for i in range(p, p + n * 16, 16)]")
+            self.source.line("p += n * 16")
+            return
+        self.source.line(f"{target} = list({unpack}(b, p)) if n else []")
+        self.source.line(f"p += n * {kind.size}")
+
+    def elements(self, field: Field, target: str, depth: int) -> None:
+        """Elements whose size varies, in a loop."""
+        self.source.line(f"l{depth} = {target} = []")
+        with self.source.block("for _ in range(n):"):
+            if isinstance(field.kind, Wire):
+                self.primitive(field.kind, f"s{depth}", nullable=False)
+                self.source.line(f"l{depth}.append(s{depth})")
+            else:
+                self.struct(self.layout.of(field), depth)
+                self.flush()
+                self.source.line(f"l{depth}.append(o{depth})")
+
+    def tags(self, layout: Layout, depth: int) -> None:
+        """The tagged fields that follow a struct."""
+        self.add("B", "n")
+        self.flush()
+        with self.source.block("if n:"):
+            self.more_of_varint("n")
+            with self.source.block("for _ in range(n):"):
+                self.varint("t")
+                self.varint("n")
+                self.source.line(f"x{depth} = p + n")
+                with self.source.block(f"if x{depth} > e:"):
+                    self.source.line(self.refuse("a tagged field of {n} bytes, where {e - p} are left"))
+                self.known_tags(layout, depth)
+
+    def known_tags(self, layout: Layout, depth: int) -> None:
+        """Reads the tag ``t``, which lies between ``p`` and ``x{depth}``."""
+        word = "if"
+        for field in layout.tagged:
+            with self.source.block(f"{word} t == {field.tag}:"), self.source.field(field.name):
+                self.field(field, f"o{depth}.{field.name}", depth)
+                self.flush()
+                with self.source.block(f"if p != x{depth}:"):
+                    self.source.line(self.refuse("a tagged field whose size is not its content's"))
+            word = "elif"
+        with self.source.block("else:" if layout.tagged else "if True:"):
+            with self.source.block(f"if o{depth}.unknown_tags is None:"):
+                self.source.line(f"o{depth}.unknown_tags = {{}}")
+            self.source.line(f"o{depth}.unknown_tags[t] = bytes(b[p:x{depth}])")
+            self.source.line(f"p = x{depth}")
+
+    def varint(self, name: str) -> None:
+        """Reads an unsigned varint."""
+        self.source.line(f"{name} = b[p]")
+        self.source.line("p += 1")
+        self.more_of_varint(name)
+
+    def refuse(self, reason: str) -> str:
+        """The text that refuses the bytes at ``p``."""
+        return f'raise Malformed(f"{reason}")'
+
+    def add(self, code: str, target: str) -> None:
+        """Puts a fixed-size value into the batch."""
+        self.batch.append((target, Place(self.source.path, code)))
+
+    def flush(self) -> None:
+        """Reads the batch with one call."""
+        if not self.batch:
+            return
+        places = [place for _, place in self.batch]
+        codes = "".join(place.code for place in places)
+        targets = [target for target, _ in self.batch]
+        self.batch.clear()
+        if codes in {"B", "?"}:
+            self.source.line(f"{targets[0]} = b[p]" + (" != 0" if codes == "?" else ""), places)
+        else:
+            unpack = self.source.struct_method(codes, "unpack_from")
+            self.source.line(f"{', '.join(targets)}{',' * (len(targets) == 1)} = {unpack}(b, p)", places)
+        self.source.line(f"p += {Packer('>' + codes).size}")

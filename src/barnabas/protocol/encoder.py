@@ -1,0 +1,283 @@
+"""Writes the encoder of one version of a message as straight-line Python and compiles it.
+
+Theory of operation
+-------------------
+The function appends pieces of bytes to the list ``w``. Fixed-size fields that lie side by side are collected
+in a batch and written by one ``pack``, together with the length of the string or array that follows them.
+A compact length takes one byte nearly always, so it joins the batch too; the rare longer one has a branch.
+
+Record batches go into ``w`` as they are when small; otherwise what ``w`` holds becomes a chunk, and the
+records (bytes, a view, a range of a file) the next: they are not copied.
+
+Tagged fields are written only when they differ from their default. Each is encoded into a list of its own,
+because its size comes before it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct as Packer
+from struct import error as StructError  # noqa: N812 - it is an exception
+from typing import Any, Final, TypeAlias
+
+from barnabas.core.chunks import Chunks, FileSlice
+from barnabas.protocol import wire
+from barnabas.protocol.errors import Malformed, ProtocolError
+from barnabas.protocol.layout import Layout
+from barnabas.protocol.schema import Field
+from barnabas.protocol.source import Place, Source
+from barnabas.protocol.wire import ARRAY_STRUCTS, TABLE_SIZE, Wire
+
+Encoder: TypeAlias = Callable[[Any], Chunks]
+COPY_MAX: Final = 2048
+"""Records up to this many bytes are copied beside their header: cheaper than one more chunk."""
+_ERRORS: Final = (Malformed, StructError, AttributeError, TypeError, ValueError, OverflowError)
+
+
+def compile_encoder(layout: Layout) -> Encoder:
+    """The encoder of a message in one version."""
+    writer = _EncoderWriter(layout)
+    encode, code = writer.compile()
+
+    def encoder(message: Any) -> Chunks:
+        try:
+            chunks: Chunks = encode(message)
+        except _ERRORS as error:
+            field, _ = writer.source.locate(error.__traceback__, code, 0)
+            raise ProtocolError(
+                str(error), message=layout.cls.__name__, version=layout.version, field=field
+            ) from error
+        return chunks
+
+    return encoder
+
+
+class _EncoderWriter:
+    """Writes the text of one encoder."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.flexible = layout.flexible
+        self.version = layout.version
+        self.source = Source()
+        self.batch: list[Place] = []
+        self.sink = "w"
+        self.source.scope.update(
+            uvarint=wire.uvarint,
+            string_length=wire.string_length,
+            data_length=wire.data_length,
+            uuid=wire.uuid,
+            tag_section=wire.tag_section,
+            join=b"".join,
+            Malformed=Malformed,
+            Packer=Packer,
+            FileSlice=FileSlice,
+            **{f"array_{code}": [one.pack for one in table] for code, table in ARRAY_STRUCTS.items()},
+        )
+
+    def compile(self) -> tuple[Callable[..., Any], Any]:
+        """Writes and compiles ``encode(o0) -> chunks``."""
+        with self.source.block("def encode(o0):"):
+            self.source.line("w = []")
+            if self.layout.carries_records():
+                self.source.line("chunks = []")
+            self.struct(self.layout, 0)
+            self.flush()
+            if self.layout.carries_records():
+                with self.source.block("if w:"):
+                    self.source.line("chunks.append(join(w))")
+                self.source.line("return chunks")
+            else:
+                self.source.line("return [join(w)]")
+        return self.source.compile(f"{self.layout.cls.__name__} v{self.version} encoder", "encode")
+
+    def struct(self, layout: Layout, depth: int) -> None:
+        """Writes ``o{depth}``; may leave its last fields in the batch."""
+        me = f"o{depth}"
+        for field in layout.absent:
+            if not field.ignorable:
+                self.refuse_value(field, f"{me}.{field.name}")
+        for field in layout.fields:
+            with self.source.field(field.name):
+                self.field(field, f"{me}.{field.name}", depth)
+        if layout.flexible:
+            self.tags(layout, depth)
+
+    def refuse_value(self, field: Field, value: str) -> None:
+        """A value in a field that this version lacks would be lost."""
+        with self.source.field(field.name), self.source.block(f"if {self.differs(field, value)}:"):
+            self.source.line("raise Malformed('has a value, and this version has no such field')")
+
+    def differs(self, field: Field, value: str) -> str:
+        """The condition that a value is not the field's default."""
+        default = field.default
+        if default is None:
+            condition = f"{value} is not None"
+            if field.struct and field.nullable is None:
+                condition += f" and {value} != {self.source.constant('D', field.struct())}"
+            return condition
+        if default is list:
+            return value if field.nullable is None else f"{value} != []"
+        if default in {0, "", b""}:
+            return value
+        if isinstance(default, type):
+            default = default()
+        return f"{value} != {self.source.constant('D', default)}"
+
+    def field(self, field: Field, value: str, depth: int) -> None:
+        """Writes one field."""
+        nullable = field.is_nullable(self.version)
+        if field.is_array:
+            self.array(field, value, depth, nullable=nullable)
+        elif isinstance(field.kind, Wire):
+            self.primitive(field.kind, value, nullable=nullable)
+        elif nullable:
+            self.nullable_struct(field, value, depth)
+        else:
+            self.source.line(f"o{depth + 1} = {value}")
+            self.struct(self.layout.of(field), depth + 1)
+            self.flush()
+
+    def nullable_struct(self, field: Field, value: str, depth: int) -> None:
+        """A byte says whether the struct follows."""
+        self.flush()
+        self.source.line(f"o{depth + 1} = {value}")
+        with self.source.block(f"if o{depth + 1} is None:"):
+            self.source.line(f"{self.sink}.append(b'\\xff')")
+        with self.source.block("else:"):
+            self.add("b", "1")
+            self.struct(self.layout.of(field), depth + 1)
+            self.flush()
+
+    def primitive(self, kind: Wire, value: str, *, nullable: bool) -> None:
+        """A number, a UUID, a string, bytes or records."""
+        if kind.code:
+            if kind.name == "uuid":
+                value = f"uuid({value})"
+            self.add(kind.code, value)
+            return
+        is_string = kind.name == "string"
+        if nullable:
+            self.source.line(f"s = {value}")
+            with self.source.block("if s is None:"):
+                self.source.line("s = b''")
+                self.source.line("n = -1")
+            with self.source.block("else:"):
+                if is_string:
+                    self.source.line("s = s.encode()")
+                self.source.line("n = len(s)")
+        else:
+            self.source.line(f"s = {value}.encode()" if is_string else f"s = {value}")
+            self.source.line("n = len(s)")
+        self.length("h" if is_string else "i", "string_length" if is_string else "data_length")
+        if kind.name == "records":
+            self.records()
+        else:
+            self.source.line(f"{self.sink}.append(s)")
+
+    def records(self) -> None:
+        """Record batches ``s``: a chunk of their own unless they are small."""
+        assert self.sink == "w", "records inside a tagged field"
+        with self.source.block(f"if n > {COPY_MAX} or type(s) is FileSlice:"):
+            self.source.line("chunks.append(join(w))")
+            self.source.line("w.clear()")
+            self.source.line("chunks.append(s)")
+        with self.source.block("else:"):
+            self.source.line("w.append(s)")
+
+    def length(self, classic: str, compact: str) -> None:
+        """Writes ``n``, -1 for null, as the length or count."""
+        if not self.flexible:
+            self.add(classic, "n")
+            self.flush()
+            return
+        with self.source.block("if n < 127:"):
+            before = list(self.batch)
+            self.add("B", "n + 1")
+            self.flush()
+        with self.source.block("else:"):
+            self.batch = before
+            self.flush()
+            self.source.line(f"{self.sink}.append({compact}(n))")
+
+    def array(self, field: Field, value: str, depth: int, *, nullable: bool) -> None:
+        """An array of primitives or structs."""
+        items = f"l{depth + 1}"
+        self.source.line(f"{items} = {value}")
+        if nullable:
+            self.source.line(f"n = -1 if {items} is None else len({items})")
+        else:
+            self.source.line(f"n = len({items})")
+        self.length("i", "data_length")
+        with self.source.block(f"if {items}:"):
+            if isinstance(field.kind, Wire) and field.kind.code:
+                self.numbers(field.kind, items)
+            else:
+                self.elements(field, items, depth + 1)
+
+    def numbers(self, kind: Wire, items: str) -> None:
+        """Fixed-size elements, packed at once."""
+        if kind.name == "uuid":
+            self.source.line(f"{self.sink} += map(uuid, {items})")
+            return
+        pack = f"Packer(f'>{{n}}{kind.code}').pack"
+        if kind.code in ARRAY_STRUCTS:
+            pack = f"(array_{kind.code}[n] if n < {TABLE_SIZE} else {pack})"
+        self.source.line(f"{self.sink}.append({pack}(*{items}))")
+
+    def elements(self, field: Field, items: str, depth: int) -> None:
+        """Elements whose size varies, in a loop."""
+        with self.source.block(f"for o{depth} in {items}:"):
+            if isinstance(field.kind, Wire):
+                self.primitive(field.kind, f"o{depth}", nullable=False)
+            else:
+                self.struct(self.layout.of(field), depth)
+                self.flush()
+
+    def tags(self, layout: Layout, depth: int) -> None:
+        """The tagged fields that follow a struct: none, nearly always."""
+        me = f"o{depth}"
+        conditions = [self.differs(field, f"{me}.{field.name}") for field in layout.tagged]
+        before = list(self.batch)
+        with self.source.block(f"if {' or '.join([f'{me}.unknown_tags', *conditions])}:"):
+            self.flush()
+            self.source.line(f"t{depth} = dict({me}.unknown_tags or ())")
+            for field, condition in zip(layout.tagged, conditions, strict=True):
+                with self.source.block(f"if {condition}:"), self.source.field(field.name):
+                    self.tag(field, depth)
+            self.source.line(f"{self.sink}.append(tag_section(t{depth}))")
+        with self.source.block("else:"):
+            self.batch = before
+            self.add("B", "0")
+            self.flush()
+
+    def tag(self, field: Field, depth: int) -> None:
+        """Encodes one tagged field into the tags of ``o{depth}``."""
+        with self.into(f"w{depth}"):
+            self.field(field, f"o{depth}.{field.name}", depth)
+            self.flush()
+        self.source.line(f"t{depth}[{field.tag}] = join(w{depth})")
+
+    @contextmanager
+    def into(self, sink: str) -> Iterator[None]:
+        """Writes to another list for a while."""
+        self.source.line(f"{sink} = []")
+        before, self.sink = self.sink, sink
+        yield
+        self.sink = before
+
+    def add(self, code: str, value: str) -> None:
+        """Puts a fixed-size value into the batch."""
+        self.batch.append(Place(self.source.path, code, value))
+
+    def flush(self) -> None:
+        """Writes the batch with one call."""
+        if not self.batch:
+            return
+        places, self.batch = self.batch, []
+        codes = "".join(place.code for place in places)
+        if codes == "B" and places[0].expression == "0":
+            self.source.line(f"{self.sink}.append(b'\\0')")
+            return
+        pack = self.source.struct_method(codes, "pack")
+        values = ", ".join(place.expression for place in places)
+        self.source.line(f"{self.sink}.append({pack}({values}))", places)
