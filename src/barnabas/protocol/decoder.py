@@ -35,7 +35,7 @@ def compile_decoder(layout: Layout) -> Decoder:
     """The decoder of a message in one version: (buffer, offset) -> (message, offset behind it)."""
     writer = _DecoderWriter(layout)
     decode, code = writer.compile()
-    to_buffer: type[memoryview | bytes] = memoryview if layout.carries_records() else bytes
+    to_buffer: Any = memoryview if layout.carries_records() else bytes
 
     def decoder(buffer: Buffer, offset: int) -> tuple[Struct, int]:
         if type(buffer) is not to_buffer:

@@ -21,7 +21,7 @@ field is None while all of it is at its defaults, which is when Kafka does not s
 import inspect
 from collections.abc import Mapping
 from types import MappingProxyType, UnionType
-from typing import Any, Final, Union, dataclass_transform, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Union, dataclass_transform, get_args, get_origin
 
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.versions import Versions
@@ -145,7 +145,8 @@ class Struct(metaclass=Schema):
 
     __slots__ = ("unknown_tags",)
 
-    unknown_tags: dict[int, bytes] | None
+    if TYPE_CHECKING:
+        unknown_tags: dict[int, bytes] | None = None
     """Tagged fields that the schema does not know; kept, and written again by flexible versions."""
 
     def __init__(self, **values: Any) -> None:
@@ -199,7 +200,7 @@ def resolved(cls: type[Struct]) -> Mapping[str, Field]:
 def _compile_constructor(cls: type[Struct]) -> None:
     """Writes ``__init__`` of a class: keywords only, each with the default of its field."""
     scope: dict[str, Any] = {"UNSET": UNSET}
-    parameters, lines = [], ["self.unknown_tags = None"]
+    parameters, lines = ["unknown_tags=None"], ["self.unknown_tags = unknown_tags"]
     for name, declared in resolved(cls).items():
         default = declared.default
         if isinstance(default, type):
@@ -210,7 +211,6 @@ def _compile_constructor(cls: type[Struct]) -> None:
             scope[f"default_{name}"] = default
             parameters.append(f"{name}=default_{name}")
             lines.append(f"self.{name} = {name}")
-    star = "*, " if parameters else ""
-    text = f"def __init__(self, {star}{', '.join(parameters)}):\n    " + "\n    ".join(lines)
+    text = f"def __init__(self, *, {', '.join(parameters)}):\n    " + "\n    ".join(lines)
     exec(compile(text, f"<{cls.__name__} constructor>", "exec"), scope)  # noqa: S102 - our own text
     cls.__init__ = scope["__init__"]  # type: ignore[method-assign]

@@ -41,13 +41,13 @@ class Wire:
         return Struct(">" + self.code).size if self.code else 1
 
 
-int8: TypeAlias = Annotated[int, Wire("int8", "b")]
-int16: TypeAlias = Annotated[int, Wire("int16", "h")]
-int32: TypeAlias = Annotated[int, Wire("int32", "i")]
-int64: TypeAlias = Annotated[int, Wire("int64", "q")]
-uint16: TypeAlias = Annotated[int, Wire("uint16", "H")]
-uint32: TypeAlias = Annotated[int, Wire("uint32", "I")]
-float64: TypeAlias = Annotated[float, Wire("float64", "d")]
+int8 = Annotated[int, Wire("int8", "b")]
+int16 = Annotated[int, Wire("int16", "h")]
+int32 = Annotated[int, Wire("int32", "i")]
+int64 = Annotated[int, Wire("int64", "q")]
+uint16 = Annotated[int, Wire("uint16", "H")]
+uint32 = Annotated[int, Wire("uint32", "I")]
+float64 = Annotated[float, Wire("float64", "d")]
 Uuid: TypeAlias = Annotated[bytes, Wire("uuid", "16s")]
 Records: TypeAlias = Annotated[Chunk | None, Wire("records")]
 """Record batches: never copied. Decoding gives a memoryview of the frame; encoding takes any buffer or a
