@@ -12,7 +12,7 @@ class InitProducerIdRequest(Request, api=22, versions="0-6", flexible="2+"):
     transaction_timeout_ms: int32 = field("0+")
     producer_id: int64 = field("3+", default=-1)
     producer_epoch: int16 = field("3+", default=-1)
-    enable2_pc: bool = field("6+")
+    enable_2pc: bool = field("6+")
     keep_prepared_txn: bool = field("6+")
 
 
