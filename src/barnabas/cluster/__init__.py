@@ -1,0 +1,1 @@
+"""What the cluster agrees on: the metadata store, the znodes in it, the controller, placement, the metadata cache."""

@@ -1,0 +1,264 @@
+"""`MetadataCache`: what a broker believes of the cluster, and tells clients (``ZkMetadataCache``).
+
+Theory of operation
+-------------------
+Only the controller's UpdateMetadata requests change it. The brokers in a request *replace* the known ones;
+its partitions are a delta, in which leader -2 removes a partition. Each request makes a new immutable
+`Snapshot` (sharing what did not change), so a reader that takes `cache.snapshot` once sees one state of the
+cluster however long it reads.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker, Endpoint
+from barnabas.core.errors import ErrorCode
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+
+log = EventLog("cluster.metadata_cache")
+
+
+class PartitionState(NamedTuple):
+    """What the controller said last of a partition."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    partition_epoch: int
+    controller_epoch: int
+
+
+class PartitionAnswer(NamedTuple):
+    """A partition as a Metadata response describes it on one listener."""
+
+    error: ErrorCode
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+_NOTHING: Final[Mapping[int, PartitionState]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of the cluster; never changes."""
+
+    partitions: Mapping[str, Mapping[int, PartitionState]] = field(default_factory=dict)
+    topic_ids: Mapping[str, Uuid] = field(default_factory=dict)
+    topic_names: Mapping[Uuid, str] = field(default_factory=dict)
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    endpoints: Mapping[int, Mapping[str, Endpoint]] = field(default_factory=dict)
+    """For each live broker, its endpoints by listener."""
+    controller_id: int = NO_BROKER
+
+    def describe(
+        self, topic: str, listener: str, *, endpoints_as_errors: bool, listeners_as_errors: bool
+    ) -> list[PartitionAnswer] | None:
+        """The partitions of a topic as clients of a listener see them; None for a topic that is not here.
+
+        `endpoints_as_errors` (Metadata v0) leaves replicas out that have no endpoint there, with
+        REPLICA_NOT_AVAILABLE; `listeners_as_errors` (v6 on) says LISTENER_NOT_FOUND when the leader lives
+        but lacks the listener.
+        """
+        partitions = self.partitions.get(topic)
+        if partitions is None:
+            return None
+        return [
+            self._answer(partition, state, listener, endpoints_as_errors, listeners_as_errors)
+            for partition, state in partitions.items()
+        ]
+
+    def _answer(
+        self,
+        partition: int,
+        state: PartitionState,
+        listener: str,
+        endpoints_as_errors: bool,
+        listeners_as_errors: bool,
+    ) -> PartitionAnswer:
+        replicas, isr = state.replicas, state.isr
+        if endpoints_as_errors:
+            replicas, isr = self._reachable(replicas, listener), self._reachable(isr, listener)
+        if listener in self.endpoints.get(state.leader, ()):
+            complete = len(replicas) == len(state.replicas) and len(isr) == len(state.isr)
+            error = ErrorCode.NONE if complete else ErrorCode.REPLICA_NOT_AVAILABLE
+            leader = state.leader
+        else:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+            if listeners_as_errors and state.leader in self.brokers:
+                error = ErrorCode.LISTENER_NOT_FOUND
+            leader = NO_BROKER
+        return PartitionAnswer(
+            error, partition, leader, state.leader_epoch, replicas, isr, state.offline_replicas
+        )
+
+    def _reachable(self, brokers: Iterable[int], listener: str) -> tuple[int, ...]:
+        return tuple(broker for broker in brokers if listener in self.endpoints.get(broker, ()))
+
+
+class MetadataCache:
+    """The current `Snapshot`, and the questions that are asked most."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self.snapshot = Snapshot()
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that sent the last update; -1 before the first."""
+        return self.snapshot.controller_id
+
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        return list(self.snapshot.partitions)
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self.snapshot.partitions
+
+    def topic_id(self, name: str) -> Uuid:
+        """A topic's id; the zero UUID when it is not known."""
+        return self.snapshot.topic_ids.get(name, ZERO_UUID)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """The topic that has an id."""
+        return self.snapshot.topic_names.get(topic_id)
+
+    def partition(self, tp: TopicPartition) -> PartitionState | None:
+        """What the controller said last of a partition."""
+        return self.snapshot.partitions.get(tp.topic, _NOTHING).get(tp.partition)
+
+    def partitions(self, topic: str) -> Mapping[int, PartitionState]:
+        """All partitions of a topic; empty for one that is not here."""
+        return self.snapshot.partitions.get(topic, _NOTHING)
+
+    def alive_brokers(self) -> list[Broker]:
+        """The live brokers."""
+        return list(self.snapshot.brokers.values())
+
+    def alive_broker(self, broker_id: int) -> Broker | None:
+        """A live broker."""
+        return self.snapshot.brokers.get(broker_id)
+
+    def broker_endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
+        """Where a live broker is reached on a listener."""
+        return self.snapshot.endpoints.get(broker_id, {}).get(listener)
+
+    def leader_endpoint(self, tp: TopicPartition, listener: str) -> Endpoint | None:
+        """Where the leader of a partition is reached on a listener, if it has one that lives there."""
+        state = self.partition(tp)
+        return None if state is None else self.broker_endpoint(state.leader, listener)
+
+    def apply(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Takes an update over; the partitions that it deleted."""
+        brokers = {broker.id: _broker(broker) for broker in request.live_brokers}
+        endpoints = {
+            broker.id: {endpoint.listener: endpoint for endpoint in broker.endpoints}
+            for broker in brokers.values()
+        }
+        self._check_listeners(endpoints)
+        topic_ids = dict(self.snapshot.topic_ids)
+        for topic in request.topic_states:
+            if topic.topic_id == ZERO_UUID:
+                topic_ids.pop(topic.topic_name, None)
+            else:
+                topic_ids[topic.topic_name] = topic.topic_id
+        partitions, deleted = _merge(self.snapshot.partitions, _states(request), topic_ids)
+        self.snapshot = Snapshot(
+            partitions,
+            topic_ids,
+            {topic_id: name for name, topic_id in topic_ids.items()},
+            brokers,
+            endpoints,
+            request.controller_id if request.controller_id >= 0 else NO_BROKER,
+        )
+        return deleted
+
+    def _check_listeners(self, endpoints: Mapping[int, Mapping[str, Endpoint]]) -> None:
+        own = endpoints.get(self._broker_id)
+        if own is not None and any(other.keys() != own.keys() for other in endpoints.values()):
+            log.error("listeners_not_identical", brokers={id_: sorted(names) for id_, names in endpoints.items()})
+
+    def __repr__(self) -> str:
+        snapshot = self.snapshot
+        return (
+            f"<MetadataCache {len(snapshot.partitions)} topics brokers={sorted(snapshot.brokers)} "
+            f"controller={snapshot.controller_id}>"
+        )
+
+
+def _states(request: UpdateMetadataRequest) -> list[tuple[TopicPartition, UpdateMetadataPartitionState]]:
+    states = [
+        (TopicPartition(state.topic_name, state.partition_index), state)
+        for state in request.ungrouped_partition_states
+    ]
+    for topic in request.topic_states:
+        states += [
+            (TopicPartition(topic.topic_name, state.partition_index), state)
+            for state in topic.partition_states
+        ]
+    return states
+
+
+def _merge(
+    known: Mapping[str, Mapping[int, PartitionState]],
+    states: Iterable[tuple[TopicPartition, UpdateMetadataPartitionState]],
+    topic_ids: dict[str, Uuid],
+) -> tuple[dict[str, Mapping[int, PartitionState]], list[TopicPartition]]:
+    """All partitions after the delta, and the deleted ones; takes deleted topics out of `topic_ids`."""
+    merged = dict(known)
+    copies: dict[str, dict[int, PartitionState]] = {}
+    deleted: dict[TopicPartition, None] = {}
+    for tp, state in states:
+        copy = copies.get(tp.topic)
+        if copy is None:
+            copy = copies[tp.topic] = dict(known.get(tp.topic, ()))
+        if state.leader == LEADER_DURING_DELETE:
+            copy.pop(tp.partition, None)
+            deleted[tp] = None
+        else:
+            copy[tp.partition] = _partition_state(state)
+            deleted.pop(tp, None)
+    for topic, copy in copies.items():
+        if copy:
+            merged[topic] = copy
+        else:
+            merged.pop(topic, None)
+            topic_ids.pop(topic, None)
+    return merged, list(deleted)
+
+
+def _partition_state(state: UpdateMetadataPartitionState) -> PartitionState:
+    return PartitionState(
+        state.leader,
+        state.leader_epoch,
+        tuple(state.isr),
+        tuple(state.replicas),
+        tuple(state.offline_replicas),
+        state.zk_version,
+        state.controller_epoch,
+    )
+
+
+def _broker(broker: UpdateMetadataBroker) -> Broker:
+    if not broker.endpoints:  # version 0 knows one plaintext address
+        return Broker(broker.id, (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),), broker.rack)
+    endpoints = []
+    for endpoint in broker.endpoints:
+        protocol = SECURITY_PROTOCOL_NAMES[endpoint.security_protocol]
+        # Before version 3 a listener had no name but its protocol's.
+        endpoints.append(Endpoint(endpoint.listener or protocol, endpoint.host, endpoint.port, protocol))
+    return Broker(broker.id, tuple(endpoints), broker.rack)

@@ -1,0 +1,71 @@
+"""The states of partitions and replicas, and which may follow which: tables, and nothing else.
+
+The rows are Kafka's ``validPreviousStates``; the diagram in the documentation and the test that walks every
+cell both come from here. What a transition does is in `partition_states` and `replica_states`.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, TypeVar
+
+from barnabas.core.errors import BarnabasError
+
+
+class PartitionPhase(Enum):
+    """Where a partition stands (``PartitionState``)."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    NEW = "NewPartition"
+    ONLINE = "OnlinePartition"
+    OFFLINE = "OfflinePartition"
+
+
+class ReplicaPhase(Enum):
+    """Where a replica stands (``ReplicaState``)."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+_P, _R = PartitionPhase, ReplicaPhase
+
+PARTITION_TRANSITIONS: Final[Mapping[PartitionPhase, frozenset[PartitionPhase]]] = {
+    _P.NEW: frozenset({_P.NON_EXISTENT}),
+    _P.ONLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
+    _P.OFFLINE: frozenset({_P.NEW, _P.ONLINE, _P.OFFLINE}),
+    _P.NON_EXISTENT: frozenset({_P.OFFLINE}),
+}
+"""To reach a phase, a partition must be in one of these."""
+
+REPLICA_TRANSITIONS: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
+    _R.NEW: frozenset({_R.NON_EXISTENT}),
+    _R.ONLINE: frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE}),
+    _R.OFFLINE: frozenset({_R.NEW, _R.ONLINE, _R.OFFLINE, _R.DELETION_INELIGIBLE}),
+    _R.DELETION_STARTED: frozenset({_R.OFFLINE}),
+    _R.DELETION_SUCCESSFUL: frozenset({_R.DELETION_STARTED}),
+    _R.DELETION_INELIGIBLE: frozenset({_R.OFFLINE, _R.DELETION_STARTED}),
+    _R.NON_EXISTENT: frozenset({_R.DELETION_SUCCESSFUL}),
+}
+"""To reach a phase, a replica must be in one of these."""
+
+Phase = TypeVar("Phase", PartitionPhase, ReplicaPhase)
+
+
+class IllegalTransitionError(BarnabasError):
+    """A partition or replica was moved to a phase that its present one does not lead to."""
+
+
+def check_transition(
+    what: object, current: Phase, target: Phase, table: Mapping[Phase, frozenset[Phase]]
+) -> None:
+    """Raises IllegalTransitionError where the table has no such transition."""
+    if current not in table[target]:
+        allowed = ", ".join(sorted(phase.value for phase in table[target]))
+        raise IllegalTransitionError(
+            f"{what} should be in one of {allowed} before moving to {target.value}; it is in {current.value}"
+        )
