@@ -1,0 +1,1 @@
+"""Partitions as this broker plays them: roles, replication state, waiting requests (``kafka.cluster``)."""

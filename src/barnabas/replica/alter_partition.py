@@ -1,0 +1,144 @@
+"""Asking the controller to change ISRs, one request at a time (``AlterPartitionManager``, KIP-497).
+
+Theory of operation
+-------------------
+Leaders submit proposals; those that wait when no request is in flight go out together. An answer completes
+each proposal with what the controller decided. If the whole request failed (no controller, or it has moved),
+everything in it stays queued and is sent again after 50 ms: a proposal is never dropped, its partition is
+locked until it ends. A newer proposal of a partition cannot come before the older one ended.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.pending import Pending
+from barnabas.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    AlterPartitionResponse,
+    BrokerState,
+)
+
+_log = EventLog("replica.alter_partition")
+
+RETRY_MS: Final = 50
+
+
+class ControllerChannel(Protocol):
+    """The way from this broker to the active controller (``NodeToControllerChannelManager``)."""
+
+    def send(self, request: AlterPartitionRequest) -> Pending[AlterPartitionResponse]:
+        """The controller's answer; fails when it could not be had."""
+
+
+class _Proposal:
+    __slots__ = ("decision", "proposal", "topic_id", "tp")
+
+    def __init__(self, tp: TopicPartition, topic_id: Uuid, proposal: LeaderAndIsr) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.proposal = proposal
+        self.decision: Pending[LeaderAndIsr] = Pending()
+
+
+class AlterPartitionManager:
+    """Collects proposals and sends them, at most one request in flight."""
+
+    __slots__ = ("_broker_epoch", "_broker_id", "_channel", "_clock", "_in_flight", "_waiting")
+
+    def __init__(
+        self, broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel, clock: Clock
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._channel = channel
+        self._clock = clock
+        self._in_flight = False
+        self._waiting: dict[TopicPartition, _Proposal] = {}
+
+    def submit(self, tp: TopicPartition, topic_id: Uuid, proposal: LeaderAndIsr) -> Pending[LeaderAndIsr]:
+        """Proposes an ISR; see `isr.AlterPartition`."""
+        if tp in self._waiting:
+            return Pending.failed(
+                KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"Failed to enqueue ISR change for {tp}")
+            )
+        item = self._waiting[tp] = _Proposal(tp, topic_id, proposal)
+        self._send()
+        return item.decision
+
+    def _send(self) -> None:
+        if self._in_flight or not self._waiting:
+            return
+        self._in_flight = True
+        sent = list(self._waiting.values())
+        self._channel.send(self._request(sent)).when_done(lambda answer: self._answered(sent, answer))
+
+    def _request(self, proposals: Iterable[_Proposal]) -> AlterPartitionRequest:
+        topics: dict[tuple[str, Uuid], AlterPartitionRequestTopicData] = {}
+        for item in proposals:
+            key = (item.tp.topic, item.topic_id)
+            topic = topics.setdefault(
+                key, AlterPartitionRequestTopicData(topic_name=item.tp.topic, topic_id=item.topic_id)
+            )
+            topic.partitions.append(
+                AlterPartitionRequestPartitionData(
+                    partition_index=item.tp.partition,
+                    leader_epoch=item.proposal.leader_epoch,
+                    new_isr_with_epochs=[BrokerState(broker_id=broker) for broker in item.proposal.isr],
+                    partition_epoch=item.proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
+        )
+
+    def _answered(self, sent: list[_Proposal], answer: Pending[AlterPartitionResponse]) -> None:
+        self._in_flight = False
+        error = answer.error
+        code = ErrorCode.NETWORK_EXCEPTION if error else ErrorCode.of(answer.result().error_code)
+        if code:
+            _log.warning("alter_partition.retry", error=code.name, partitions=len(sent))
+            self._clock.call_later(RETRY_MS, self._send)
+            return
+        decisions = dict(_decisions(answer.result(), sent))
+        # Off the queue first: whoever hears the decision may propose again at once.
+        for item in sent:
+            del self._waiting[item.tp]
+        for item in sent:
+            _decide(item, decisions.get(item.tp))
+        self._send()
+
+    def __repr__(self) -> str:
+        return f"<AlterPartitionManager waiting={len(self._waiting)} in_flight={self._in_flight}>"
+
+
+def _decisions(
+    response: AlterPartitionResponse, sent: Iterable[_Proposal]
+) -> Iterable[tuple[TopicPartition, LeaderAndIsr | KafkaError]]:
+    names = {item.topic_id: item.tp.topic for item in sent if item.topic_id != ZERO_UUID}
+    for topic in response.topics:
+        name = names.get(topic.topic_id, topic.topic_name)
+        for partition in topic.partitions:
+            code = ErrorCode.of(partition.error_code)
+            decided = LeaderAndIsr(
+                partition.leader_id,
+                tuple(partition.isr),
+                partition.leader_epoch,
+                LeaderRecoveryState(partition.leader_recovery_state),
+                partition.partition_epoch,
+            )
+            yield TopicPartition(name, partition.partition_index), KafkaError(code) if code else decided
+
+
+def _decide(item: _Proposal, decision: LeaderAndIsr | KafkaError | None) -> None:
+    if isinstance(decision, LeaderAndIsr):
+        item.decision.complete(decision)
+    else:
+        # A partition that the answer leaves out is one that the controller does not know.
+        item.decision.fail(decision or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

@@ -1,0 +1,210 @@
+"""Reading for a fetch request, and waiting for news where there is too little (``DelayedFetch``)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.partition import Isolation, LogRead, Partition
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+
+_log = EventLog("replica.fetch")
+
+CONSUMER_REPLICA_ID: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchParams:
+    """What holds for a whole fetch request; sizes in bytes."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: Isolation
+    replica_id: int = CONSUMER_REPLICA_ID
+    broker_epoch: int = -1
+    leader_only: bool = True
+    """False for consumers that may read from a follower (KIP-392)."""
+
+    @property
+    def from_follower(self) -> bool:
+        """Whether a replica asks, not a consumer."""
+        return self.replica_id >= 0
+
+
+class PartitionRead:
+    """What was read of one partition: `found`, or an error."""
+
+    __slots__ = ("error", "found", "partition", "size")
+
+    def __init__(
+        self, partition: CachedPartition, found: LogRead | None, error: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        self.partition = partition
+        self.found = found
+        self.error = error
+        self.size = 0 if found is None else len(found.records)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether the client must hear of it without waiting for more."""
+        return self.found is None or self.found.diverging is not None
+
+    def __repr__(self) -> str:
+        return f"<PartitionRead {self.partition} {self.error.name} {self.size} bytes>"
+
+
+class FetchReader:
+    """Reads the partitions of a fetch."""
+
+    __slots__ = ("_hosted", "_purgatory")
+
+    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory) -> None:
+        self._hosted = hosted
+        self._purgatory = purgatory
+
+    def fetch(
+        self, params: FetchParams, partitions: Iterable[CachedPartition]
+    ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
+        """What was read, at once or when there is enough, an error, or no time left."""
+        reads = self.read(params, partitions, record_follower=True)
+        size = 0
+        urgent = not reads or params.max_wait_ms <= 0
+        for each in reads:
+            size += each.size
+            urgent = urgent or each.urgent
+        if urgent or size >= params.min_bytes:
+            return reads
+        operation = DelayedFetch(self, params, [each.partition for each in reads])
+        # It may complete at once for another reason than bytes: a partition that is read past its end.
+        self._purgatory.try_complete_else_watch(operation, operation.topic_partitions(), params.max_wait_ms)
+        return operation.answer
+
+    def read(
+        self, params: FetchParams, partitions: Iterable[CachedPartition], *, record_follower: bool
+    ) -> list[PartitionRead]:
+        """One pass over the partitions, in order, until the size limits are used up.
+
+        The first partition with records gives at least one batch, however large it is, so that a reader
+        always gets on (KIP-74).
+        """
+        reads = []
+        left = params.max_bytes
+        min_one_message = True
+        for each in partitions:
+            read = self._read_one(params, each, left, min_one_message, record_follower)
+            if read.size:
+                min_one_message = False
+                left = max(0, left - read.size)
+            reads.append(read)
+        return reads
+
+    def _read_one(
+        self,
+        params: FetchParams,
+        wanted: CachedPartition,
+        left: int,
+        min_one_message: bool,
+        record_follower: bool,
+    ) -> PartitionRead:
+        request = wanted.request
+        try:
+            partition = self.partition(wanted)
+            replica = (
+                partition.follower(params.replica_id, request.current_leader_epoch)
+                if params.replica_id >= 0
+                else None
+            )
+            found = partition.read(
+                request,
+                params.isolation,
+                max_bytes=min(request.partition_max_bytes, left),
+                min_one_message=min_one_message,
+                leader_only=params.leader_only,
+            )
+            if replica is not None and record_follower and found.diverging is None:
+                partition.record_follower_fetch(replica, request, found, params.broker_epoch)
+        except KafkaError as error:
+            return PartitionRead(wanted, None, error.code)
+        except Exception:
+            _log.error("fetch.read_failed", partition=wanted, exc_info=True)
+            return PartitionRead(wanted, None, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return PartitionRead(wanted, found)
+
+    def partition(self, wanted: CachedPartition) -> Partition:
+        """The partition asked for; raises what `HostedPartitions.serve` does, and INCONSISTENT_TOPIC_ID."""
+        assert wanted.topic is not None, "names are resolved before reading"
+        partition = self._hosted.serve(TopicPartition(wanted.topic, wanted.request.partition))
+        if wanted.topic_id != ZERO_UUID and partition.topic_id not in (wanted.topic_id, ZERO_UUID):
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                "Topic ID in the fetch session did not match the topic ID in the log.",
+            )
+        return partition
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch that waits for more bytes, an error, or the end of its patience."""
+
+    __slots__ = ("_params", "_partitions", "_reader", "answer")
+
+    def __init__(self, reader: FetchReader, params: FetchParams, partitions: list[CachedPartition]) -> None:
+        super().__init__()
+        self.answer: Pending[list[PartitionRead]] = Pending()
+        self._reader = reader
+        self._params = params
+        self._partitions = partitions
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        """The keys under which it waits."""
+        return [TopicPartition(each.topic or "", each.request.partition) for each in self._partitions]
+
+    def try_complete(self) -> bool:
+        """Completes when any partition is in trouble, or all together have enough."""
+        size = 0
+        for wanted in self._partitions:
+            available = self._available(wanted, self._params.min_bytes - size)
+            if available is None:
+                return self.force_complete()
+            size += available
+            if size >= self._params.min_bytes:
+                return self.force_complete()
+        return False
+
+    def _available(self, wanted: CachedPartition, enough: int) -> int | None:
+        """How many bytes there are to read, as far as it matters; None for an error to be told at once."""
+        params, request = self._params, wanted.request
+        try:
+            partition = self._reader.partition(wanted)
+            log = partition.log_for(request.current_leader_epoch, leader_only=params.leader_only)
+            end_offset = partition.end_offset(log, params.isolation)
+            if request.fetch_offset == end_offset and request.last_fetched_epoch < 0:
+                return 0
+            if request.fetch_offset > end_offset:
+                return None  # the leader was truncated, or has not heard yet how far the others are
+            if enough <= 1 and request.last_fetched_epoch < 0:
+                return 1  # the usual consumer waits for anything at all: no need to measure it
+            found = partition.read(
+                request,
+                params.isolation,
+                max_bytes=request.partition_max_bytes,
+                min_one_message=False,
+                leader_only=params.leader_only,
+            )
+        except KafkaError:
+            return None
+        # What lies in an older segment will not grow: waiting for more of it is in vain.
+        behind = request.fetch_offset < end_offset and not found.on_last_segment
+        return None if behind or found.diverging is not None else len(found.records)
+
+    def on_complete(self) -> None:
+        """Reads again and answers with what there is now."""
+        self.answer.complete(self._reader.read(self._params, self._partitions, record_follower=False))
+
+    def __repr__(self) -> str:
+        return f"<DelayedFetch {self._partitions} min_bytes={self._params.min_bytes}>"

@@ -1,0 +1,207 @@
+"""All partitions of this broker: the face that request handlers talk to (``ReplicaManager``).
+
+Theory of operation
+-------------------
+The controller's requests make partitions leaders and followers (`state_changes`); clients' requests append
+to and read from those (`produce`, `fetch`, `offsets`). What cannot be answered at once waits in a purgatory
+under the partition's name, and is asked again whenever that partition's log or high watermark moves.
+
+Two timers run while the broker does: one writes the high watermarks to ``replication-offset-checkpoint``
+(from the first LeaderAndIsr on: before it there is nothing true to write), one asks leaders to propose the
+removal of followers that fell behind.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.config import Config
+from barnabas.core.ids import TopicPartition, Uuid
+from barnabas.core.pending import Pending
+from barnabas.log.log import Log
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
+from barnabas.replica.fetch import FetchParams, FetchReader, PartitionRead
+from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.isr import AlterPartition
+from barnabas.replica.offsets import TimestampAndOffset, offset_for
+from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
+from barnabas.replica.produce import Appender, Results, Wake
+from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.state_changes import Fetchers, StateChanges
+
+LATEST_LEADER_AND_ISR: Final = 7
+
+
+class Logs(Protocol):
+    """What the replica manager needs of `barnabas.log.manager.LogManager`."""
+
+    def get_or_create(self, tp: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Log:
+        """The partition's log; raises KafkaError KAFKA_STORAGE_ERROR."""
+
+    def delete(self, tp: TopicPartition) -> object:
+        """Takes the partition's directory out of use; nothing if there is none."""
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes ``replication-offset-checkpoint`` in every log directory."""
+
+
+class ReplicaManager:
+    """The broker's partitions and everything that waits for them."""
+
+    __slots__ = (
+        "_appender",
+        "_changes",
+        "_clock",
+        "_config",
+        "_logs",
+        "_metadata",
+        "_ports",
+        "_reader",
+        "_timers",
+        "_wake",
+        "fetch_purgatory",
+        "partitions",
+        "produce_purgatory",
+    )
+
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        config: Config,
+        clock: Clock,
+        logs: Logs,
+        metadata: MetadataCache,
+        alter_partition: AlterPartition,
+        fetchers: Fetchers,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._logs = logs
+        self._metadata = metadata
+        self._timers: dict[str, Timer] = {}
+        self.produce_purgatory = Purgatory("Produce", clock)
+        self.fetch_purgatory = Purgatory("Fetch", clock)
+        self._wake = Wake(self.produce_purgatory, self.fetch_purgatory)
+        self._ports = Ports(
+            broker_id=broker_id,
+            now_ms=clock.time_ms,
+            open_log=lambda tp, topic_id, is_new: logs.get_or_create(tp, topic_id, is_new=is_new),
+            is_alive=lambda broker: metadata.alive_broker(broker) is not None,
+            alter_partition=alter_partition,
+            on_progress=self._wake.progressed,
+            replica_lag_time_max_ms=config["replica.lag.time.max.ms"],
+        )
+        self.partitions = HostedPartitions(metadata)
+        self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake)
+        self._appender = Appender(self.partitions, self.produce_purgatory, self._wake)
+        self._reader = FetchReader(self.partitions, self.fetch_purgatory)
+
+    # --- what the controller says -----------------------------------------------------------------------
+
+    @property
+    def controller_epoch(self) -> int:
+        """The epoch of the last controller that was obeyed."""
+        return self._changes.controller_epoch
+
+    def become_leader_or_follower(
+        self, request: LeaderAndIsrRequest, version: int = LATEST_LEADER_AND_ISR
+    ) -> LeaderAndIsrResponse:
+        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
+        response = self._changes.leader_and_isr(request, version)
+        if "checkpoint" not in self._timers:
+            interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
+            self._repeat("checkpoint", interval_ms, self._logs.checkpoint_high_watermarks)
+        return response
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stops replicas, and deletes where asked; raises STALE_CONTROLLER_EPOCH."""
+        return self._changes.stop_replicas(request)
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Replaces what clients are told; the deleted partitions. Raises STALE_CONTROLLER_EPOCH."""
+        self._changes.check_controller(request.controller_epoch, request.controller_id, "UpdateMetadata")
+        return self._metadata.apply(request)
+
+    # --- what clients ask -------------------------------------------------------------------------------
+
+    def append(
+        self,
+        entries: Mapping[TopicPartition, bytearray | memoryview],
+        required_acks: int,
+        timeout_ms: int,
+        *,
+        internal_topics_allowed: bool = False,
+    ) -> Results | Pending[Results]:
+        """Appends as `produce.Appender.append` does."""
+        return self._appender.append(
+            entries, required_acks, timeout_ms, internal_topics_allowed=internal_topics_allowed
+        )
+
+    def fetch(
+        self, params: FetchParams, partitions: Iterable[CachedPartition]
+    ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
+        """Reads as `fetch.FetchReader.fetch` does."""
+        return self._reader.fetch(params, partitions)
+
+    def list_offset(
+        self,
+        tp: TopicPartition,
+        timestamp: int,
+        isolation: Isolation,
+        current_leader_epoch: int = -1,
+        *,
+        leader_only: bool = True,
+    ) -> TimestampAndOffset:
+        """The place that a timestamp names, as `offsets.offset_for` finds it."""
+        partition = self.partitions.serve(tp)
+        return offset_for(partition, timestamp, isolation, current_leader_epoch, leader_only=leader_only)
+
+    def epoch_end(self, tp: TopicPartition, epoch: int, current_leader_epoch: int = -1) -> EpochEnd:
+        """Where a leader epoch ends in the log of a partition that this broker leads."""
+        return self.partitions.serve(tp).epoch_end(epoch, current_leader_epoch, leader_only=True)
+
+    def partition(self, tp: TopicPartition) -> Partition | None:
+        """The partition, if this broker holds it."""
+        return self.partitions.online.get(tp)
+
+    # --- maintenance ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts to look for followers that fall behind."""
+        lag_max_ms = self._config["replica.lag.time.max.ms"]
+        self._repeat("isr-expiration", lag_max_ms / 2, self.shrink_isrs)
+
+    def shrink_isrs(self) -> None:
+        """Lets every leader propose the removal of followers that are behind."""
+        for partition in self.partitions:
+            partition.maybe_shrink_isr()
+
+    def log_directory_failed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Takes the partitions of a failed directory offline; their clients are told so at once."""
+        for tp in partitions:
+            self.partitions.take_offline(tp)
+            self._wake.progressed(tp)
+
+    def shutdown(self) -> None:
+        """Answers everything that waits, and writes the high watermarks a last time."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self.produce_purgatory.complete_all()
+        self.fetch_purgatory.complete_all()
+        self._logs.checkpoint_high_watermarks()
+
+    def _repeat(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
+        def run() -> None:
+            self._timers[name] = self._clock.call_later(interval_ms, run)
+            work()
+
+        self._timers[name] = self._clock.call_later(interval_ms, run)
+
+    def __repr__(self) -> str:
+        return f"<ReplicaManager {self.partitions} {self.produce_purgatory} {self.fetch_purgatory}>"

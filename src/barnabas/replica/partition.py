@@ -1,0 +1,515 @@
+"""One partition as this broker plays it: leader, follower or nothing yet (``kafka.cluster.Partition``).
+
+Theory of operation
+-------------------
+The controller says who leads (LeaderAndIsr); two epochs guard against its messages arriving late: the
+*leader epoch* grows with every election, the *partition epoch* with every change of the ISR.
+
+A leader appends, and learns from its followers' fetches how far each has got: a fetch from offset n says
+that everything below n has arrived. The *high watermark* is the smallest log end offset of all replicas that
+are, may be, or are about to be in sync; consumers see what lies below it, and a produce with acks=all
+is answered when it is passed. It stands still while the ISR is smaller than ``min.insync.replicas``
+(KIP-966): what consumers saw must survive the loss of all but that many replicas. A leader that is the
+only replica moves it with every append.
+
+A partition refuses to know about requests, sessions and waiting: it raises `KafkaError` or returns values;
+who waits is told through `Ports.on_progress`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from barnabas.cluster.leadership import LeaderAndIsr
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.pending import Pending
+from barnabas.log.log import Log
+from barnabas.log.results import AppendInfo
+from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrState
+from barnabas.replica.replica import Replica
+
+if TYPE_CHECKING:
+    from barnabas.core.chunks import FileSlice
+
+_log = EventLog("replica.partition")
+
+NO_LEADER_EPOCH: Final = -1
+UNDEFINED_EPOCH_OFFSET: Final = -1
+
+
+class Role(Enum):
+    """What this broker is for the partition."""
+
+    NONE = "none"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+class Isolation(Enum):
+    """How far a reader may see (``FetchIsolation``)."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What every partition of a broker needs from around it."""
+
+    broker_id: int
+    now_ms: Callable[[], int]
+    open_log: Callable[[TopicPartition, Uuid, bool], Log]
+    """The log of a partition, created if it is new; raises KafkaError KAFKA_STORAGE_ERROR."""
+    is_alive: Callable[[int], bool]
+    """Whether a broker is registered; a dead one may not join an ISR."""
+    alter_partition: AlterPartition
+    on_progress: Callable[[TopicPartition], object]
+    """Called when a high watermark moved other than by an append."""
+    replica_lag_time_max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Where an epoch ends in a log: the largest epoch not above the one asked for, and its end offset."""
+
+    epoch: int = NO_LEADER_EPOCH
+    end_offset: int = UNDEFINED_EPOCH_OFFSET
+
+    @property
+    def known(self) -> bool:
+        """Whether the log knows of such an epoch."""
+        return self.epoch != NO_LEADER_EPOCH and self.end_offset != UNDEFINED_EPOCH_OFFSET
+
+
+class LogRead:
+    """What a read found, with the offsets as they were before it."""
+
+    __slots__ = (
+        "aborted",
+        "diverging",
+        "high_watermark",
+        "last_stable_offset",
+        "log_end_offset",
+        "log_start_offset",
+        "on_last_segment",
+        "records",
+    )
+
+    def __init__(self, log: Log) -> None:
+        self.records: FileSlice | bytes = b""
+        self.on_last_segment = True
+        self.aborted: list[AbortedTransaction] | None = None
+        self.diverging: EpochEnd | None = None
+        self.high_watermark = log.high_watermark
+        self.last_stable_offset = log.last_stable_offset
+        self.log_start_offset = log.log_start_offset
+        self.log_end_offset = log.log_end_offset
+
+
+class Partition:
+    """The state of one partition on this broker."""
+
+    __slots__ = (
+        "_ports",
+        "_replicas",
+        "adding_replicas",
+        "assignment",
+        "controller_epoch",
+        "isr_state",
+        "leader_epoch",
+        "leader_epoch_start_offset",
+        "leader_id",
+        "leader_log",
+        "log",
+        "partition_epoch",
+        "removing_replicas",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, ports: Ports) -> None:
+        self.tp = tp
+        self._ports = ports
+        self.log: Log | None = None
+        self.leader_log: Log | None = None
+        """The log while this broker leads, else None: the produce path asks only for this."""
+        self.leader_id: int | None = None
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.leader_epoch_start_offset: int | None = None
+        self.partition_epoch = -1
+        self.controller_epoch = 0
+        self.isr_state: IsrState = EMPTY_ISR
+        self.assignment: tuple[int, ...] = ()
+        self.adding_replicas: tuple[int, ...] = ()
+        self.removing_replicas: tuple[int, ...] = ()
+        self._replicas: dict[int, Replica] = {}
+
+    @property
+    def role(self) -> Role:
+        """Leader, follower, or none before the first LeaderAndIsr."""
+        if self.leader_log is not None:
+            return Role.LEADER
+        return Role.NONE if self.leader_id is None else Role.FOLLOWER
+
+    @property
+    def topic_id(self) -> Uuid:
+        """The topic's id as the log on disk has it; zeros if there is none."""
+        return ZERO_UUID if self.log is None else self.log.topic_id or ZERO_UUID
+
+    @property
+    def replicas(self) -> Iterable[Replica]:
+        """The followers, while this broker leads."""
+        return self._replicas.values()
+
+    @property
+    def min_isr(self) -> int:
+        """``min.insync.replicas``, but never more than there are replicas."""
+        if self.log is None:
+            return 1
+        return min(self.log.config.min_insync_replicas, len(self.assignment))
+
+    @property
+    def under_min_isr(self) -> bool:
+        """Whether this broker leads and too few replicas are in sync."""
+        return self.leader_log is not None and len(self.isr_state.isr) < self.min_isr
+
+    # --- roles ----------------------------------------------------------------------------------------
+
+    def make_leader(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
+        """Takes the leadership, or the news of one; whether this broker did not lead before."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        was_leader = self.leader_log is not None
+        self._assign(state, frozenset(state.isr))
+        self._keep_replicas(broker for broker in state.replicas if broker != self._ports.broker_id)
+        log = self._open_log(state, topic_id)
+        if state.leader_epoch > self.leader_epoch:
+            self._start_epoch(log, state, is_new_leader=not was_leader)
+        self.partition_epoch = state.partition_epoch
+        self.leader_id = self._ports.broker_id
+        self.leader_log = log
+        # The ISR may be down to this broker alone.
+        if self._advance_high_watermark():
+            self._ports.on_progress(self.tp)
+        return not was_leader
+
+    def make_follower(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
+        """Follows the leader named; whether the leader epoch is a new one, so that fetching starts anew."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self.leader_log = None
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start_offset = None
+        self.partition_epoch = state.partition_epoch
+        self._assign(state, frozenset())
+        self._replicas.clear()
+        self._open_log(state, topic_id)
+        return is_new_epoch
+
+    def prepare_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> None:
+        """Makes the log without a role, for a follower whose leader is not known yet."""
+        self._open_log(state, topic_id)
+
+    def _assign(self, state: LeaderAndIsrPartitionState, isr: frozenset[int]) -> None:
+        self.controller_epoch = state.controller_epoch
+        self.assignment = tuple(state.replicas)
+        self.adding_replicas = tuple(state.adding_replicas)
+        self.removing_replicas = tuple(state.removing_replicas)
+        self.isr_state = IsrState(isr)
+
+    def _keep_replicas(self, followers: Iterable[int]) -> None:
+        known = self._replicas
+        self._replicas = {broker: known.get(broker) or Replica(broker) for broker in followers}
+
+    def _open_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> Log:
+        if self.log is None:
+            self.log = self._ports.open_log(self.tp, topic_id, state.is_new)
+        return self.log
+
+    def _start_epoch(self, log: Log, state: LeaderAndIsrPartitionState, *, is_new_leader: bool) -> None:
+        start_offset = log.log_end_offset
+        # A follower may have records of a later epoch than any of ours; it finds where to cut by asking
+        # where each epoch ended, so the new epoch is noted before its first record (KIP-101).
+        log.leader_epochs.assign(state.leader_epoch, start_offset)
+        now_ms = self._ports.now_ms()
+        for replica in self._replicas.values():
+            replica.reset(
+                now_ms=now_ms,
+                leader_end_offset=start_offset,
+                is_new_leader=is_new_leader,
+                in_isr=replica.broker_id in state.isr,
+            )
+        self.leader_epoch = state.leader_epoch
+        self.leader_epoch_start_offset = start_offset
+        _log.info("partition.leads", partition=self.tp, epoch=self.leader_epoch, offset=start_offset)
+
+    # --- the leader's side ------------------------------------------------------------------------------
+
+    def append(self, records: bytearray | memoryview, required_acks: int) -> tuple[AppendInfo, bool]:
+        """Appends as leader; what came of it, and whether the high watermark moved.
+
+        Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
+        """
+        log = self.leader_log
+        if log is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Leader not local for partition {self.tp} on broker {self._ports.broker_id}",
+            )
+        if required_acks == -1 and self.under_min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy "
+                f"the min.isr requirement of {self.min_isr} for partition {self.tp}",
+            )
+        info = log.append(records, self.leader_epoch, self._ports.now_ms())
+        return info, self._advance_high_watermark()
+
+    def enough_replicas(self, offset: int) -> tuple[bool, ErrorCode]:
+        """Whether an acks=all produce that ends before `offset` may be answered, and with which code."""
+        log = self.leader_log
+        if log is None:
+            return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if log.high_watermark < offset:
+            return False, ErrorCode.NONE
+        if len(self.isr_state.maximal) < self.min_isr:
+            return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return True, ErrorCode.NONE
+
+    def _advance_high_watermark(self) -> bool:
+        log = self.leader_log
+        if log is None or len(self.isr_state.isr) < self.min_isr:
+            return False
+        end_offset = log.log_end_offset
+        offset = self._smallest_end_offset(end_offset) if self._replicas else end_offset
+        if offset <= log.high_watermark:
+            return False
+        log.high_watermark = offset
+        return True
+
+    def _smallest_end_offset(self, leader_end_offset: int) -> int:
+        maximal = self.isr_state.maximal
+        now_ms = self._ports.now_ms()
+        smallest = leader_end_offset
+        for replica in self._replicas.values():
+            if replica.log_end_offset < smallest and (
+                replica.broker_id in maximal or self._about_to_join(replica, leader_end_offset, now_ms)
+            ):
+                smallest = replica.log_end_offset
+        return smallest
+
+    def _about_to_join(self, replica: Replica, leader_end_offset: int, now_ms: int) -> bool:
+        # A replica that has caught up will be in the ISR in a moment; leaving it behind the high watermark
+        # now would keep it out for another round.
+        lag_max_ms = self._ports.replica_lag_time_max_ms
+        return replica.is_caught_up(leader_end_offset, now_ms, lag_max_ms) and self._ports.is_alive(
+            replica.broker_id
+        )
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def log_for(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
+        """The log, if this broker may serve from it. An epoch of -1 is not checked.
+
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+        """
+        log = self.leader_log if leader_only else self.log
+        if log is not None and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return log
+        raise self._not_served(current_leader_epoch, leader_only)
+
+    def _not_served(self, epoch: int, leader_only: bool) -> KafkaError:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if epoch not in {NO_LEADER_EPOCH, self.leader_epoch}:
+            fenced = self.leader_epoch > epoch
+            code = ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return KafkaError(
+            code,
+            f"Failed to find {'leader' if leader_only else ''} log for partition {self.tp} with leader "
+            f"epoch {'unknown' if epoch == NO_LEADER_EPOCH else epoch}. The current leader is "
+            f"{self.leader_id} and the current epoch {self.leader_epoch}",
+        )
+
+    def end_offset(self, log: Log, isolation: Isolation) -> int:
+        """The first offset that a reader may not see."""
+        if isolation is Isolation.HIGH_WATERMARK:
+            return log.high_watermark
+        return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
+
+    def read(
+        self,
+        request: FetchPartition,
+        isolation: Isolation,
+        *,
+        max_bytes: int,
+        min_one_message: bool,
+        leader_only: bool,
+    ) -> LogRead:
+        """Reads from the offset asked for, at most to the end that the isolation allows.
+
+        With an epoch that does not fit ours (KIP-595) nothing is read, and `LogRead.diverging` says where
+        the reader must cut. Raises what `log_for` does, and OFFSET_OUT_OF_RANGE.
+        """
+        log = self.log_for(request.current_leader_epoch, leader_only=leader_only)
+        found = LogRead(log)
+        if request.last_fetched_epoch >= 0:
+            found.diverging = self._divergence(log, request)
+            if found.diverging is not None:
+                return found
+        upper_bound = self.end_offset(log, isolation)
+        read = log.read(
+            request.fetch_offset, max_bytes, upper_bound_offset=upper_bound, min_one_message=min_one_message
+        )
+        found.on_last_segment = read.segment_base_offset == log.active.base_offset
+        if not read.first_entry_incomplete:
+            # Part of a batch is no use to anybody; the reader gets it whole when it is first in line.
+            found.records = read.records
+        if isolation is Isolation.TXN_COMMITTED:
+            found.aborted = [
+                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in log.aborted_transactions(request.fetch_offset, upper_bound)
+            ]
+        return found
+
+    def _divergence(self, log: Log, request: FetchPartition) -> EpochEnd | None:
+        end = self._epoch_end(log, request.last_fetched_epoch)
+        if not end.known:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                "Could not determine the end offset of the last fetched epoch "
+                f"{request.last_fetched_epoch} from the request",
+            )
+        if request.fetch_offset < log.log_start_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {request.fetch_offset} for partition {self.tp}, but we only "
+                f"have log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
+            )
+        diverges = end.epoch < request.last_fetched_epoch or end.end_offset < request.fetch_offset
+        return end if diverges else None
+
+    def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
+        """Where `epoch` ends here; raises what `log_for` does."""
+        return self._epoch_end(self.log_for(current_leader_epoch, leader_only=leader_only), epoch)
+
+    def _epoch_end(self, log: Log, epoch: int) -> EpochEnd:
+        found, end_offset = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+        return EpochEnd(found, end_offset)
+
+    # --- followers and the ISR --------------------------------------------------------------------------
+
+    def follower(self, replica_id: int, current_leader_epoch: int) -> Replica:
+        """The follower of that id; raises for a broker that has no replica."""
+        replica = self._replicas.get(replica_id)
+        if replica is not None:
+            return replica
+        unknown_epoch = current_leader_epoch != NO_LEADER_EPOCH
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH if unknown_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"Replica {replica_id} is not recognized as a valid replica of {self.tp} in leader epoch "
+            f"{self.leader_epoch} with partition epoch {self.partition_epoch}",
+        )
+
+    def record_follower_fetch(
+        self, replica: Replica, request: FetchPartition, found: LogRead, broker_epoch: int
+    ) -> None:
+        """Notes how far a follower has got; may ask for it to join the ISR, may move the high watermark."""
+        before = replica.log_end_offset
+        replica.record_fetch(
+            fetch_offset=request.fetch_offset,
+            start_offset=request.log_start_offset,
+            now_ms=self._ports.now_ms(),
+            leader_end_offset=found.log_end_offset,
+            broker_epoch=broker_epoch,
+        )
+        self._maybe_expand_isr(replica)
+        if replica.log_end_offset != before and self._advance_high_watermark():
+            self._ports.on_progress(self.tp)
+
+    def _maybe_expand_isr(self, replica: Replica) -> None:
+        if (
+            not self.isr_state.in_flight
+            and replica.broker_id not in self.isr_state.isr
+            and self._ports.is_alive(replica.broker_id)
+            and self._in_sync(replica)
+        ):
+            self._propose(self.isr_state.isr | {replica.broker_id})
+
+    def _in_sync(self, replica: Replica) -> bool:
+        # Having passed the high watermark is not enough: it may still lag from the epoch before.
+        log, epoch_start = self.leader_log, self.leader_epoch_start_offset
+        if log is None or epoch_start is None:
+            return False
+        return replica.log_end_offset >= log.high_watermark and replica.log_end_offset >= epoch_start
+
+    def maybe_shrink_isr(self) -> None:
+        """Asks for the removal of followers that have not caught up for replica.lag.time.max.ms."""
+        log = self.leader_log
+        if log is None or self.isr_state.in_flight:
+            return
+        now_ms, lag_max_ms = self._ports.now_ms(), self._ports.replica_lag_time_max_ms
+        behind = {
+            replica.broker_id
+            for replica in self._replicas.values()
+            if replica.broker_id in self.isr_state.isr
+            and not replica.is_caught_up(log.log_end_offset, now_ms, lag_max_ms)
+        }
+        if behind:
+            _log.info("partition.isr_shrinks", partition=self.tp, behind=sorted(behind))
+            self._propose(self.isr_state.isr - behind)
+
+    def _propose(self, isr: frozenset[int]) -> None:
+        self.isr_state = self.isr_state.propose(isr)
+        self._submit(self.isr_state, isr)
+
+    def _submit(self, state: IsrState, isr: frozenset[int]) -> None:
+        proposal = LeaderAndIsr(
+            self._ports.broker_id,
+            tuple(sorted(isr)),
+            self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+        )
+        decision = self._ports.alter_partition.submit(self.tp, self.topic_id, proposal)
+        decision.when_done(lambda done: self._decided(state, isr, done))
+
+    def _decided(self, state: IsrState, isr: frozenset[int], decision: Pending[LeaderAndIsr]) -> None:
+        if self.isr_state is not state:
+            return  # the controller has spoken since, by LeaderAndIsr
+        if decision.error is None:
+            self._accepted(decision.result())
+            return
+        error = decision.error
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if code in REFUSED:
+            self.isr_state = IsrState(state.isr)
+        elif code not in OUTDATED:
+            _log.warning("partition.isr_change_failed", partition=self.tp, error=code.name, retry=True)
+            self._submit(state, isr)
+
+    def _accepted(self, decided: LeaderAndIsr) -> None:
+        if decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch:
+            return
+        self.isr_state = IsrState(frozenset(decided.isr))
+        self.partition_epoch = decided.partition_epoch
+        if self._advance_high_watermark():
+            self._ports.on_progress(self.tp)
+
+    def close(self) -> None:
+        """Forgets the role: the replica is stopped or its log directory failed."""
+        self.log = self.leader_log = None
+        self.leader_id = None
+        self._replicas.clear()
+        self.isr_state = EMPTY_ISR
+
+    def __repr__(self) -> str:
+        log = self.log
+        hw = "-" if log is None else log.high_watermark
+        isr = sorted(self.isr_state.isr)
+        return f"<Partition {self.tp} {self.role.name} epoch={self.leader_epoch} isr={isr} hw={hw}>"

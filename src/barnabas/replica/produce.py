@@ -1,0 +1,233 @@
+"""Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
+from barnabas.core.pending import Pending, gather
+from barnabas.log.results import AppendInfo
+from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.partition import Partition
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+
+_log = EventLog("replica.produce")
+
+ACKS_ALL: Final = -1
+VALID_ACKS: Final = frozenset({-1, 0, 1})
+
+_EXPECTED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Codes that say nothing about the log: the answer names no log start offset."""
+
+_WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
+"""Only rejected records carry a message to the client (KIP-467)."""
+
+
+class AppendResult:
+    """What became of one partition's records."""
+
+    __slots__ = (
+        "base_offset",
+        "error",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "message",
+        "record_errors",
+        "synced",
+    )
+
+    def __init__(
+        self, error: ErrorCode = ErrorCode.NONE, log_start_offset: int = -1, message: str | None = None
+    ) -> None:
+        self.error = error
+        self.message = message
+        self.base_offset = -1
+        self.last_offset = -1
+        self.log_append_time_ms = -1
+        self.log_start_offset = log_start_offset
+        self.record_errors: list[tuple[int, str | None]] = []
+        """(index in the batch, what is wrong with it)"""
+        self.synced: Pending[None] | None = None
+        """Where ``flush.messages`` asks for it: done when the records are on stable storage."""
+
+    @classmethod
+    def of(cls, info: AppendInfo) -> "AppendResult":
+        """The result of an append that succeeded."""
+        result = cls(log_start_offset=info.log_start_offset)
+        result.base_offset = info.first_offset
+        result.last_offset = info.last_offset
+        result.log_append_time_ms = info.log_append_time
+        return result
+
+    def __repr__(self) -> str:
+        return f"<AppendResult {self.error.name} {self.base_offset}..{self.last_offset}>"
+
+
+Results: TypeAlias = dict[TopicPartition, AppendResult]
+Waiting: TypeAlias = dict[TopicPartition, AppendResult]
+
+
+class DelayedProduce(DelayedOperation):
+    """An acks=all produce whose records not all in-sync replicas have yet."""
+
+    __slots__ = ("_hosted", "_results", "_waiting", "answer")
+
+    def __init__(self, hosted: HostedPartitions, results: Results, waiting: Waiting) -> None:
+        super().__init__()
+        self.answer: Pending[Results] = Pending()
+        self._hosted = hosted
+        self._results = results
+        self._waiting = waiting
+        for result in waiting.values():
+            result.error = ErrorCode.REQUEST_TIMED_OUT  # what holds if nothing else comes
+
+    def try_complete(self) -> bool:
+        """Completes when every partition has the acknowledgements, or cannot get them any more."""
+        for tp in list(self._waiting):
+            enough, error = self._check(tp)
+            if enough or error:
+                self._waiting.pop(tp).error = error
+        return not self._waiting and self.force_complete()
+
+    def _check(self, tp: TopicPartition) -> tuple[bool, ErrorCode]:
+        try:
+            partition = self._hosted.serve(tp)
+        except KafkaError as error:
+            return False, error.code
+        return partition.enough_replicas(self._waiting[tp].last_offset + 1)
+
+    def on_complete(self) -> None:
+        """Answers with what each partition came to."""
+        self.answer.complete(self._results)
+
+    def __repr__(self) -> str:
+        return f"<DelayedProduce waits for {[str(tp) for tp in self._waiting]}>"
+
+
+class Wake:
+    """Asks the waiting again when a partition's log or high watermark moved."""
+
+    __slots__ = ("_fetches", "_produces")
+
+    def __init__(self, produces: Purgatory, fetches: Purgatory) -> None:
+        self._produces = produces
+        self._fetches = fetches
+
+    def appended(self, tp: TopicPartition, *, advanced: bool) -> None:
+        """Records were appended. Followers read to the log's end, so fetches are asked in any case."""
+        if advanced and self._produces.size:
+            self._produces.check_and_complete(tp)
+        if self._fetches.size:
+            self._fetches.check_and_complete(tp)
+
+    def progressed(self, tp: TopicPartition) -> None:
+        """The high watermark moved, or the partition changed its role."""
+        self._produces.check_and_complete(tp)
+        self._fetches.check_and_complete(tp)
+
+
+class Appender:
+    """Appends to partitions that this broker leads."""
+
+    __slots__ = ("_hosted", "_purgatory", "_wake")
+
+    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory, wake: Wake) -> None:
+        self._hosted = hosted
+        self._purgatory = purgatory
+        self._wake = wake
+
+    def append(
+        self,
+        entries: Mapping[TopicPartition, bytearray | memoryview],
+        required_acks: int,
+        timeout_ms: int,
+        *,
+        internal_topics_allowed: bool = False,
+    ) -> Results | Pending[Results]:
+        """Appends each partition's records; offsets and leader epoch are stamped into the given buffers.
+
+        The results, at once or when enough replicas have the records (acks=-1) or the time is over.
+        """
+        if required_acks not in VALID_ACKS:
+            return {tp: AppendResult(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries}
+        results: Results = {}
+        waiting: Waiting = {}
+        unsynced: list[AppendResult] = []
+        for tp, records in entries.items():
+            if tp.topic in INTERNAL_TOPICS and not internal_topics_allowed:
+                results[tp] = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                continue
+            result = results[tp] = self._append_one(tp, records, required_acks)
+            if required_acks == ACKS_ALL and not result.error and not self._acknowledged(tp, result):
+                waiting[tp] = result
+            if result.synced is not None:
+                unsynced.append(result)
+        outcome = self._wait(results, waiting, timeout_ms) if waiting else results
+        return _when_synced(outcome, unsynced) if unsynced else outcome
+
+    def _append_one(
+        self, tp: TopicPartition, records: bytearray | memoryview, required_acks: int
+    ) -> AppendResult:
+        partition = self._hosted.online.get(tp)
+        try:
+            if partition is None:
+                partition = self._hosted.serve(tp)
+            info, advanced = partition.append(records, required_acks)
+        except KafkaError as error:
+            return self._refused(tp, partition, error)
+        except Exception:
+            _log.error("produce.append_failed", partition=tp, exc_info=True)
+            return AppendResult(ErrorCode.UNKNOWN_SERVER_ERROR)
+        result = AppendResult.of(info)
+        log = partition.leader_log
+        if log is not None and log.flush_needed:
+            result.synced = log.flush_soon()
+        self._wake.appended(tp, advanced=advanced)
+        return result
+
+    def _refused(self, tp: TopicPartition, partition: Partition | None, error: KafkaError) -> AppendResult:
+        code = error.code
+        log = partition.leader_log if partition is not None else None
+        start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
+        result = AppendResult(code, start, str(error) if code in _WITH_MESSAGE else None)
+        _log.debug("produce.refused", partition=tp, error=code.name, reason=error)
+        return result
+
+    def _acknowledged(self, tp: TopicPartition, result: AppendResult) -> bool:
+        enough, error = self._hosted.serve(tp).enough_replicas(result.last_offset + 1)
+        result.error = error
+        return enough
+
+    def _wait(self, results: Results, waiting: Waiting, timeout_ms: int) -> Pending[Results]:
+        operation = DelayedProduce(self._hosted, results, waiting)
+        self._purgatory.watch(operation, list(waiting), timeout_ms)
+        return operation.answer
+
+
+def _when_synced(outcome: Results | Pending[Results], unsynced: list[AppendResult]) -> Pending[Results]:
+    """Holds the answer back until the disks have what it says; one sync serves all of a turn."""
+    answer: Pending[Results] = Pending()
+
+    def synced(_: object) -> None:
+        for result in unsynced:
+            if result.synced is not None and result.synced.error is not None:
+                result.error = ErrorCode.KAFKA_STORAGE_ERROR
+        if isinstance(outcome, Pending):
+            outcome.when_done(lambda done: answer.complete(done.result()))
+        else:
+            answer.complete(outcome)
+
+    gather([result.synced for result in unsynced if result.synced is not None]).when_done(synced)
+    return answer

@@ -1,0 +1,245 @@
+"""What the controller tells this broker to be: LeaderAndIsr and StopReplica (``ReplicaManager``).
+
+Theory of operation
+-------------------
+Two epochs guard against a controller that was replaced and does not know it: its own (`controller_epoch`)
+guards the whole request, the leader epoch each partition. An accepted LeaderAndIsr makes this broker leader
+or follower of each partition it names; a follower fetches from its leader from then on. Answers go per
+partition, so that one bad disk does not stop the rest.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import EPOCH_DURING_DELETE, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
+from barnabas.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.partition import Partition, Ports
+from barnabas.replica.produce import Wake
+
+_log = EventLog("replica.state_changes")
+
+_TOPIC_IDS_SINCE: Final = 5
+"""The LeaderAndIsr version whose answer names topics by id."""
+
+
+class FetchTarget(NamedTuple):
+    """A partition to fetch, and from whom."""
+
+    partition: Partition
+    leader: int
+    leader_epoch: int
+
+
+class Fetchers(Protocol):
+    """The threads that copy partitions from their leaders (``ReplicaFetcherManager``)."""
+
+    def fetch(self, targets: Iterable[FetchTarget]) -> None:
+        """Starts, or starts anew, to fetch these."""
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetches these no more; harmless for one that is not fetched."""
+
+
+class LogRemover(Protocol):
+    """The part of the log manager that StopReplica needs."""
+
+    def delete(self, tp: TopicPartition) -> object:
+        """Takes the partition's directory out of use and deletes it later; nothing if there is none."""
+
+
+class StateChanges:
+    """Turns the controller's orders into roles."""
+
+    __slots__ = ("_fetchers", "_hosted", "_logs", "_ports", "_wake", "controller_epoch")
+
+    def __init__(
+        self, hosted: HostedPartitions, ports: Ports, logs: LogRemover, fetchers: Fetchers, wake: Wake
+    ) -> None:
+        self._hosted = hosted
+        self._ports = ports
+        self._logs = logs
+        self._fetchers = fetchers
+        self._wake = wake
+        self.controller_epoch = 0
+
+    def check_controller(self, epoch: int, controller_id: int, what: str) -> None:
+        """Takes note of the controller's epoch; raises STALE_CONTROLLER_EPOCH for one of the past."""
+        if epoch < self.controller_epoch:
+            _log.warning(
+                "controller.stale",
+                request=what,
+                controller=controller_id,
+                epoch=epoch,
+                known=self.controller_epoch,
+            )
+            raise KafkaError(ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = epoch
+
+    # --- LeaderAndIsr -----------------------------------------------------------------------------------
+
+    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
+        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it."""
+        self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
+        topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
+        errors: dict[TopicPartition, ErrorCode] = {}
+        followers: list[FetchTarget] = []
+        for tp, state in _partition_states(request):
+            errors[tp] = self._change(tp, state, topic_ids.get(tp.topic, ZERO_UUID), followers)
+        self._fetchers.fetch(followers)
+        return _leader_and_isr_response(errors, topic_ids, version)
+
+    def _change(
+        self,
+        tp: TopicPartition,
+        state: LeaderAndIsrPartitionState,
+        topic_id: Uuid,
+        followers: list[FetchTarget],
+    ) -> ErrorCode:
+        if self._hosted.is_offline(tp):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._hosted.online.get(tp) or Partition(tp, self._ports)
+        if ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if state.leader_epoch <= partition.leader_epoch:
+            return self._same_or_older(partition, state, topic_id)
+        if self._ports.broker_id not in state.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._hosted.online[tp] = partition
+        try:
+            self._take_role(partition, state, topic_id, followers)
+        except KafkaError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._hosted.take_offline(tp)
+            _log.error("partition.role_refused", partition=tp, error=error.code.name, reason=error)
+            return error.code
+        return ErrorCode.NONE
+
+    def _same_or_older(
+        self, partition: Partition, state: LeaderAndIsrPartitionState, topic_id: Uuid
+    ) -> ErrorCode:
+        # A controller that was upgraded sends the topic id once, without a new epoch (KIP-516).
+        brings_id = topic_id != ZERO_UUID and partition.topic_id == ZERO_UUID
+        if state.leader_epoch < partition.leader_epoch or not brings_id or partition.log is None:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        partition.log.assign_topic_id(topic_id)
+        return ErrorCode.NONE
+
+    def _take_role(
+        self,
+        partition: Partition,
+        state: LeaderAndIsrPartitionState,
+        topic_id: Uuid,
+        followers: list[FetchTarget],
+    ) -> None:
+        if state.leader == self._ports.broker_id:
+            self._fetchers.stop([partition.tp])
+            partition.make_leader(state, topic_id)
+        elif not self._ports.is_alive(state.leader):
+            # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
+            _log.error("partition.leader_unknown", partition=partition.tp, leader=state.leader)
+            partition.prepare_log(state, topic_id)
+        elif partition.make_follower(state, topic_id):
+            self._fetchers.stop([partition.tp])
+            self._wake.progressed(partition.tp)
+            followers.append(FetchTarget(partition, state.leader, state.leader_epoch))
+
+    # --- StopReplica ------------------------------------------------------------------------------------
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stops, and where asked deletes; raises STALE_CONTROLLER_EPOCH for the whole of it."""
+        self.check_controller(request.controller_epoch, request.controller_id, "StopReplica")
+        return StopReplicaResponse(
+            partition_errors=[
+                StopReplicaPartitionError(
+                    topic_name=tp.topic,
+                    partition_index=tp.partition,
+                    error_code=self._stop(tp, epoch, delete),
+                )
+                for tp, epoch, delete in _stops(request)
+            ]
+        )
+
+    def _stop(self, tp: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+        if self._hosted.is_offline(tp):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._hosted.online.get(tp)
+        if partition is not None and not _may_stop(partition, leader_epoch):
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self._fetchers.stop([tp])
+        try:
+            if delete:
+                self._delete(tp, partition)
+        except KafkaError as error:
+            _log.error("partition.delete_failed", partition=tp, error=error.code.name, reason=error)
+            return error.code
+        self._wake.progressed(tp)
+        return ErrorCode.NONE
+
+    def _delete(self, tp: TopicPartition, partition: Partition | None) -> None:
+        if partition is not None:
+            del self._hosted.online[tp]
+            partition.close()
+        # Also without a partition: a topic may have been deleted while this broker was down.
+        self._logs.delete(tp)
+
+
+def _partition_states(
+    request: LeaderAndIsrRequest,
+) -> Iterable[tuple[TopicPartition, LeaderAndIsrPartitionState]]:
+    for state in request.ungrouped_partition_states:
+        yield TopicPartition(state.topic_name, state.partition_index), state
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield TopicPartition(topic.topic_name, state.partition_index), state
+
+
+def _leader_and_isr_response(
+    errors: Mapping[TopicPartition, ErrorCode], topic_ids: Mapping[str, Uuid], version: int
+) -> LeaderAndIsrResponse:
+    if version < _TOPIC_IDS_SINCE:
+        return LeaderAndIsrResponse(
+            partition_errors=[
+                LeaderAndIsrPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+                for tp, code in errors.items()
+            ]
+        )
+    topics: dict[Uuid, LeaderAndIsrTopicError] = {}
+    for tp, code in errors.items():
+        topic_id = topic_ids[tp.topic]
+        topic = topics.setdefault(topic_id, LeaderAndIsrTopicError(topic_id=topic_id))
+        topic.partition_errors.append(
+            LeaderAndIsrPartitionError(partition_index=tp.partition, error_code=code)
+        )
+    return LeaderAndIsrResponse(topics=list(topics.values()))
+
+
+def _stops(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, int, bool]]:
+    """(partition, leader epoch, whether to delete), out of any version's way to say so."""
+    for old in request.ungrouped_partitions:
+        yield TopicPartition(old.topic_name, old.partition_index), NO_EPOCH, request.delete_partitions
+    for group in request.topics:
+        for index in group.partition_indexes:
+            yield TopicPartition(group.name, index), NO_EPOCH, request.delete_partitions
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            tp = TopicPartition(topic.topic_name, state.partition_index)
+            yield tp, state.leader_epoch, state.delete_partition
+
+
+def _may_stop(partition: Partition, leader_epoch: int) -> bool:
+    # A deletion bumps no epoch, and old controllers send none.
+    return leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= partition.leader_epoch
