@@ -14,7 +14,8 @@ A message with records reads from a memoryview, so that records stay where they 
 bytes, whose slices decode faster than those of a view.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from struct import Struct as Packer
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Any, Final, TypeAlias
@@ -73,6 +74,7 @@ class _DecoderWriter:
         self.source.scope.update(
             new=object.__new__,
             uvarint=wire.read_uvarint,
+            unknown_tags=wire.read_unknown_tags,
             Malformed=Malformed,
             Packer=Packer,
             **{f"array_{code}": [one.unpack_from for one in table] for code, table in ARRAY_STRUCTS.items()},
@@ -139,32 +141,35 @@ class _DecoderWriter:
         if kind.code:
             self.add(kind.code, target)
             return
-        self.length("h" if kind.name == "string" else "i")
-        with self.source.block("if n < 0:"):
-            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
-        with self.source.block("else:"):
-            self.source.line("x = p + n")
+        count = self.length("h" if kind.name == "string" else "i")
+        with self.present(target, nullable=nullable):
+            self.source.line(f"x = p + {count}")
             with self.source.block("if x > e:"):
-                self.source.line(self.refuse("a length of {n}, where {e - p} bytes are left"))
+                self.source.line(self.refuse(f"a length of {{{count}}}, where {{e - p}} bytes are left"))
             self.source.line(f"{target} = {self.cut(kind)}")
             self.source.line("p = x")
 
     def cut(self, kind: Wire) -> str:
-        """The text of a value that lies between ``p`` and ``x``."""
+        """The text of a value that lies between ``p`` and ``x``. Java replaces what is not UTF-8."""
         if kind.name == "string":
-            return "str(b[p:x], 'utf-8', 'replace')" if self.views else "b[p:x].decode('utf-8', 'replace')"
-        return "bytes(b[p:x])" if self.views and kind.name == "bytes" else "b[p:x]"
+            return f"b[p:x]{'.tobytes()' * self.views}.decode('utf-8', 'replace')"
+        return "b[p:x].tobytes()" if self.views and kind.name == "bytes" else "b[p:x]"
 
-    def length(self, classic: str) -> None:
-        """Reads a length or count into ``n``, -1 for null."""
-        if not self.flexible:
-            self.add(classic, "n")
-            self.flush()
-            return
-        self.add("B", "n")
+    def length(self, classic: str) -> str:
+        """Reads a length or count into ``n``; gives the text of its value for what is not null."""
+        self.add("B" if self.flexible else classic, "n")
         self.flush()
-        self.more_of_varint("n")
-        self.source.line("n -= 1")
+        if self.flexible:
+            self.more_of_varint("n")
+        return "n - 1" if self.flexible else "n"
+
+    @contextmanager
+    def present(self, target: str, *, nullable: bool) -> Iterator[None]:
+        """The lines for a value whose length is not that of null."""
+        with self.source.block("if n:" if self.flexible else "if n >= 0:"):
+            yield
+        with self.source.block("else:"):
+            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
 
     def more_of_varint(self, name: str) -> None:
         """Goes on with a varint when its first byte says so."""
@@ -173,37 +178,32 @@ class _DecoderWriter:
 
     def array(self, field: Field, target: str, depth: int, *, nullable: bool) -> None:
         """An array of primitives or structs."""
-        self.length("i")
-        with self.source.block("if n < 0:"):
-            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
-        with self.source.block("else:"):
-            kind = field.kind
-            size = kind.size if isinstance(kind, Wire) else self.layout.of(field).size_min()
-            size = 2 if isinstance(kind, Wire) and kind.name == "string" and not self.flexible else size
-            assert size > 0, f"{field} has elements without bytes"
-            with self.source.block(f"if n * {size} > e - p or n > {ELEMENTS_MAX}:"):
-                self.source.line(self.refuse("a count of {n}, where {e - p} bytes are left"))
-            if isinstance(kind, Wire) and kind.code:
-                self.numbers(kind, target)
+        count = self.length("i")
+        size = self.layout.element_size_min(field)
+        assert size > 0, f"{field} has elements without bytes"
+        with self.present(target, nullable=nullable):
+            with self.source.block(f"if n > {ELEMENTS_MAX} or ({count}) * {size} > e - p:"):
+                self.source.line(self.refuse(f"a count of {{{count}}}, where {{e - p}} bytes are left"))
+            if isinstance(field.kind, Wire) and field.kind.code:
+                self.numbers(field.kind, target, count)
             else:
                 self.elements(field, target, depth + 1)
 
-    def numbers(self, kind: Wire, target: str) -> None:
+    def numbers(self, kind: Wire, target: str, count: str) -> None:
         """Fixed-size elements, unpacked at once."""
-        unpack = f"Packer(f'>{{n}}{kind.code}').unpack_from"
-        if kind.code in ARRAY_STRUCTS:
-            unpack = f"(array_{kind.code}[n] if n < {TABLE_SIZE} else {unpack})"
-        elif kind.name == "uuid":
-            self.source.line(f"{target} = [bytes(b[i:i + 16]) for i in range(p, p + n * 16, 16)]")
-            self.source.line("p += n * 16")
-            return
-        self.source.line(f"{target} = list({unpack}(b, p)) if n else []")
-        self.source.line(f"p += n * {kind.size}")
+        if kind.name == "uuid":
+            self.source.line(f"{target} = [bytes(b[i:i + 16]) for i in range(p, p + ({count}) * 16, 16)]")
+        else:
+            unpack = f"Packer(f'>{{{count}}}{kind.code}').unpack_from"
+            if kind.code in ARRAY_STRUCTS:
+                unpack = f"(array_{kind.code}[{count}] if n < {TABLE_SIZE} else {unpack})"
+            self.source.line(f"{target} = [*{unpack}(b, p)] if {count} else []")
+        self.source.line(f"p += ({count}) * {kind.size}")
 
     def elements(self, field: Field, target: str, depth: int) -> None:
         """Elements whose size varies, in a loop."""
         self.source.line(f"l{depth} = {target} = []")
-        with self.source.block("for _ in range(n):"):
+        with self.source.block("for _ in range(1, n):" if self.flexible else "for _ in range(n):"):
             if isinstance(field.kind, Wire):
                 self.primitive(field.kind, f"s{depth}", nullable=False)
                 self.source.line(f"l{depth}.append(s{depth})")
@@ -213,30 +213,31 @@ class _DecoderWriter:
                 self.source.line(f"l{depth}.append(o{depth})")
 
     def tags(self, layout: Layout, depth: int) -> None:
-        """The tagged fields that follow a struct."""
+        """The tagged fields that follow a struct: none, nearly always."""
         self.add("B", "n")
         self.flush()
         with self.source.block("if n:"):
             self.more_of_varint("n")
-            with self.source.block("for _ in range(n):"):
-                self.varint("t")
-                self.varint("n")
-                self.source.line(f"x{depth} = p + n")
-                with self.source.block(f"if x{depth} > e:"):
-                    self.source.line(self.refuse("a tagged field of {n} bytes, where {e - p} are left"))
+            if layout.tagged:
                 self.known_tags(layout, depth)
+            else:
+                self.source.line(f"o{depth}.unknown_tags, p = unknown_tags(b, p, e, n)")
 
     def known_tags(self, layout: Layout, depth: int) -> None:
-        """Reads the tag ``t``, which lies between ``p`` and ``x{depth}``."""
-        word = "if"
-        for field in layout.tagged:
-            with self.source.block(f"{word} t == {field.tag}:"), self.source.field(field.name):
-                self.field(field, f"o{depth}.{field.name}", depth)
-                self.flush()
-                with self.source.block(f"if p != x{depth}:"):
-                    self.source.line(self.refuse("a tagged field whose size is not its content's"))
-            word = "elif"
-        with self.source.block("else:" if layout.tagged else "if True:"):
+        """Reads ``n`` tagged fields, each of which (``t``) ends at ``x{depth}``."""
+        with self.source.block("for _ in range(n):"):
+            self.varint("t")
+            self.varint("n")
+            self.source.line(f"x{depth} = p + n")
+            with self.source.block(f"if x{depth} > e:"):
+                self.source.line(self.refuse("a tagged field of {n} bytes, where {e - p} are left"))
+            for field in layout.tagged:
+                with self.source.block(f"if t == {field.tag}:"), self.source.field(field.name):
+                    self.field(field, f"o{depth}.{field.name}", depth)
+                    self.flush()
+                    with self.source.block(f"if p != x{depth}:"):
+                        self.source.line(self.refuse("a tagged field whose size is not its content's"))
+                    self.source.line("continue")
             with self.source.block(f"if o{depth}.unknown_tags is None:"):
                 self.source.line(f"o{depth}.unknown_tags = {{}}")
             self.source.line(f"o{depth}.unknown_tags[t] = bytes(b[p:x{depth}])")

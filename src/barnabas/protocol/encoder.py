@@ -240,10 +240,13 @@ class _EncoderWriter:
         before = list(self.batch)
         with self.source.block(f"if {' or '.join([f'{me}.unknown_tags', *conditions])}:"):
             self.flush()
-            self.source.line(f"t{depth} = dict({me}.unknown_tags or ())")
-            for field, condition in zip(layout.tagged, conditions, strict=True):
-                with self.source.block(f"if {condition}:"), self.source.field(field.name):
-                    self.tag(field, depth)
+            if layout.tagged:
+                self.source.line(f"t{depth} = dict({me}.unknown_tags or ())")
+                for field, condition in zip(layout.tagged, conditions, strict=True):
+                    with self.source.block(f"if {condition}:"), self.source.field(field.name):
+                        self.tag(field, depth)
+            else:
+                self.source.line(f"t{depth} = {me}.unknown_tags")
             self.source.line(f"{self.sink}.append(tag_section(t{depth}))")
         with self.source.block("else:"):
             self.batch = before

@@ -21,7 +21,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import Malformed, ProtocolError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
-from barnabas.protocol.wire import STRING_LENGTH_MAX, read_uvarint
+from barnabas.protocol.wire import STRING_LENGTH_MAX, read_unknown_tags, whole_uvarint
 
 _FIXED: Final = Struct(">hhi")
 _FIXED_AND_LENGTH: Final = Struct(">hhih")
@@ -131,16 +131,5 @@ def _client_id(client_id: str | None) -> bytes:
 
 def _skip_tags(frame: Buffer, position: int) -> int:
     """The offset behind the tagged fields of a header: Kafka defines none, so none means anything."""
-    count, position = _uvarint(frame, position)
-    for _ in range(count):
-        _, position = _uvarint(frame, position)
-        size, position = _uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise Malformed(f"a tagged field of {size} bytes, more than there are")
-    return position
-
-
-def _uvarint(frame: Buffer, position: int) -> tuple[int, int]:
-    first = frame[position]
-    return (first, position + 1) if first < 0x80 else read_uvarint(frame, position + 1, first)
+    count, position = whole_uvarint(frame, position)
+    return read_unknown_tags(frame, position, len(frame), count)[1] if count else position

@@ -34,6 +34,12 @@ class Layout:
             return field.kind.size if field.kind.code else self._length_size(field)
         return self._length_size(field) if field.is_array else self.of(field).size_min()
 
+    def element_size_min(self, field: Field) -> int:
+        """The fewest bytes that an element of an array can take."""
+        if not isinstance(field.kind, Wire):
+            return self.of(field).size_min()
+        return field.kind.size if field.kind.code else (1 if self.flexible else 2)
+
     def _length_size(self, field: Field) -> int:
         if self.flexible:
             return 1

@@ -10,7 +10,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Messages(dict[ApiKey, type[M]], Generic[M]):
-    """Key -> class, filled on demand; holds only what was asked for. Raises KeyError for an unknown key."""
+    """Key -> class, filled on demand; holds only what was asked for. Raises KeyError for a key without messages."""
 
     def __init__(self, suffix: str) -> None:
         super().__init__()
@@ -19,10 +19,10 @@ class Messages(dict[ApiKey, type[M]], Generic[M]):
     def __missing__(self, key: ApiKey) -> type[M]:
         try:
             api = ApiKey(key)
-        except ValueError:
+            module = import_module(f"barnabas.protocol.messages.{api.name.lower()}")
+        except (ValueError, ModuleNotFoundError):
             raise KeyError(key) from None
         name = "".join(word.capitalize() for word in api.name.split("_"))
-        module = import_module(f"barnabas.protocol.messages.{api.name.lower()}")
         cls: type[M] = getattr(module, name + self._suffix)
         self[api] = cls
         return cls

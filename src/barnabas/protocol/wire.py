@@ -74,6 +74,25 @@ def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     raise Malformed("a varint of more than 32 bits")
 
 
+def read_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> tuple[dict[int, bytes], int]:
+    """Tagged fields of a struct whose schema has none, and the position behind them."""
+    tags = {}
+    for _ in range(count):
+        tag, position = whole_uvarint(buffer, position)
+        size, position = whole_uvarint(buffer, position)
+        if position + size > end:
+            raise Malformed(f"a tagged field of {size} bytes, where {end - position} are left")
+        tags[tag] = bytes(buffer[position : position + size])
+        position += size
+    return tags, position
+
+
+def whole_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint, and the position behind it."""
+    first = buffer[position]
+    return (first, position + 1) if first < 0x80 else read_uvarint(buffer, position + 1, first)
+
+
 def uvarint(value: int) -> bytes:
     """An unsigned varint."""
     if value < 0x80:
