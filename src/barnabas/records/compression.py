@@ -1,11 +1,11 @@
-"""The codecs of a record batch, in exactly the framing that Kafka's clients read and write.
+r"""The codecs of a record batch, in exactly the framing that Kafka's clients read and write.
 
 Every decompression is bounded: a batch of a few hundred bytes can claim gigabytes, so the caller says how
 much it is ready to hold, and what does not fit raises `CompressionError` before it was allocated.
 
 =======  =================================================================================
 gzip     one or more members (``java.util.zip.GZIPInputStream`` reads concatenated ones)
-snappy   xerial framing: ``\\x82SNAPPY\\0``, version and compatible version (int32 each), then blocks of
+snappy   xerial framing: ``\x82SNAPPY\0``, version and compatible version (int32 each), then blocks of
          int32 length and raw snappy; a stream without that magic is one raw snappy block
 lz4      an LZ4 frame of independent blocks (``Lz4BlockInputStream`` refuses linked ones)
 zstd     one or more zstd frames

@@ -49,8 +49,10 @@ _ONE_BYTE: Final = [bytes((number,)) for number in range(128)]
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number at `position` and the position after it; raises IndexError at the end, ValueError when
-    it is longer than 64 bits."""
+    """The number at `position` and the position after it.
+
+    Raises IndexError at the end of the data, ValueError when it is longer than 64 bits.
+    """
     number = data[position]
     position += 1
     if number > 0x7F:

@@ -1,0 +1,99 @@
+"""Group commit: all appends of one turn of the loop share one sync of the disk.
+
+Theory of operation
+-------------------
+With ``flush.messages=1`` a produce is answered after its bytes are on stable storage. A sync takes
+milliseconds, so it is not made per append: the first request of a turn asks the clock for the next turn, and
+everything that was appended to the log by then is covered by one sync. While a sync of a log runs, further
+requests for it wait for the next one, because bytes written after a sync began are not promised by it.
+
+Who syncs is a port: in place for tools and simulation, a thread in a broker (``fdatasync`` releases the
+interpreter, the loop goes on).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from barnabas.core.clock import Clock
+from barnabas.core.pending import Pending
+
+
+class Syncable(Protocol):
+    """Anything with a disk under it."""
+
+    def sync(self) -> None:
+        """Returns when its bytes are durable; raises OSError."""
+
+
+class Syncer(Protocol):
+    """Syncs files somewhere where waiting does no harm."""
+
+    def sync(self, files: Sequence[Syncable]) -> Pending[None]:
+        """Done when all are durable; fails with OSError."""
+
+
+class InPlaceSyncer:
+    """Syncs here and now."""
+
+    def sync(self, files: Sequence[Syncable]) -> Pending[None]:
+        """As `Syncer.sync`."""
+        try:
+            for file in files:
+                file.sync()
+        except OSError as error:
+            return Pending.failed(error)
+        return Pending.of(None)
+
+
+class Flushable(Protocol):
+    """What a log offers to the group commit."""
+
+    def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
+        """The end of the log now, and the files that make everything below it durable."""
+
+    def end_flush(self, end_offset: int) -> None:
+        """Everything below the offset is durable."""
+
+    def storage_failed(self, error: OSError) -> Exception:
+        """The disk refused; returns what waiting requests fail with."""
+
+
+class GroupCommit:
+    """The syncs of all logs of a broker."""
+
+    __slots__ = ("_clock", "_running", "_syncer", "_waiting")
+
+    def __init__(self, clock: Clock, syncer: Syncer) -> None:
+        self._clock = clock
+        self._syncer = syncer
+        self._waiting: dict[Flushable, Pending[None]] = {}
+        self._running: set[Flushable] = set()
+
+    def request(self, log: Flushable) -> Pending[None]:
+        """Done when everything that the log holds now is durable."""
+        waiting = self._waiting.get(log)
+        if waiting is None:
+            waiting = self._waiting[log] = Pending()
+            if log not in self._running:
+                self._clock.call_soon(lambda: self._start(log))
+        return waiting
+
+    def _start(self, log: Flushable) -> None:
+        answer = self._waiting.pop(log, None)
+        if answer is None:
+            return
+        self._running.add(log)
+        end_offset, files = log.begin_flush()
+        self._syncer.sync(files).when_done(lambda done: self._finish(log, end_offset, answer, done))
+
+    def _finish(self, log: Flushable, end_offset: int, answer: Pending[None], done: Pending[None]) -> None:
+        self._running.discard(log)
+        if log in self._waiting:
+            self._start(log)
+        if isinstance(done.error, OSError):
+            answer.fail(log.storage_failed(done.error))
+        elif done.error is not None:
+            answer.fail(done.error)
+        else:
+            log.end_flush(end_offset)
+            answer.complete(None)

@@ -1,0 +1,204 @@
+"""The two sparse indexes of a segment: offset to position, and time to offset.
+
+::
+
+    .index      = {relativeOffset:int32 position:int32}*        sorted by both
+    .timeindex  = {timestamp:int64 relativeOffset:int32}*       sorted by both
+
+Theory of operation
+-------------------
+While a segment is active its index files are preallocated (sparse, `segment.index.bytes`) as Kafka's memory
+maps want them, and entries are written in place at their end; rolling and closing cuts the files to
+their entries. An index never is the truth: what the log says wins, and an index that does not fit is built
+anew. Entries are looked up with `pread` through the descriptor cache: the last 8 KiB first, because most
+readers are near the end, then by binary search.
+
+An entry of the offset index names the *last* offset of an append and the position of its *first* byte, so
+the batch that holds an offset starts at or after the entry with the greatest offset at or below it.
+"""
+
+import struct
+from typing import ClassVar, Final
+
+from barnabas.log.descriptors import DescriptorCache
+
+WARM_BYTES: Final = 8192
+"""One look at the end of an index covers the newest 4 MiB or more of its segment."""
+
+
+class IndexCorruptError(Exception):
+    """An index file that cannot belong to its segment; the remedy is to rebuild it."""
+
+
+class SparseIndex:
+    """What both indexes have in common: fixed entries in one file, appended at the end."""
+
+    ENTRY: ClassVar[struct.Struct]
+
+    __slots__ = ("_files", "base_offset", "entries", "entries_max", "path")
+
+    def __init__(
+        self, files: DescriptorCache, path: str, base_offset: int, entries: int, bytes_max: int
+    ) -> None:
+        self._files = files
+        self.path = path
+        self.base_offset = base_offset
+        self.entries = entries
+        self.entries_max = bytes_max // self.ENTRY.size
+
+    def preallocate(self) -> None:
+        """Gives the file its full, sparse size, as it has while its segment is active."""
+        self._files.open(self.path, create=True).truncate(self.entries_max * self.ENTRY.size)
+
+    def trim(self) -> None:
+        """Cuts the file to its entries."""
+        self._files.open(self.path, create=True).truncate(self.entries * self.ENTRY.size)
+
+    def truncate_entries(self, entries: int) -> None:
+        """Forgets all but the first entries; the file keeps its size, later entries overwrite."""
+        self.entries = min(self.entries, entries)
+
+    def _write(self, *entry: int) -> None:
+        assert self.entries < self.entries_max, f"{self!r} is full: the segment should have rolled"
+        data = self.ENTRY.pack(*entry)
+        self._files.open(self.path, create=True).pwrite(data, self.entries * self.ENTRY.size)
+        self.entries += 1
+
+    def _entry(self, number: int) -> tuple[int, ...]:
+        size = self.ENTRY.size
+        data = self._files.open(self.path).pread(size, number * size)
+        if len(data) != size:
+            raise IndexCorruptError(f"{self.path} ends before its entry {number}")
+        return self.ENTRY.unpack(data)
+
+    def _floor(self, target: int, column: int) -> tuple[int, tuple[int, ...]] | None:
+        """The last entry whose value in the column is at or below the target, and its number."""
+        if not self.entries:
+            return None
+        size = self.ENTRY.size
+        block = WARM_BYTES // size
+        low = max(0, self.entries - block)
+        high = self.entries
+        while low and self._entry(low)[column] > target:
+            low, high = self._halve(low, target, column)
+        data = self._files.open(self.path).pread((high - low) * size, low * size)
+        if len(data) != (high - low) * size:
+            raise IndexCorruptError(f"{self.path} ends before its entry {high - 1}")
+        return self._floor_in(data, low, target, column)
+
+    def _halve(self, high: int, target: int, column: int) -> tuple[int, int]:
+        """Narrows [0, high), which holds the answer, to a range that one read covers."""
+        low = 0
+        while high - low > WARM_BYTES // self.ENTRY.size:
+            middle = (low + high) // 2
+            if self._entry(middle)[column] > target:
+                high = middle
+            else:
+                low = middle
+        if low and self._entry(low)[column] > target:
+            raise IndexCorruptError(f"{self.path} is not sorted")
+        return low, high
+
+    def _floor_in(
+        self, data: bytes, first: int, target: int, column: int
+    ) -> tuple[int, tuple[int, ...]] | None:
+        size = self.ENTRY.size
+        unpack = self.ENTRY.unpack_from
+        low, high = 0, len(data) // size
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, middle * size)[column] > target:
+                high = middle
+            else:
+                low = middle + 1
+        if low == 0:
+            return None
+        return first + low - 1, unpack(data, (low - 1) * size)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path} {self.entries}/{self.entries_max}>"
+
+
+class OffsetIndex(SparseIndex):
+    """Where to start reading for an offset."""
+
+    ENTRY: ClassVar = struct.Struct(">ii")
+
+    __slots__ = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment must roll before another entry."""
+        return self.entries >= self.entries_max
+
+    def append(self, offset: int, position: int) -> None:
+        """Adds an entry: the last offset of an append and where it starts."""
+        self._write(offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The entry at or below the offset, as (offset, position); the segment's start when there is none."""
+        found = self._floor(offset - self.base_offset, 0)
+        if found is None:
+            return self.base_offset, 0
+        relative, position = found[1]
+        return self.base_offset + relative, position
+
+    def truncate_to(self, offset: int) -> None:
+        """Forgets entries at or above the offset."""
+        found = self._floor(offset - self.base_offset - 1, 0)
+        self.truncate_entries(found[0] + 1 if found else 0)
+
+    def sanity_check(self, file_size: int) -> None:
+        """Raises IndexCorruptError when the file cannot be this segment's index (``OffsetIndex``)."""
+        if file_size % self.ENTRY.size:
+            raise IndexCorruptError(f"{self.path} has {file_size} bytes, no multiple of {self.ENTRY.size}")
+        if self.entries and self._entry(self.entries - 1)[0] < 0:
+            raise IndexCorruptError(f"the last offset of {self.path} lies before its base")
+
+
+class TimeIndex(SparseIndex):
+    """The greatest timestamp so far, at some offsets."""
+
+    ENTRY: ClassVar = struct.Struct(">qi")
+
+    __slots__ = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the segment must roll: one place stays free for the entry that closing adds."""
+        return self.entries >= self.entries_max - 1
+
+    def last(self) -> tuple[int, int]:
+        """The last entry as (timestamp, offset); (-1, base offset) when there is none."""
+        if not self.entries:
+            return -1, self.base_offset
+        timestamp, relative = self._entry(self.entries - 1)
+        return timestamp, self.base_offset + relative
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry if the timestamp is greater than the last one's."""
+        if timestamp > self.last()[0]:
+            self._write(timestamp, offset - self.base_offset)
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """The entry at or below the timestamp, as (timestamp, offset); (-1, base offset) without one."""
+        found = self._floor(timestamp, 0)
+        if found is None:
+            return -1, self.base_offset
+        found_timestamp, relative = found[1]
+        return found_timestamp, self.base_offset + relative
+
+    def truncate_to(self, offset: int) -> None:
+        """Forgets entries at or above the offset."""
+        found = self._floor(offset - self.base_offset - 1, 1)
+        self.truncate_entries(found[0] + 1 if found else 0)
+
+    def sanity_check(self, file_size: int) -> None:
+        """Raises IndexCorruptError when the file cannot be this segment's time index (``TimeIndex``)."""
+        if file_size % self.ENTRY.size:
+            raise IndexCorruptError(f"{self.path} has {file_size} bytes, no multiple of {self.ENTRY.size}")
+        if not self.entries:
+            return
+        timestamp, relative = self._entry(self.entries - 1)
+        if timestamp < self._entry(0)[0] or relative < 0:
+            raise IndexCorruptError(f"the last entry of {self.path} lies before its first")

@@ -1,0 +1,128 @@
+"""The leader epochs of a log and where each began (``LeaderEpochFileCache``, KIP-101).
+
+A follower that comes back compares epochs, not high watermarks, to find where its log parts from the
+leader's. The file ``leader-epoch-checkpoint`` has one ``epoch start-offset`` line for each; both columns rise.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from barnabas.core.ids import NO_EPOCH
+from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError, decode_checkpoint, encode_checkpoint
+from barnabas.log.filesystem import Filesystem
+
+UNDEFINED_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    """The epoch of a leader and the first offset that it wrote."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochEndOffset(NamedTuple):
+    """The answer to OffsetForLeaderEpoch; -1 and -1 when nothing is known."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class LeaderEpochCache:
+    """The entries in memory; every change is written to the file before the call returns."""
+
+    __slots__ = ("_entries", "_filesystem", "path")
+
+    def __init__(self, filesystem: Filesystem, directory: str) -> None:
+        self._filesystem = filesystem
+        self.path = f"{directory}/{LEADER_EPOCHS}"
+        self._entries: list[EpochEntry] = self._load()
+
+    def _load(self) -> list[EpochEntry]:
+        try:
+            lines = decode_checkpoint(self._filesystem.read(self.path), self.path)
+            return [EpochEntry(int(epoch), int(start)) for epoch, start in lines]
+        except FileNotFoundError:
+            return []
+        except ValueError as error:
+            raise CheckpointError(f"{self.path}: {error}") from error
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest epoch that is known."""
+        return self._entries[-1].epoch if self._entries else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        """The oldest entry."""
+        return self._entries[0] if self._entries else None
+
+    def previous_epoch(self) -> int | None:
+        """The epoch before the newest."""
+        return self._entries[-2].epoch if len(self._entries) > 1 else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Notes that the epoch begins at the offset, unless that adds nothing.
+
+        Entries that would contradict it (same or newer epochs, same or later starts) go.
+        """
+        assert epoch >= 0, f"a leader epoch cannot be {epoch}"
+        assert start_offset >= 0, f"an epoch cannot start at {start_offset}"
+        entries = self._entries
+        if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
+            return
+        kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        # The first entry of a log needs no sync: any batch that survives a loss of power tells it again.
+        self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(entries))
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch under which the record at this offset was written."""
+        place = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
+        return self._entries[place - 1].epoch if place else None
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The end of the epoch, or of the greatest one below it that is known."""
+        entries = self._entries
+        if epoch == NO_EPOCH:
+            return EpochEndOffset(NO_EPOCH, UNDEFINED_OFFSET)
+        if entries and epoch == entries[-1].epoch:
+            return EpochEndOffset(epoch, log_end_offset)
+        place = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if place == len(entries):
+            return EpochEndOffset(NO_EPOCH, UNDEFINED_OFFSET)
+        if place == 0:
+            # Older than anything known: its data is gone, the first known start is where the log begins.
+            return EpochEndOffset(epoch, entries[0].start_offset)
+        return EpochEndOffset(entries[place - 1].epoch, entries[place].start_offset)
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forgets epochs that begin at or after the new end of the log."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        if len(kept) != len(self._entries):
+            self._replace(kept, sync=False)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forgets epochs that end before the new start; the one that spans it begins there now."""
+        removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
+        kept = self._entries[len(removed) :]
+        if (removed and removed[-1].start_offset < start_offset) or len(removed) > 1:
+            # Not synced, as in Kafka: a stale file is cut again when the log is loaded.
+            self._replace([EpochEntry(removed[-1].epoch, start_offset), *kept], sync=False)
+
+    def clear(self) -> None:
+        """Forgets everything, for a log that starts anew elsewhere."""
+        if self._entries:
+            self._replace([], sync=True)
+
+    def _replace(self, entries: list[EpochEntry], *, sync: bool) -> None:
+        lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
+        self._filesystem.write_atomic(self.path, encode_checkpoint(lines), sync=sync)
+        self._entries = entries
+
+    def __repr__(self) -> str:
+        return f"<LeaderEpochCache {[tuple(entry) for entry in self._entries]}>"

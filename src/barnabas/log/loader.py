@@ -1,0 +1,104 @@
+"""Building a `Log` from its directory (``LogLoader``), or a new directory with an empty one.
+
+Loading trusts what it finds: whatever needs a scan was put right by `barnabas.log.recovery` before.
+"""
+
+from barnabas.core.ids import TopicPartition
+from barnabas.log.checkpoint import LEADER_EPOCHS
+from barnabas.log.config import LogConfig
+from barnabas.log.leader_epochs import LeaderEpochCache
+from barnabas.log.log import Log, LogResources
+from barnabas.log.partition_metadata import read_topic_id
+from barnabas.log.recovery import base_offsets
+from barnabas.log.segment import LogSegment
+from barnabas.log.snapshots import SnapshotStore
+
+
+def create_log(
+    tp: TopicPartition, directory: str, config: LogConfig, resources: LogResources, now_ms: int
+) -> Log:
+    """An empty log in a new directory. Raises OSError."""
+    resources.filesystem.mkdir(directory)
+    return load_log(tp, directory, config, resources, now_ms=now_ms)
+
+
+def load_log(
+    tp: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    resources: LogResources,
+    *,
+    now_ms: int,
+    log_start_offset: int = 0,
+    recovery_point: int | None = None,
+) -> Log:
+    """The log in a directory that needs no recovery. Raises OSError or CheckpointError.
+
+    `log_start_offset` and `recovery_point` are the checkpoints'; a recovery point of None means that
+    everything is synced.
+    """
+    filesystem = resources.filesystem
+    segments = _load_segments(directory, config, resources)
+    if not segments:
+        segments = [_new_segment(directory, config, resources, log_start_offset, now_ms)]
+    else:
+        segments[-1].activate()
+    end_offset = segments[-1].next_offset()
+    epochs_path = f"{directory}/{LEADER_EPOCHS}"
+    if not filesystem.exists(epochs_path):
+        filesystem.open(epochs_path, create=True)
+    log = Log(
+        tp,
+        directory,
+        config,
+        resources,
+        segments=segments,
+        leader_epochs=LeaderEpochCache(filesystem, directory),
+        snapshots=SnapshotStore(filesystem, directory),
+        topic_id=read_topic_id(filesystem, directory),
+        log_start_offset=max(segments[0].base_offset, min(log_start_offset, end_offset)),
+        log_end_offset=end_offset,
+        recovery_point=end_offset if recovery_point is None else min(recovery_point, end_offset),
+    )
+    if end_offset < log_start_offset:
+        # DeleteRecords reached beyond what survived: nothing here is visible any more.
+        log.truncate_fully_and_start_at(log_start_offset)
+    log.leader_epochs.truncate_from_end(log.log_end_offset)
+    log.leader_epochs.truncate_from_start(log.log_start_offset)
+    _restore_producers(log)
+    return log
+
+
+def _load_segments(directory: str, config: LogConfig, resources: LogResources) -> list[LogSegment]:
+    return [
+        LogSegment.load(
+            resources.filesystem,
+            resources.files,
+            directory,
+            base,
+            index_bytes_max=config.segment_index_bytes,
+        )
+        for base in base_offsets(resources.filesystem, directory)
+    ]
+
+
+def _new_segment(
+    directory: str, config: LogConfig, resources: LogResources, base_offset: int, now_ms: int
+) -> LogSegment:
+    return LogSegment.create(
+        resources.filesystem,
+        resources.files,
+        directory,
+        base_offset,
+        index_bytes_max=config.segment_index_bytes,
+        now_ms=now_ms,
+    )
+
+
+def _restore_producers(log: Log) -> None:
+    log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
+    if log.snapshots.offsets:
+        log.reload_producers()
+    else:
+        # No snapshot and nothing to recover: there were no producers to remember (UnifiedLog).
+        log.producers.clear(log.log_end_offset)

@@ -1,0 +1,755 @@
+"""The log of one partition: an ordered list of segments that grows at the end (``UnifiedLog``).
+
+Theory of operation
+-------------------
+Offsets: ``log_start_offset <= recovery_point, high_watermark <= log_end_offset``. Records below the log
+start may still lie in the first segment but are not served. The recovery point says what was synced: after a
+crash only segments that reach beyond it are checked.
+
+An append validates first, then changes nothing in memory before the disk has taken the bytes: a
+batch that the disk refuses was never there. An OSError takes the whole log directory offline through
+`on_failure`, and from then on every call answers KAFKA_STORAGE_ERROR; what was acknowledged stays on disk and
+is served again after a restart.
+
+Readers get file ranges, never copies. The ends of recent appends are remembered with their positions,
+so a reader at the tail needs no index.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from barnabas.core.chunks import Buffer, FileSlice
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
+from barnabas.core.pending import Pending
+from barnabas.log.config import LogConfig
+from barnabas.log.descriptors import DescriptorCache
+from barnabas.log.filesystem import Filesystem
+from barnabas.log.flush import GroupCommit, Syncable
+from barnabas.log.leader_epochs import LeaderEpochCache
+from barnabas.log.partition_metadata import write_topic_id
+from barnabas.log.producers import AppendOrigin, CompletedTxn, ProducerStateManager
+from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
+from barnabas.log.segment import RELATIVE_OFFSET_MAX, LogSegment, Place
+from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.txn_index import AbortedTxn
+from barnabas.log.validator import check_frame, validate
+from barnabas.records.batch import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    batch_headers,
+    decode_batch,
+    parse_header,
+    stamp,
+)
+from barnabas.records.control import EndTransactionMarker, marker_of, parse_marker
+
+RECENT_APPENDS_MAX: Final = 256
+"""How many appends at the tail are remembered with their positions."""
+
+_events: Final = EventLog("log")
+
+
+class LogResources:
+    """What all logs of a broker share."""
+
+    __slots__ = ("commits", "files", "filesystem", "on_failure")
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        files: DescriptorCache,
+        commits: GroupCommit,
+        on_failure: Callable[[str, OSError], object],
+    ) -> None:
+        self.filesystem = filesystem
+        self.files = files
+        self.commits = commits
+        self.on_failure = on_failure
+        """Told the partition's directory when its disk fails."""
+
+
+class Log:
+    """One partition's records. Built by `barnabas.log.loader.load_log`."""
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        directory: str,
+        config: LogConfig,
+        resources: LogResources,
+        *,
+        segments: list[LogSegment],
+        leader_epochs: LeaderEpochCache,
+        snapshots: SnapshotStore,
+        topic_id: Uuid | None,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self.tp = tp
+        self.directory = directory
+        self.config = config
+        self.leader_epochs = leader_epochs
+        self.producers = ProducerStateManager(tp)
+        self.snapshots = snapshots
+        self.topic_id = topic_id
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.offline = False
+        self.last_flush_ms = 0
+        self._high_watermark = log_start_offset
+        self._resources = resources
+        self._segments = segments
+        self._flush_bound = log_end_offset
+        self._recent: dict[int, Place] = {}
+        """The first batch of recent appends to the active segment, by base offset."""
+
+    # -- state ---------------------------------------------------------------------------------------
+
+    @property
+    def segments(self) -> Sequence[LogSegment]:
+        """All segments, oldest first; the last one is active."""
+        return self._segments
+
+    @property
+    def active(self) -> LogSegment:
+        """The segment that appends go to."""
+        return self._segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which records are on all in-sync replicas."""
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        self._high_watermark = offset = min(max(offset, self.log_start_offset), self.log_end_offset)
+        self.producers.on_high_watermark(offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction has ended; what read_committed may see."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self._high_watermark
+        return min(max(unstable, self.log_start_offset), self._high_watermark)
+
+    def assign_topic_id(self, topic_id: Uuid) -> None:
+        """Binds the directory to a topic; raises INCONSISTENT_TOPIC_ID when it is bound to another."""
+        if self.topic_id == topic_id:
+            return
+        if self.topic_id is not None:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"Tried to assign topic ID to log for topic partition {self.tp}, but log already contained"
+                " another topic ID",
+            )
+        try:
+            write_topic_id(self._resources.filesystem, self.directory, topic_id)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.topic_id = topic_id
+
+    # -- append --------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: bytearray | memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendInfo:
+        """Appends one batch as the leader: stamps offset and epoch into `records`, which must be writable.
+
+        Raises KafkaError with Kafka's code; then nothing was appended.
+        """
+        self._check_online()
+        config = self.config
+        buffer, header = validate(records, tp=self.tp, config=config, origin=origin, now_ms=now_ms)
+        size = header.size
+        if size > config.segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"Message batch size is {size} bytes in append to partition {self.tp}, which exceeds the"
+                f" maximum configured segment size of {config.segment_bytes}.",
+            )
+        first_offset = self.log_end_offset
+        marker = None
+        if header.producer_id >= 0:
+            if header.is_control:
+                marker = self._checked_marker(buffer, header, origin)
+            else:
+                duplicate = self._find_duplicate(header, origin)
+                if duplicate is not None:
+                    return duplicate
+                self.producers.check(header, origin, first_offset)
+        last_offset = first_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        stamp(buffer, 0, first_offset, leader_epoch)
+        try:
+            if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+                self.leader_epochs.assign(leader_epoch, first_offset)
+            self._make_room(size, first_offset, last_offset, max_timestamp, now_ms)
+            self._write(
+                buffer,
+                first_offset=first_offset,
+                last_offset=last_offset,
+                max_timestamp=max_timestamp,
+                max_timestamp_offset=last_offset,
+                first_batch_size=size,
+            )
+            if header.producer_id >= 0:
+                self._note_producer(header, first_offset, marker)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.producers.map_end_offset = last_offset + 1
+        return AppendInfo(
+            first_offset,
+            last_offset,
+            max_timestamp,
+            now_ms if config.uses_append_time else NO_TIMESTAMP,
+            self.log_start_offset,
+            False,
+            size,
+        )
+
+    def append_as_follower(self, records: Buffer, now_ms: int = 0) -> AppendInfo | None:
+        """Appends batches as the leader has them, offsets and epochs included.
+
+        What is cut off at the end of a fetch is left out; None when no whole batch is left. Raises
+        CORRUPT_MESSAGE, or UnexpectedAppendOffsetError for batches that begin before the log's end.
+        """
+        self._check_online()
+        headers = self._checked_replicas(records)
+        if not headers:
+            return None
+        first, last = headers[0], headers[-1]
+        newest = max(headers, key=lambda header: header.max_timestamp)
+        with memoryview(records) as view, view[: last.end] as whole:
+            try:
+                self._make_room(last.end, first.base_offset, last.last_offset, newest.max_timestamp, now_ms)
+                for header in headers:
+                    if header.leader_epoch >= 0 and header.leader_epoch != self.leader_epochs.latest_epoch:
+                        self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+                self._write(
+                    whole,
+                    first_offset=first.base_offset,
+                    last_offset=last.last_offset,
+                    max_timestamp=newest.max_timestamp,
+                    max_timestamp_offset=newest.last_offset,
+                    first_batch_size=first.size,
+                )
+                self._note_producers(records, headers)
+            except OSError as error:
+                raise self.storage_failed(error) from error
+        return AppendInfo(
+            first.base_offset,
+            last.last_offset,
+            newest.max_timestamp,
+            NO_TIMESTAMP,
+            self.log_start_offset,
+            duplicate=False,
+            size=last.end,
+        )
+
+    def _checked_replicas(self, records: Buffer) -> list[BatchHeader]:
+        """The headers of all whole batches, each checked; offsets must rise from the log's end on."""
+        headers = list(batch_headers(records))
+        expected = self.log_end_offset
+        for header in headers:
+            check_frame(records, header, self.tp)
+            if header.base_offset < expected:
+                raise UnexpectedAppendOffsetError(
+                    f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less than"
+                    f" the next offset {expected}. Log start offset = {self.log_start_offset}",
+                    first_offset=headers[0].base_offset,
+                    last_offset=headers[-1].last_offset,
+                )
+            expected = header.next_offset
+        return headers
+
+    def _find_duplicate(self, header: BatchHeader, origin: AppendOrigin) -> AppendInfo | None:
+        known = self.producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
+        if known is None:
+            return None
+        return AppendInfo(
+            known.first_offset,
+            known.last_offset,
+            known.timestamp,
+            known.timestamp if self.config.uses_append_time else NO_TIMESTAMP,
+            self.log_start_offset,
+            duplicate=True,
+            size=0,
+        )
+
+    def _checked_marker(
+        self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
+    ) -> EndTransactionMarker | None:
+        record = marker_of(buffer, header)
+        if record is None:
+            return None
+        marker = parse_marker(record)
+        self.producers.check_marker(header, marker, origin, self.log_end_offset)
+        return marker
+
+    def _write(
+        self,
+        data: bytearray | memoryview,
+        *,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
+        first_batch_size: int,
+    ) -> None:
+        assert first_offset >= self.log_end_offset, f"{first_offset} is written already in {self!r}"
+        position = self._segments[-1].append(
+            data,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            max_timestamp_offset=max_timestamp_offset,
+            interval=self.config.index_interval_bytes,
+        )
+        recent = self._recent
+        recent[first_offset] = Place(position, first_batch_size, first_offset)
+        if len(recent) > RECENT_APPENDS_MAX:
+            del recent[next(iter(recent))]
+        self.log_end_offset = last_offset + 1
+
+    def _note_producers(self, records: Buffer, headers: list[BatchHeader]) -> None:
+        for header in headers:
+            if header.producer_id >= 0:
+                marker = None
+                if header.is_control:
+                    marker = self._checked_marker(records, header, AppendOrigin.REPLICATION)
+                self._note_producer(header, header.base_offset, marker)
+            self.producers.map_end_offset = header.next_offset
+
+    def _note_producer(
+        self, header: BatchHeader, first_offset: int, marker: EndTransactionMarker | None
+    ) -> None:
+        if not header.is_control:
+            self.producers.apply(header, first_offset)
+        elif marker is not None:
+            completed = self.producers.apply_marker(
+                header, marker, offset=first_offset, timestamp=header.max_timestamp
+            )
+            if completed is not None and completed.is_aborted:
+                self._note_aborted(completed)
+
+    def _note_aborted(self, txn: CompletedTxn) -> None:
+        stable = self.producers.last_stable_offset(txn)
+        self.active.txn_index.append(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable))
+
+    # -- roll ----------------------------------------------------------------------------------------
+
+    def _make_room(
+        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        """Rolls when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
+        segment = self._segments[-1]
+        if (
+            segment.size > self.config.segment_bytes - size
+            or (
+                segment.size
+                and self._waited_ms(segment, max_timestamp, now_ms) > self._roll_after_ms(segment)
+            )
+            or segment.index.is_full
+            or segment.time_index.is_full
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            self.roll(now_ms, first_offset)
+
+    def _waited_ms(self, segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
+        """How long the segment is open: by the records' own time where they have one."""
+        first = segment.first_timestamp()
+        if first >= 0 and max_timestamp >= 0:
+            return max_timestamp - first
+        return now_ms - segment.created_ms
+
+    def _roll_after_ms(self, segment: LogSegment) -> int:
+        config = self.config
+        if not config.segment_jitter_ms:
+            return config.segment_ms
+        # Kafka draws the jitter at random; a hash spreads as well and can be replayed.
+        spread = java_abs(java_hash(f"{self.tp}@{segment.base_offset}"))
+        return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
+
+    def roll(self, now_ms: int, expected_offset: int = 0) -> LogSegment:
+        """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
+        base_offset = max(expected_offset, self.log_end_offset)
+        old = self.active
+        if old.base_offset == base_offset:
+            # Only an empty segment can be in the way: its indexes are full, so it is made anew.
+            assert old.size == 0, f"a new segment at {base_offset} would replace {old!r}"
+            self._segments.pop()
+            self._discard([old])
+        else:
+            old.seal()
+        segment = LogSegment.create(
+            self._resources.filesystem,
+            self._resources.files,
+            self.directory,
+            base_offset,
+            index_bytes_max=self.config.segment_index_bytes,
+            now_ms=now_ms,
+        )
+        self._segments.append(segment)
+        self._recent.clear()
+        self.producers.map_end_offset = base_offset
+        self.snapshots.take(self.producers)
+        if old.size:
+            self.flush_soon()
+        return segment
+
+    # -- flush ---------------------------------------------------------------------------------------
+
+    @property
+    def flush_needed(self) -> bool:
+        """Whether `flush.messages` asks for a sync before the last append may be answered."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
+    def flush_soon(self) -> Pending[None]:
+        """Done when everything appended so far is durable; one sync serves all callers of one turn.
+
+        Fails with KAFKA_STORAGE_ERROR.
+        """
+        return self._resources.commits.request(self)
+
+    def flush(self) -> None:
+        """Syncs now, in place. Raises KAFKA_STORAGE_ERROR."""
+        end_offset, files = self.begin_flush()
+        try:
+            for file in files:
+                file.sync()
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.end_flush(end_offset)
+
+    def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
+        """As `Flushable.begin_flush`."""
+        unsynced = self._segments[self._place_of(self.recovery_point) :]
+        self._flush_bound = self.log_end_offset
+        return self.log_end_offset, [file for segment in unsynced for file in segment.files_to_sync()]
+
+    def end_flush(self, end_offset: int) -> None:
+        """As `Flushable.end_flush`."""
+        # A truncation may have come between: what was written anew since is not synced.
+        self.recovery_point = max(self.recovery_point, min(end_offset, self._flush_bound))
+
+    # -- read ----------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        start_offset: int,
+        max_bytes: int,
+        *,
+        upper_bound_offset: int | None = None,
+        min_one_message: bool = False,
+    ) -> ReadResult:
+        """Whole batches from the one that holds `start_offset` on, none at or above the upper bound.
+
+        The last batch may be cut by `max_bytes`; with `min_one_message` the first never is. Raises
+        OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
+        """
+        self._check_online()
+        if not self.log_start_offset <= start_offset <= self.log_end_offset:
+            raise self._out_of_range(start_offset)
+        end_offset = self.log_end_offset
+        upper = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
+        if start_offset >= upper:
+            return ReadResult(b"", start_offset, self.active.base_offset, self.active.size)
+        try:
+            return self._read(start_offset, max_bytes, upper, min_one_message=min_one_message)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+
+    def _read(self, start_offset: int, max_bytes: int, upper: int, *, min_one_message: bool) -> ReadResult:
+        segment, place = self._locate(start_offset)
+        if place is None:
+            return ReadResult(b"", start_offset, segment.base_offset, segment.size)
+        limit = max(max_bytes, place.size) if min_one_message else max_bytes
+        position = place.position
+        size = min(self._end_position(segment, upper) - position, limit)
+        if size <= 0:
+            return ReadResult(b"", place.base_offset, segment.base_offset, position)
+        records = FileSlice(segment.file, position, size)
+        return ReadResult(records, place.base_offset, segment.base_offset, position, size < place.size)
+
+    def _locate(self, offset: int) -> tuple[LogSegment, Place | None]:
+        """The first batch that ends at or after the offset, and its segment."""
+        recent = self._recent.get(offset)
+        if recent is not None:
+            return self._segments[-1], recent
+        segment = self._segments[-1]
+        for segment in self._segments[self._place_of(offset) :]:
+            place = segment.locate(offset)
+            if place is not None:
+                return segment, place
+        return segment, None
+
+    def _end_position(self, segment: LogSegment, upper: int) -> int:
+        """The position in the segment of the first batch at or above the offset."""
+        if upper >= self.log_end_offset:
+            return segment.size
+        recent = self._recent.get(upper) if segment is self._segments[-1] else None
+        if recent is not None:
+            return recent.position
+        place = segment.locate(upper)
+        if place is None:
+            return segment.size
+        # A bound inside a batch lets the batch through: the high watermark never lies there.
+        return place.position if place.base_offset >= upper else place.position + place.size
+
+    def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in the range, for read_committed consumers."""
+        found: list[AbortedTxn] = []
+        for segment in self._segments[self._place_of(start_offset) :]:
+            some, complete = segment.txn_index.collect(start_offset, upper_bound_offset)
+            found += some
+            if complete:
+                break
+        return found
+
+    # -- look-up by time -----------------------------------------------------------------------------
+
+    def offset_for_timestamp(
+        self, target_ms: int, *, upper_bound: int | None = None
+    ) -> TimestampAndOffset | None:
+        """The first record at or after the time (ms since 1970), if it lies below the upper bound."""
+        self._check_online()
+        upper = self.log_end_offset if upper_bound is None else upper_bound
+        try:
+            found = self._search_time(target_ms)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        return found if found is not None and found.offset < upper else None
+
+    def _search_time(self, target_ms: int) -> TimestampAndOffset | None:
+        for segment in self._segments:
+            if segment.largest_timestamp >= target_ms:
+                for header in segment.headers_since(target_ms, self.log_start_offset):
+                    for record in decode_batch(segment.read_batch(header)):
+                        if record.timestamp >= target_ms and record.offset >= self.log_start_offset:
+                            return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
+                return None
+        return None
+
+    def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        """The record with the greatest timestamp (KIP-734); None for a log without one."""
+        self._check_online()
+        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
+        greatest = segment.max_timestamp
+        if greatest < 0:
+            return None
+        try:
+            for header in segment.headers_from(segment.index.lookup(segment.max_timestamp_offset)[1]):
+                if header.max_timestamp == greatest:
+                    records = decode_batch(segment.read_batch(header))
+                    latest = max(records, key=lambda record: record.timestamp)
+                    return TimestampAndOffset(greatest, latest.offset, header.leader_epoch)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        return None
+
+    # -- truncation ----------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cuts everything at and above the offset; False when there was nothing to cut."""
+        self._check_online()
+        assert offset >= 0, f"cannot truncate to {offset}"
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        try:
+            self._truncate(offset)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        return True
+
+    def _truncate(self, offset: int) -> None:
+        keep = self._place_of(offset) + 1
+        self._discard(self._segments[keep:])
+        del self._segments[keep:]
+        active = self.active
+        active.activate()
+        active.truncate_to(offset)
+        self._recent.clear()
+        self._shorten(offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self.reload_producers()
+
+    def _shorten(self, end_offset: int) -> None:
+        self.log_end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self._flush_bound = min(self._flush_bound, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.high_watermark = min(self._high_watermark, end_offset)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drops all records; the next append goes to the offset. For a follower that fell off its leader."""
+        self._check_online()
+        try:
+            self._discard(self._segments)
+            resources = self._resources
+            self._segments[:] = [
+                LogSegment.create(
+                    resources.filesystem,
+                    resources.files,
+                    self.directory,
+                    offset,
+                    index_bytes_max=self.config.segment_index_bytes,
+                    now_ms=self._segments[-1].created_ms,
+                )
+            ]
+            self._recent.clear()
+            self.leader_epochs.clear()
+            self.snapshots.remove_outside(offset, offset)
+            self.producers.clear(offset)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._flush_bound = min(self._flush_bound, offset)
+        self.high_watermark = offset
+
+    def _discard(self, segments: Sequence[LogSegment]) -> None:
+        """Removes segments that hold nothing anybody was promised."""
+        for segment in segments:
+            for path in segment.retire():
+                self._resources.filesystem.remove(path)
+            self.snapshots.remove(segment.base_offset)
+
+    def reload_producers(self) -> None:
+        """Rebuilds producer state from the newest snapshot and the batches after it."""
+        self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
+        producers = self.producers
+        self.snapshots.load_into(producers, self.log_start_offset)
+        start = producers.map_end_offset
+        for segment in self._segments[self._place_of(start) :]:
+            place = segment.locate(start)
+            if place is None:
+                continue
+            for header in segment.headers_from(place.position):
+                self._replay(segment, header)
+        producers.map_end_offset = self.log_end_offset
+        producers.on_high_watermark(self._high_watermark)
+
+    def _replay(self, segment: LogSegment, header: BatchHeader) -> None:
+        if header.producer_id < 0:
+            return
+        if not header.is_control:
+            self.producers.apply(header, header.base_offset)
+            return
+        batch = segment.read_batch(header)
+        marker = self._checked_marker(batch, parse_header(batch), AppendOrigin.REPLICATION)
+        if marker is not None:
+            self.producers.apply_marker(
+                header, marker, offset=header.base_offset, timestamp=header.max_timestamp
+            )
+
+    # -- the start of the log ------------------------------------------------------------------------
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Hides records below the offset; they go with the next clean-up. Raises OFFSET_OUT_OF_RANGE."""
+        self._check_online()
+        if offset > self._high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.tp} since it is larger"
+                f" than the high watermark {self._high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.producers.on_log_start(offset)
+        self.high_watermark = self._high_watermark
+        return True
+
+    def drop_first_segments(self, count: int, now_ms: int) -> list[str]:
+        """Retires the oldest segments; returns the renamed files, to be removed after a delay.
+
+        The active segment may be among them: then the log rolls first. Raises OSError.
+        """
+        if count == len(self._segments):
+            self.roll(now_ms)
+        dropped = self._segments[:count]
+        self.maybe_increment_log_start_offset(self._segments[count].base_offset)
+        del self._segments[:count]
+        retired = []
+        for segment in dropped:
+            retired += segment.retire()
+            self.snapshots.remove(segment.base_offset)
+        return retired
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leaves the directory as a clean shutdown does: all synced, indexes cut, a snapshot at the end."""
+        if self.offline:
+            return
+        self.flush()
+        try:
+            self.producers.map_end_offset = self.log_end_offset
+            self.snapshots.take(self.producers)
+            self.active.seal()
+        except OSError as error:
+            raise self.storage_failed(error) from error
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of all files without touching the disk."""
+        for segment in self._segments:
+            segment.forget_files()
+
+    def storage_failed(self, error: OSError) -> KafkaError:
+        """Takes the log out of service with its directory, and returns what to raise."""
+        if not self.offline:
+            self.offline = True
+            _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
+            self._resources.on_failure(self.directory, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
+
+    def _check_online(self) -> None:
+        if self.offline:
+            self._refuse_offline()
+
+    def _refuse_offline(self) -> NoReturn:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"The log dir of {self.tp} is offline due to a previous I/O error"
+        )
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Received request for offset {offset} for partition {self.tp}, but we only have log segments in the"
+            f" range {self.log_start_offset} to {self.log_end_offset}.",
+        )
+
+    def _place_of(self, offset: int) -> int:
+        """The index of the segment that would hold the offset."""
+        return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Log {self.tp} [{self.log_start_offset}, {self.log_end_offset}) hw={self._high_watermark}"
+            f" recovery={self.recovery_point} segments={len(self._segments)}"
+            f"{' OFFLINE' if self.offline else ''}>"
+        )

@@ -1,0 +1,453 @@
+"""All logs of a broker and the directories they live in (``LogManager``).
+
+Theory of operation
+-------------------
+`start` locks each directory, checks whose it is, takes the marker of the clean shutdown away and loads the
+partitions; what an unclean stop left is recovered first, through `Offload` when there is much of it. While
+the broker runs, the node's timers call the maintenance verbs: checkpoints, retention, flushes by time,
+expiry of producers, removal of what was renamed. `shutdown` closes every log and leaves the marker.
+
+A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is told
+once, the others go on. Without any directory left the broker cannot serve, which is the node's to decide.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition, Uuid
+from barnabas.core.offload import InPlace, Offload
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
+from barnabas.log.config import LogConfig
+from barnabas.log.descriptors import DescriptorCache
+from barnabas.log.directory import LogDirectory, MetaProperties
+from barnabas.log.filesystem import Filesystem
+from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
+from barnabas.log.leftovers import tidy
+from barnabas.log.loader import create_log, load_log
+from barnabas.log.log import Log, LogResources
+from barnabas.log.names import (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+    directory_name,
+    partition_of,
+    retired_name,
+)
+from barnabas.log.partition_metadata import PartitionMetadataError
+from barnabas.log.recovery import bytes_of, recover_log, segments_to_recover
+from barnabas.log.retention import delete_old_segments
+
+IN_PLACE_RECOVERY_BYTES: Final = 1 << 20
+"""Less than this is scanned on the spot: sending it to a child process would take longer."""
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+
+_events: Final = EventLog("log.manager")
+
+
+class LogManager:
+    """The logs by partition."""
+
+    def __init__(
+        self,
+        directories: Sequence[str],
+        *,
+        filesystem: Filesystem,
+        clock: Clock,
+        offload: Offload,
+        log_config: Callable[[str], LogConfig] = lambda _topic: LogConfig(),
+        syncer: Syncer | None = None,
+        on_offline: Callable[[str], object] = lambda _path: None,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    ) -> None:
+        """`log_config` gives the configuration of a topic by name; `on_offline` is told a directory's path."""
+        self._filesystem = filesystem
+        self._clock = clock
+        self._offload = offload
+        self._log_config = log_config
+        self._on_offline = on_offline
+        self._producer_expiration_ms = producer_expiration_ms
+        self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
+        self._logs: dict[TopicPartition, Log] = {}
+        self._unique = 0
+        commits = GroupCommit(clock, syncer or InPlaceSyncer())
+        self._resources = LogResources(filesystem, DescriptorCache(filesystem), commits, self._failed)
+
+    # -- look-up -------------------------------------------------------------------------------------
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        """The partition's log; None when there is none or its directory is offline."""
+        return self._logs.get(tp)
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """All logs that are online."""
+        return self._logs
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self._logs.values())
+
+    @property
+    def online_directories(self) -> list[str]:
+        """The paths that serve."""
+        return [directory.path for directory in self._directories if not directory.offline]
+
+    @property
+    def offline_directories(self) -> list[str]:
+        """The paths that a disk error took out of service."""
+        return [directory.path for directory in self._directories if directory.offline]
+
+    # -- start ---------------------------------------------------------------------------------------
+
+    def open_directories(self) -> MetaProperties | None:
+        """Locks the directories and returns whose they are; None when all are new.
+
+        Raises ConfigError when one is locked, when they disagree, or when none is usable.
+        """
+        found: dict[MetaProperties, str] = {}
+        for directory in self._online():
+            try:
+                directory.open()
+                meta = directory.read_meta()
+            except OSError as error:
+                self._take_offline(directory, error)
+            else:
+                if meta is not None:
+                    found[meta] = directory.path
+        if not self._online():
+            raise ConfigError("Shutdown broker because none of the specified log dirs can be created or used")
+        if len(found) > 1:
+            raise ConfigError(f"The log dirs belong to different brokers or clusters: {found}")
+        return next(iter(found), None)
+
+    @steps
+    def start(self, *, broker_id: int, cluster_id: str) -> Steps[None]:
+        """Locks, checks, recovers and loads everything.
+
+        Fails with ConfigError for directories of another broker or cluster, or locked ones.
+        """
+        meta = self.open_directories()
+        wanted = MetaProperties(cluster_id, broker_id)
+        if meta is not None:
+            _check_identity(meta, wanted)
+        for directory in self._online():
+            try:
+                if directory.read_meta() != wanted:
+                    directory.write_meta(wanted)
+                directory.take_clean_marker()
+                directory.ensure_checkpoints()
+                yield self._load_directory(directory)
+            except OSError as error:
+                self._take_offline(directory, error)
+
+    @steps
+    def _load_directory(self, directory: LogDirectory) -> Steps[None]:
+        recovery_points = _read_checkpoint(directory.recovery_points)
+        log_starts = _read_checkpoint(directory.log_start_offsets)
+        high_watermarks = _read_checkpoint(directory.high_watermarks)
+        for name in self._filesystem.listdir(directory.path):
+            path = f"{directory.path}/{name}"
+            if name.endswith(DELETE_DIRECTORY_SUFFIX):
+                self._remove_later(path, self._log_config("").file_delete_delay_ms)
+                continue
+            tp = partition_of(name)
+            if tp is None or name.endswith((STRAY_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)):
+                continue
+            if not self._filesystem.is_directory(path):
+                continue
+            log = yield self._load(
+                directory, tp, recovery_point=recovery_points.get(tp, 0), log_start=log_starts.get(tp, 0)
+            )
+            if tp in self._logs:
+                raise ConfigError(
+                    f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {path}"
+                )
+            log.high_watermark = high_watermarks.get(tp, log.log_start_offset)
+            self._logs[tp] = log
+
+    @steps
+    def _load(
+        self, directory: LogDirectory, tp: TopicPartition, *, recovery_point: int, log_start: int
+    ) -> Steps[Log]:
+        path = f"{directory.path}/{directory_name(tp)}"
+        config = self._log_config(tp.topic)
+        tidy(self._filesystem, path)
+        targets = segments_to_recover(
+            self._filesystem, path, clean=directory.clean, recovery_point=recovery_point
+        )
+        if targets:
+            yield self._recover(path, tp, targets, config, clean=directory.clean, log_start=log_start)
+        try:
+            return load_log(
+                tp,
+                path,
+                config,
+                self._resources,
+                now_ms=self._clock.time_ms(),
+                log_start_offset=log_start,
+                recovery_point=None if targets else recovery_point,
+            )
+        except (CheckpointError, PartitionMetadataError) as error:
+            raise ConfigError(f"Cannot load {path}: {error}") from error
+
+    def _recover(
+        self,
+        path: str,
+        tp: TopicPartition,
+        targets: list[int],
+        config: LogConfig,
+        *,
+        clean: bool,
+        log_start: int,
+    ) -> Pending[Any]:
+        size = bytes_of(self._filesystem, path, targets)
+        _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
+        run: Offload = self._offload if size > IN_PLACE_RECOVERY_BYTES else InPlace()
+        return run.run(
+            recover_log,
+            self._filesystem,
+            path,
+            tp,
+            targets=targets,
+            clean=clean,
+            index_interval_bytes=config.index_interval_bytes,
+            log_start_offset=log_start,
+        )
+
+    # -- creation and deletion -----------------------------------------------------------------------
+
+    def get_or_create(self, tp: TopicPartition, topic_id: Uuid | None = None, *, is_new: bool = False) -> Log:
+        """The partition's log, made in the directory with the fewest logs if there is none.
+
+        Raises KAFKA_STORAGE_ERROR when a directory is offline that may hold it (`is_new` says that no
+        broker has ever had it), INCONSISTENT_TOPIC_ID when it is another topic's.
+        """
+        log = self._logs.get(tp)
+        if log is None:
+            log = self._create(tp, is_new=is_new)
+        if topic_id is not None:
+            log.assign_topic_id(topic_id)
+        return log
+
+    def _create(self, tp: TopicPartition, *, is_new: bool) -> Log:
+        offline = self.offline_directories
+        if offline and not is_new:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Can not create log for {tp} because log directories {','.join(offline)} are offline",
+            )
+        for directory in self._by_load():
+            path = f"{directory.path}/{directory_name(tp)}"
+            try:
+                log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
+            except OSError as error:
+                self._take_offline(directory, error)
+            else:
+                self._logs[tp] = log
+                return log
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"No log directories available. Tried {self.offline_directories}"
+        )
+
+    def _by_load(self) -> list[LogDirectory]:
+        counts = {directory.path: 0 for directory in self._online()}
+        for log in self._logs.values():
+            counts[_parent(log)] += 1
+        return sorted(self._online(), key=lambda directory: counts[directory.path])
+
+    def delete(self, tp: TopicPartition) -> None:
+        """Removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
+        self._retire(tp, DELETE_DIRECTORY_SUFFIX)
+
+    def mark_stray(self, tp: TopicPartition) -> None:
+        """Sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
+        self._retire(tp, STRAY_DIRECTORY_SUFFIX)
+
+    def _retire(self, tp: TopicPartition, suffix: str) -> None:
+        log = self._logs.pop(tp, None)
+        if log is None:
+            return
+        log.release()
+        parent = _parent(log)
+        self._unique += 1
+        unique = f"{self._clock.time_ms():016x}{self._unique:016x}"
+        target = f"{parent}/{retired_name(tp, unique, suffix)}"
+        try:
+            self._filesystem.rename(log.directory, target)
+            self._filesystem.sync_directory(parent)
+        except OSError as error:
+            raise log.storage_failed(error) from error
+        log.offline = True
+        if suffix == DELETE_DIRECTORY_SUFFIX:
+            self._remove_later(target, log.config.file_delete_delay_ms)
+
+    def _remove_later(self, path: str, delay_ms: float) -> None:
+        self._clock.call_later(delay_ms, lambda: self._remove(path))
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._filesystem.remove_tree(path)
+        except OSError as error:
+            self._failed(path, error)
+
+    # -- configuration -------------------------------------------------------------------------------
+
+    def reconfigure(self, topic: str) -> None:
+        """Takes a topic's new configuration to its logs."""
+        config = self._log_config(topic)
+        for tp, log in self._logs.items():
+            if tp.topic == topic:
+                log.config = config
+
+    # -- maintenance, called by timers ---------------------------------------------------------------
+
+    def checkpoint_recovery_points(self) -> None:
+        """Writes what is synced (``log.flush.offset.checkpoint.interval.ms``)."""
+        self._checkpoint(lambda directory: directory.recovery_points, lambda log: log.recovery_point)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes high watermarks (``replica.high.watermark.checkpoint.interval.ms``)."""
+        self._checkpoint(lambda directory: directory.high_watermarks, lambda log: log.high_watermark)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Writes log starts that no segment's name tells (``log.flush.start.offset.checkpoint.interval.ms``)."""
+
+        def hidden(log: Log) -> int | None:
+            start = log.log_start_offset
+            return start if start > log.segments[0].base_offset else None
+
+        self._checkpoint(lambda directory: directory.log_start_offsets, hidden)
+
+    def _checkpoint(
+        self, file_of: Callable[[LogDirectory], OffsetCheckpoint], value_of: Callable[[Log], int | None]
+    ) -> None:
+        for directory in self._online():
+            values = {tp: value_of(log) for tp, log in self._logs.items() if _parent(log) == directory.path}
+            try:
+                file_of(directory).write({tp: value for tp, value in values.items() if value is not None})
+            except OSError as error:
+                self._take_offline(directory, error)
+
+    def clean_up(self) -> int:
+        """Deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted."""
+        deleted = 0
+        for log in list(self._logs.values()):
+            if not log.config.is_compacted or log.config.deletes:
+                deleted += self._clean_up_log(log)
+        return deleted
+
+    def _clean_up_log(self, log: Log) -> int:
+        try:
+            count, files = delete_old_segments(log, self._clock.time_ms())
+        except KafkaError as error:
+            _events.warning("retention.failed", partition=log.tp, error=error)
+            return 0
+        if files:
+            self._clock.call_later(log.config.file_delete_delay_ms, lambda: self._remove_files(files))
+        return count
+
+    def _remove_files(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                self._filesystem.remove(path)
+            except OSError as error:
+                self._failed(path, error)
+                return
+
+    def flush_by_time(self) -> None:
+        """Syncs logs whose ``flush.ms`` has passed (``log.flush.scheduler.interval.ms``)."""
+        now_ms = self._clock.time_ms()
+        for log in list(self._logs.values()):
+            if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
+                log.last_flush_ms = now_ms
+                log.flush_soon()
+
+    def expire_producers(self) -> int:
+        """Forgets silent producers (``producer.id.expiration.check.interval.ms``); returns how many."""
+        now_ms = self._clock.time_ms()
+        return sum(
+            log.producers.remove_expired(now_ms, self._producer_expiration_ms) for log in self._logs.values()
+        )
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def shutdown(self, *, clean: bool = True) -> None:
+        """Closes all logs; with `clean`, directories without an error get checkpoints and the marker."""
+        for directory in self._online():
+            logs = [log for log in self._logs.values() if _parent(log) == directory.path]
+            if clean:
+                self._close(directory, logs)
+            for log in logs:
+                log.release()
+        self._logs.clear()
+        self._resources.files.clear()
+        for directory in self._directories:
+            directory.close()
+
+    def _close(self, directory: LogDirectory, logs: list[Log]) -> None:
+        try:
+            for log in logs:
+                log.close()
+            directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
+            directory.high_watermarks.write({log.tp: log.high_watermark for log in logs})
+            hidden = [log for log in logs if log.log_start_offset > log.segments[0].base_offset]
+            directory.log_start_offsets.write({log.tp: log.log_start_offset for log in hidden})
+            directory.leave_clean_marker()
+        except KafkaError as error:
+            _events.error("shutdown.unclean", path=directory.path, error=error)
+        except OSError as error:
+            self._take_offline(directory, error)
+
+    # -- disk errors ---------------------------------------------------------------------------------
+
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self._directories if not directory.offline]
+
+    def _failed(self, path: str, error: OSError) -> None:
+        """A log's disk failed: its whole directory goes."""
+        for directory in self._online():
+            if path == directory.path or path.startswith(f"{directory.path}/"):
+                self._take_offline(directory, error)
+
+    def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        directory.go_offline(error)
+        for tp, log in list(self._logs.items()):
+            if _parent(log) == directory.path:
+                log.offline = True
+                log.release()
+                del self._logs[tp]
+        self._on_offline(directory.path)
+
+
+def _parent(log: Log) -> str:
+    return log.directory.rpartition("/")[0]
+
+
+def _read_checkpoint(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
+    """The offsets; an unreadable file counts as none, which costs a longer recovery (LogManager.loadLogs)."""
+    try:
+        return checkpoint.read()
+    except CheckpointError as error:
+        _events.warning("checkpoint.unreadable", error=error)
+        return {}
+
+
+def _check_identity(found: MetaProperties, wanted: MetaProperties) -> None:
+    if found.cluster_id is not None and found.cluster_id != wanted.cluster_id:
+        raise ConfigError(
+            f"The Cluster ID {wanted.cluster_id} doesn't match stored clusterId {found.cluster_id} in"
+            " meta.properties. The broker is trying to join the wrong cluster. Configured zookeeper.connect may"
+            " be wrong."
+        )
+    if found.broker_id is not None and found.broker_id != wanted.broker_id:
+        raise ConfigError(
+            f"Configured broker.id {wanted.broker_id} doesn't match stored broker.id {found.broker_id} in"
+            " meta.properties. If you moved your data, make sure your configured broker.id matches. If you intend"
+            " to create a new broker, you should remove all data in your data directories (log.dirs)."
+        )

@@ -1,0 +1,54 @@
+"""The names of files and directories of a log, and what they say."""
+
+from typing import Final
+
+from barnabas.core.ids import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+DELETE_DIRECTORY_SUFFIX: Final = "-delete"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
+DIRECTORY_NAME_LENGTH_MAX: Final = 255
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    """The name of a segment's file: 20 digits, so that names sort like offsets."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, or None when it is not one with this suffix."""
+    if not name.endswith(suffix):
+        return None
+    digits = name[: -len(suffix)]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def directory_name(tp: TopicPartition) -> str:
+    """The directory of a partition."""
+    return f"{tp.topic}-{tp.partition}"
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition that a directory belongs to; None for names that Kafka would refuse."""
+    topic, separator, number = name.rpartition("-")
+    if not (separator and topic and number.isascii() and number.isdigit()):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def retired_name(tp: TopicPartition, unique: str, suffix: str) -> str:
+    """The name of a directory that waits for its end: ``topic-0.<32 hex digits>-delete``.
+
+    A long topic is cut so that the whole fits a file system's limit.
+    """
+    tail = f"-{tp.partition}.{unique}{suffix}"
+    return f"{tp.topic[: DIRECTORY_NAME_LENGTH_MAX - len(tail)]}{tail}"

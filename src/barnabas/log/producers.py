@@ -1,0 +1,340 @@
+"""What a partition knows of its producers: duplicates, sequence gaps, fenced epochs, open transactions.
+
+Theory of operation
+-------------------
+Each idempotent producer numbers its batches. The last five of each producer are kept: one of them again is a
+duplicate and gets its old answer; otherwise the next sequence number must follow, and the epoch may not
+fall (``ProducerStateManager``, ``ProducerAppendInfo``; KIP-98).
+
+A transaction opens with its first batch and ends with a marker. Readers of committed data may go up to the
+first offset of the oldest transaction that is open, or that has ended at or above the high watermark (its
+marker may still be lost): the *first unstable offset*.
+
+`check` decides and changes nothing, `apply` changes and cannot fail: an append that the disk refuses
+leaves no trace here.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.log.producer_snapshot import SnapshotEntry
+from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
+from barnabas.records.control import EndTransactionMarker
+
+BATCHES_KEPT: Final = 5
+NO_OFFSET: Final = -1
+
+
+class AppendOrigin(Enum):
+    """Who appends, which decides how much is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
+    REPLICATION = "replication"
+
+
+class BatchMetadata(NamedTuple):
+    """What is remembered of a batch."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        """The sequence number of its first record."""
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerState:
+    """One producer (``ProducerStateEntry``)."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = NO_PRODUCER_EPOCH
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.current_txn_first_offset: int | None = None
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence number; -1 when no batch is remembered."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record; -1 when no batch is remembered."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
+        """The remembered batch with the same epoch and sequence numbers."""
+        if batch.producer_epoch != self.epoch:
+            return None
+        last_sequence = batch.last_sequence
+        for known in self.batches:
+            if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
+                return known
+        return None
+
+    def bump(self, epoch: int) -> None:
+        """Begins a new epoch; batches of the old one are no duplicates any more."""
+        if epoch != self.epoch:
+            self.batches.clear()
+            self.epoch = epoch
+
+    def snapshot(self) -> SnapshotEntry:
+        """The entry for a snapshot file."""
+        last = self.batches[-1] if self.batches else None
+        first_offset = self.current_txn_first_offset
+        return SnapshotEntry(
+            self.producer_id,
+            self.epoch,
+            last.last_sequence if last else NO_SEQUENCE,
+            last.last_offset if last else NO_OFFSET,
+            last.offset_delta if last else 0,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            NO_OFFSET if first_offset is None else first_offset,
+        )
+
+    @classmethod
+    def restore(cls, entry: SnapshotEntry) -> "ProducerState":
+        """The producer of a snapshot's entry."""
+        state = cls(entry.producer_id)
+        state.epoch = entry.producer_epoch
+        state.coordinator_epoch = entry.coordinator_epoch
+        state.last_timestamp = entry.timestamp
+        if entry.current_txn_first_offset >= 0:
+            state.current_txn_first_offset = entry.current_txn_first_offset
+        if entry.last_offset >= 0:
+            state.batches.append(
+                BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            )
+        return state
+
+    def __repr__(self) -> str:
+        return (
+            f"<ProducerState {self.producer_id} epoch={self.epoch} sequence={self.last_sequence}"
+            f" txn={self.current_txn_first_offset}>"
+        )
+
+
+class ProducerStateManager:
+    """The producers of one partition, and its transactions."""
+
+    __slots__ = ("_completed", "_tp", "map_end_offset", "ongoing", "producers")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self._tp = tp
+        self.producers: dict[int, ProducerState] = {}
+        self.ongoing: dict[int, int] = {}
+        """First offset of each open transaction by producer id, in order of offsets."""
+        self._completed: list[CompletedTxn] = []
+        self.map_end_offset = 0
+        """The state is that of the log up to here."""
+
+    # -- checks --------------------------------------------------------------------------------------
+
+    def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
+        """The batch that this one repeats, if it is among the last five of its producer."""
+        state = self.producers.get(batch.producer_id)
+        return state.find_duplicate(batch) if state else None
+
+    def check(self, batch: BatchHeader, origin: AppendOrigin, offset: int) -> None:
+        """Raises what Kafka answers to a data batch whose epoch or sequence number does not fit."""
+        state = self.producers.get(batch.producer_id)
+        if state is None or origin is AppendOrigin.REPLICATION:
+            return
+        self._check_epoch(state, batch.producer_epoch, offset)
+        if origin is AppendOrigin.CLIENT:
+            self._check_sequence(state, batch, offset)
+        if state.current_txn_first_offset is not None and not batch.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {batch.producer_id} at offset {offset} in"
+                f" partition {self._tp}",
+            )
+
+    def check_marker(
+        self, batch: BatchHeader, marker: EndTransactionMarker, origin: AppendOrigin, offset: int
+    ) -> None:
+        """Raises what Kafka answers to a marker of a fenced producer or coordinator."""
+        state = self.producers.get(batch.producer_id)
+        if state is None or origin is AppendOrigin.REPLICATION:
+            return
+        self._check_epoch(state, batch.producer_epoch, offset)
+        if marker.coordinator_epoch < state.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in partition"
+                f" {self._tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
+            )
+
+    def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
+        if epoch < state.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {state.producer_id} at offset {offset} in {self._tp} is {epoch}, which is"
+                f" smaller than the last seen epoch {state.epoch}",
+            )
+
+    def _check_sequence(self, state: ProducerState, batch: BatchHeader, offset: int) -> None:
+        sequence = batch.base_sequence
+        if batch.producer_epoch != state.epoch:
+            if sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {state.producer_id} at offset {offset}"
+                    f" in partition {self._tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
+                    f" number), {state.epoch} (current producer epoch)",
+                )
+            return
+        last = state.last_sequence
+        if sequence == last + 1 or (sequence == 0 and last == SEQUENCE_MAX):
+            return
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Out of order sequence number for producer {state.producer_id} at offset {offset} in partition"
+            f" {self._tp}: {sequence} (incoming seq. number), {last} (current end sequence number)",
+        )
+
+    # -- changes -------------------------------------------------------------------------------------
+
+    def apply(self, batch: BatchHeader, base_offset: int) -> None:
+        """Takes in a data batch that was appended at this offset."""
+        state = self._state(batch.producer_id)
+        state.bump(batch.producer_epoch)
+        last_offset = base_offset + batch.last_offset_delta
+        state.batches.append(
+            BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
+        )
+        state.last_timestamp = batch.max_timestamp
+        if batch.is_transactional and state.current_txn_first_offset is None:
+            state.current_txn_first_offset = base_offset
+            self.ongoing[batch.producer_id] = base_offset
+
+    def apply_marker(
+        self, batch: BatchHeader, marker: EndTransactionMarker, *, offset: int, timestamp: int
+    ) -> CompletedTxn | None:
+        """Takes in a marker; returns the transaction that it ended, unless there was none."""
+        state = self._state(batch.producer_id)
+        state.bump(batch.producer_epoch)
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.last_timestamp = timestamp
+        first_offset, state.current_txn_first_offset = state.current_txn_first_offset, None
+        if first_offset is None:
+            return None
+        self.ongoing.pop(batch.producer_id, None)
+        completed = CompletedTxn(batch.producer_id, first_offset, offset, not marker.committed)
+        self._completed.append(completed)
+        return completed
+
+    def _state(self, producer_id: int) -> ProducerState:
+        state = self.producers.get(producer_id)
+        if state is None:
+            state = self.producers[producer_id] = ProducerState(producer_id)
+        return state
+
+    # -- transactions --------------------------------------------------------------------------------
+
+    def last_stable_offset(self, completed: CompletedTxn) -> int:
+        """Where readers of committed data may go right after this transaction ended."""
+        open_elsewhere = next(iter(self.ongoing.values()), None)
+        return completed.last_offset + 1 if open_elsewhere is None else open_elsewhere
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The start of the oldest transaction that is open or whose end may still be lost."""
+        oldest = next(iter(self.ongoing.values()), None)
+        for txn in self._completed:
+            if oldest is None or txn.first_offset < oldest:
+                oldest = txn.first_offset
+        return oldest
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Transactions whose markers are below the high watermark are settled."""
+        if self._completed:
+            self._completed = [txn for txn in self._completed if txn.last_offset >= high_watermark]
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers that were silent for so long and have no open transaction; returns how many."""
+        expired = [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if state.current_txn_first_offset is None and now_ms - state.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    def on_log_start(self, log_start_offset: int) -> None:
+        """Forgets transactions that lie before the new start of the log."""
+        self.ongoing = {
+            producer_id: first for producer_id, first in self.ongoing.items() if first >= log_start_offset
+        }
+        self._completed = [txn for txn in self._completed if txn.last_offset >= log_start_offset]
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def clear(self, end_offset: int) -> None:
+        """Forgets everything; the state is that of an empty log ending at the offset."""
+        self.producers.clear()
+        self.ongoing.clear()
+        self._completed.clear()
+        self.map_end_offset = end_offset
+
+    def snapshot(self) -> list[SnapshotEntry]:
+        """All producers, for a snapshot file."""
+        return [state.snapshot() for state in self.producers.values()]
+
+    def restore(self, entries: Iterable[SnapshotEntry], end_offset: int) -> None:
+        """Replaces everything by a snapshot of the log up to the offset."""
+        self.clear(end_offset)
+        for entry in entries:
+            self.producers[entry.producer_id] = ProducerState.restore(entry)
+        self.ongoing = _open_transactions(self.producers)
+
+    def __len__(self) -> int:
+        return len(self.producers)
+
+    def __repr__(self) -> str:
+        return f"<ProducerStateManager {self._tp} {len(self.producers)} producers, open={self.ongoing}>"
+
+
+def _open_transactions(producers: Mapping[int, ProducerState]) -> dict[int, int]:
+    first_offsets = (
+        (state.current_txn_first_offset, producer_id)
+        for producer_id, state in producers.items()
+        if state.current_txn_first_offset is not None
+    )
+    return {producer_id: first for first, producer_id in sorted(first_offsets)}

@@ -1,0 +1,225 @@
+"""Turning the directory of an unclean shutdown into one that was closed cleanly.
+
+Theory of operation
+-------------------
+`recover_log` is a function of plain values, so it can run in a child process: a scan of gigabytes never
+shares the interpreter with the event loop. It checks every segment that reaches beyond the recovery point,
+cuts the log at the first bad batch, drops all later segments, writes the indexes anew, fills the
+leader-epoch file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no
+batches. After a clean shutdown only segments whose indexes are missing or impossible are treated.
+"""
+
+import itertools
+from typing import Final, NamedTuple
+
+from barnabas.core.errors import KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.log.descriptors import DescriptorCache
+from barnabas.log.filesystem import Filesystem
+from barnabas.log.index import IndexCorruptError, OffsetIndex, TimeIndex
+from barnabas.log.leader_epochs import LeaderEpochCache
+from barnabas.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+    offset_of,
+)
+from barnabas.log.producers import ProducerStateManager
+from barnabas.log.scan import SegmentScan, scan_segment
+from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.records.batch import BatchHeader
+from barnabas.records.control import marker_of, parse_marker
+
+_events: Final = EventLog("log.recovery")
+
+
+class Recovery(NamedTuple):
+    """What a recovery did."""
+
+    log_end_offset: int
+    segments: int
+    scanned_bytes: int
+    truncated_bytes: int
+
+
+def base_offsets(filesystem: Filesystem, directory: str) -> list[int]:
+    """The base offsets of the segments in a directory, rising."""
+    found = (offset_of(name, LOG_SUFFIX) for name in filesystem.listdir(directory))
+    return sorted(base for base in found if base is not None)
+
+
+def segments_to_recover(
+    filesystem: Filesystem, directory: str, *, clean: bool, recovery_point: int
+) -> list[int]:
+    """Which segments must be scanned before the directory can be loaded."""
+    bases = base_offsets(filesystem, directory)
+    if clean:
+        return [base for base in bases if not _has_sane_indexes(filesystem, directory, base)]
+    first = max((base for base in bases if base <= recovery_point), default=-1)
+    return [base for base in bases if base >= first or not _has_sane_indexes(filesystem, directory, base)]
+
+
+def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool:
+    stem = f"{directory}/{offset_name(base, '')}"
+    files = DescriptorCache(filesystem)
+    try:
+        index_bytes = filesystem.size(stem + INDEX_SUFFIX)
+        time_bytes = filesystem.size(stem + TIME_INDEX_SUFFIX)
+        OffsetIndex(files, stem + INDEX_SUFFIX, base, index_bytes // 8, index_bytes).sanity_check(index_bytes)
+        TimeIndex(files, stem + TIME_INDEX_SUFFIX, base, time_bytes // 12, time_bytes).sanity_check(
+            time_bytes
+        )
+        TransactionIndex(filesystem, stem + TXN_INDEX_SUFFIX).entries  # noqa: B018  # reading checks it
+    except (FileNotFoundError, IndexCorruptError, ValueError) as error:
+        _events.warning("index.rebuild", segment=stem, reason=error)
+        return False
+    return True
+
+
+def bytes_of(filesystem: Filesystem, directory: str, bases: list[int]) -> int:
+    """The bytes that scanning these segments reads."""
+    return sum(filesystem.size(f"{directory}/{offset_name(base, LOG_SUFFIX)}") for base in bases)
+
+
+def recover_log(
+    filesystem: Filesystem,
+    directory: str,
+    tp: TopicPartition,
+    *,
+    targets: list[int],
+    clean: bool,
+    index_interval_bytes: int,
+    log_start_offset: int,
+) -> Recovery:
+    """Scans the target segments and puts the directory right. Raises OSError."""
+    recovering = _Recovering(
+        filesystem,
+        directory,
+        tp,
+        index_interval_bytes=index_interval_bytes,
+        log_start_offset=log_start_offset,
+    )
+    return recovering.run(targets, clean=clean)
+
+
+class _Recovering:
+    """The state of one recovery."""
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        directory: str,
+        tp: TopicPartition,
+        *,
+        index_interval_bytes: int,
+        log_start_offset: int,
+    ) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+        self._interval = index_interval_bytes
+        self._log_start_offset = log_start_offset
+        self._bases = base_offsets(filesystem, directory)
+        self._epochs = LeaderEpochCache(filesystem, directory)
+        self._snapshots = SnapshotStore(filesystem, directory)
+        self._producers = ProducerStateManager(tp)
+        self._txn_index: TransactionIndex | None = None
+        self._scanned = 0
+
+    def run(self, targets: list[int], *, clean: bool) -> Recovery:
+        if not clean:
+            # Snapshots beyond may tell of records that did not survive.
+            self._snapshots.remove_outside(-1, targets[0])
+        truncated = 0
+        for base in targets:
+            self._prepare_producers(base)
+            if not clean:
+                self._snapshots.take(self._producers)
+            scan = self._rebuild(base)
+            if not scan.is_whole:
+                truncated = scan.size - scan.valid_bytes
+                self._drop_after(base, scan.next_offset)
+                break
+        if truncated or not clean:
+            self._snapshots.take(self._producers)
+        return Recovery(self._producers.map_end_offset, len(targets), self._scanned, truncated)
+
+    def _prepare_producers(self, base: int) -> None:
+        """Brings producer state to the start of a segment: a snapshot, and what was appended since."""
+        producers = self._producers
+        if not 0 < producers.map_end_offset <= base:
+            self._snapshots.load_into(producers, self._log_start_offset, at_most=base)
+        self._txn_index = None
+        for earlier, end in itertools.pairwise(self._bases):
+            if earlier < base and end > producers.map_end_offset:
+                self._scan(earlier)
+        producers.map_end_offset = max(producers.map_end_offset, base)
+
+    def _rebuild(self, base: int) -> SegmentScan:
+        """Scans the segment, cuts what is not valid, and writes its indexes."""
+        stem = f"{self._directory}/{offset_name(base, '')}"
+        self._filesystem.remove(stem + TXN_INDEX_SUFFIX)
+        self._txn_index = TransactionIndex(self._filesystem, stem + TXN_INDEX_SUFFIX)
+        scan = self._scan(base)
+        file = self._filesystem.open(stem + LOG_SUFFIX)
+        if not scan.is_whole:
+            lost = scan.size - scan.valid_bytes
+            _events.warning("segment.truncated", segment=stem, position=scan.valid_bytes, lost_bytes=lost)
+            file.truncate(scan.valid_bytes)
+        file.sync()
+        self._write(stem + INDEX_SUFFIX, scan.index)
+        self._write(stem + TIME_INDEX_SUFFIX, scan.time_index)
+        return scan
+
+    def _scan(self, base: int) -> SegmentScan:
+        file = self._filesystem.open(f"{self._directory}/{offset_name(base, LOG_SUFFIX)}")
+        scan = scan_segment(file, base, self._interval, self._observe)
+        self._scanned += scan.size
+        self._producers.map_end_offset = max(self._producers.map_end_offset, scan.next_offset)
+        return scan
+
+    def _write(self, path: str, data: bytearray) -> None:
+        file = self._filesystem.open(path, create=True)
+        file.truncate(len(data))
+        if data:
+            file.pwrite(data, 0)
+
+    def _observe(self, header: BatchHeader, block: bytes) -> None:
+        latest = self._epochs.latest_epoch
+        if header.leader_epoch >= 0 and (latest is None or header.leader_epoch > latest):
+            self._epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0 and header.base_offset >= self._producers.map_end_offset:
+            self._replay(header, block)
+
+    def _replay(self, header: BatchHeader, block: bytes) -> None:
+        if not header.is_control:
+            self._producers.apply(header, header.base_offset)
+            return
+        record = marker_of(block, header)
+        if record is None:
+            return
+        try:
+            marker = parse_marker(record)
+        except KafkaError:
+            return
+        completed = self._producers.apply_marker(
+            header, marker, offset=header.base_offset, timestamp=header.max_timestamp
+        )
+        if completed is not None and completed.is_aborted and self._txn_index is not None:
+            stable = self._producers.last_stable_offset(completed)
+            self._txn_index.append(
+                AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
+            )
+
+    def _drop_after(self, base: int, end_offset: int) -> None:
+        """Removes all segments after the one that was cut: the log has no holes."""
+        for later in self._bases:
+            if later > base:
+                _events.warning("segment.dropped", directory=self._directory, base_offset=later)
+                for suffix in SEGMENT_SUFFIXES:
+                    self._filesystem.remove(f"{self._directory}/{offset_name(later, suffix)}")
+        self._snapshots.remove_outside(-1, end_offset)

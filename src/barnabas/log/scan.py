@@ -1,0 +1,124 @@
+"""Reading a segment's file from front to back: what is whole, and the indexes that belong to it.
+
+The file is read in large blocks and each batch is judged by its header and checksum; the first that is cut
+off, damaged or out of place ends what counts (``LogSegment.recover``). Pure of disks beyond `pread`, so it
+serves recovery, leftovers and tools alike.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.core.chunks import ReadableFile
+from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, has_valid_crc, parse_header
+
+BLOCK_BYTES: Final = 1 << 20
+_RELATIVE_MAX: Final = 2**31 - 1
+
+BatchObserver = Callable[[BatchHeader, bytes], object]
+"""Told each valid batch: its header, and the block that it lies in at the header's position."""
+
+
+class SegmentScan:
+    """What a scan found."""
+
+    __slots__ = ("index", "last_offset", "max_timestamp", "next_offset", "size", "time_index", "valid_bytes")
+
+    def __init__(self, base_offset: int, size: int) -> None:
+        self.size = size
+        """Bytes of the file, as far as they are not zeros beyond a preallocated end."""
+        self.valid_bytes = 0
+        self.last_offset = base_offset - 1
+        self.next_offset = base_offset
+        self.max_timestamp = -1
+        self.index = bytearray()
+        """The bytes of the offset index."""
+        self.time_index = bytearray()
+        """The bytes of the time index, closing entry included."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing has to be cut off."""
+        return self.valid_bytes == self.size
+
+
+def scan_segment(
+    file: ReadableFile, base_offset: int, interval: int = 4096, observe: BatchObserver | None = None
+) -> SegmentScan:
+    """Judges every batch of the file; never raises for what the file holds, only OSError."""
+    scan = SegmentScan(base_offset, 0)
+    indexer = _Indexer(scan, base_offset, interval)
+    position = 0
+    while True:
+        block = file.pread(BLOCK_BYTES, position)
+        if len(block) >= HEADER_SIZE:
+            first = parse_header(block)
+            if len(block) < first.size and len(block) == BLOCK_BYTES and _plausible(first):
+                block = file.pread(first.size, position)
+        scan.size = max(scan.size, position + len(block))
+        consumed = _scan_block(block, position, scan, indexer, observe)
+        position += consumed
+        if not consumed:
+            break
+    indexer.close()
+    return scan
+
+
+def _plausible(header: BatchHeader) -> bool:
+    return header.magic == MAGIC and header.length >= HEADER_SIZE - LOG_OVERHEAD
+
+
+def _scan_block(
+    block: bytes, start: int, scan: SegmentScan, indexer: "_Indexer", observe: BatchObserver | None
+) -> int:
+    """Takes in the valid batches at the front of the block; returns their bytes."""
+    at = 0
+    size = len(block)
+    while size - at >= HEADER_SIZE:
+        header = parse_header(block, at)
+        if not _plausible(header) or header.end > size:
+            break
+        in_place = scan.last_offset < header.base_offset <= header.last_offset <= indexer.offset_max
+        if not in_place or not has_valid_crc(block, header):
+            break
+        indexer.add(header, start + at)
+        if observe is not None:
+            observe(header, block)
+        at = header.end
+        scan.last_offset = header.last_offset
+        scan.next_offset = header.next_offset
+        scan.valid_bytes = start + at
+    return at
+
+
+class _Indexer:
+    """Makes index entries as recovery makes them: one whenever enough bytes lie behind the last."""
+
+    __slots__ = ("_base", "_interval", "_last_entry", "_max_offset", "_scan", "_written", "offset_max")
+
+    def __init__(self, scan: SegmentScan, base_offset: int, interval: int) -> None:
+        self._scan = scan
+        self._base = base_offset
+        self._interval = interval
+        self._last_entry = 0
+        self._max_offset = base_offset
+        self._written = -1
+        self.offset_max = base_offset + _RELATIVE_MAX
+
+    def add(self, header: BatchHeader, position: int) -> None:
+        scan = self._scan
+        if header.max_timestamp > scan.max_timestamp:
+            scan.max_timestamp = header.max_timestamp
+            self._max_offset = header.last_offset
+        if position - self._last_entry > self._interval:
+            scan.index += OffsetIndex.ENTRY.pack(header.last_offset - self._base, position)
+            self._add_time()
+            self._last_entry = position
+
+    def _add_time(self) -> None:
+        if self._scan.max_timestamp > self._written:
+            self._written = self._scan.max_timestamp
+            self._scan.time_index += TimeIndex.ENTRY.pack(self._written, self._max_offset - self._base)
+
+    def close(self) -> None:
+        self._add_time()

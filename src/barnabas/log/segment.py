@@ -1,0 +1,340 @@
+"""One segment: a file of batches, its two sparse indexes and its aborted transactions (``LogSegment``).
+
+Theory of operation
+-------------------
+Only the last segment of a log grows. Each append writes one run of batches at the end of the file; after
+more than `index.interval.bytes` since the last entry, the next append leaves one entry in each index, for the
+state *before* its own bytes are counted, so the first append of a segment never makes one. The position
+counts: bytes beyond `size` in the file are no part of the log, and the next append overwrites them.
+
+The greatest timestamp and the offset of the batch that has it are kept in memory while the segment is
+active, and put into the time index as its last entry when the segment closes.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from barnabas.core.chunks import Buffer, FileSlice
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.log.descriptors import DescriptorCache
+from barnabas.log.filesystem import File, Filesystem
+from barnabas.log.flush import Syncable
+from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+)
+from barnabas.log.txn_index import TransactionIndex
+from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, parse_header
+
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+SCAN_BYTES: Final = 16 * 1024
+"""Read at once while looking for a batch: a little more than one index interval of small ones."""
+
+
+class Place(NamedTuple):
+    """A batch in a segment: the file position of its first byte, its size, its base offset."""
+
+    position: int
+    size: int
+    base_offset: int
+
+
+class LogSegment:
+    """The files with one base offset."""
+
+    __slots__ = (
+        "_active_file",
+        "_bytes_since_index_entry",
+        "_files",
+        "_filesystem",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "index",
+        "path",
+        "size",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        files: DescriptorCache,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        index_entries: int,
+        time_index_entries: int,
+        index_bytes_max: int,
+        created_ms: int,
+    ) -> None:
+        self._filesystem = filesystem
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.path = f"{directory}/{offset_name(base_offset, LOG_SUFFIX)}"
+        self.size = size
+        index_path = f"{directory}/{offset_name(base_offset, INDEX_SUFFIX)}"
+        self.index = OffsetIndex(files, index_path, base_offset, index_entries, index_bytes_max)
+        time_path = f"{directory}/{offset_name(base_offset, TIME_INDEX_SUFFIX)}"
+        self.time_index = TimeIndex(files, time_path, base_offset, time_index_entries, index_bytes_max)
+        txn_path = f"{directory}/{offset_name(base_offset, TXN_INDEX_SUFFIX)}"
+        self.txn_index = TransactionIndex(filesystem, txn_path)
+        self.created_ms = created_ms
+        self._active_file: File | None = None
+        self._bytes_since_index_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = None
+        self._max_timestamp_offset = base_offset
+
+    @classmethod
+    def create(
+        cls,
+        filesystem: Filesystem,
+        files: DescriptorCache,
+        directory: str,
+        base_offset: int,
+        *,
+        index_bytes_max: int,
+        now_ms: int,
+    ) -> "LogSegment":
+        """A new, empty segment with preallocated indexes; files that are in the way are cut to nothing."""
+        segment = cls(
+            filesystem,
+            files,
+            directory,
+            base_offset,
+            size=0,
+            index_entries=0,
+            time_index_entries=0,
+            index_bytes_max=index_bytes_max,
+            created_ms=now_ms,
+        )
+        segment._max_timestamp = NO_TIMESTAMP
+        segment._active_file = filesystem.open(segment.path, create=True)
+        segment._active_file.truncate(0)
+        segment.txn_index.truncate_to(0)
+        segment.index.preallocate()
+        segment.time_index.preallocate()
+        return segment
+
+    @classmethod
+    def load(
+        cls,
+        filesystem: Filesystem,
+        files: DescriptorCache,
+        directory: str,
+        base_offset: int,
+        *,
+        index_bytes_max: int,
+    ) -> "LogSegment":
+        """A segment whose files were closed cleanly: every byte of the indexes is an entry."""
+        stem = f"{directory}/{offset_name(base_offset, '')}"
+        return cls(
+            filesystem,
+            files,
+            directory,
+            base_offset,
+            size=filesystem.size(stem + LOG_SUFFIX),
+            index_entries=filesystem.size(stem + INDEX_SUFFIX) // OffsetIndex.ENTRY.size,
+            time_index_entries=filesystem.size(stem + TIME_INDEX_SUFFIX) // TimeIndex.ENTRY.size,
+            index_bytes_max=index_bytes_max,
+            created_ms=filesystem.modified_ms(stem + LOG_SUFFIX),
+        )
+
+    # -- state ---------------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> File:
+        """The open ``.log``: the active segment's own, or one from the cache."""
+        return self._active_file or self._files.open(self.path)
+
+    @property
+    def max_timestamp(self) -> int:
+        """The greatest timestamp of any batch; -1 when there is none."""
+        if self._max_timestamp is None:
+            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the greatest timestamp."""
+        return self._max_timestamp_offset if self.max_timestamp >= 0 else self.base_offset
+
+    @property
+    def largest_timestamp(self) -> int:
+        """For retention: the greatest timestamp, or when the file was written if it has none."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._filesystem.modified_ms(self.path)
+
+    def first_timestamp(self) -> int:
+        """The timestamp that time-based rolling counts from; -1 while the segment is empty."""
+        if self._first_timestamp is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            self._first_timestamp = self.header_at(0).max_timestamp
+        return self._first_timestamp
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """Makes room in the indexes, as for every segment that appends go to."""
+        self.max_timestamp  # noqa: B018  # read while the last entry still is at the end of the file
+        self._active_file = self._filesystem.open(self.path)
+        self.index.preallocate()
+        self.time_index.preallocate()
+
+    def append(
+        self, data: Buffer, *, last_offset: int, max_timestamp: int, max_timestamp_offset: int, interval: int
+    ) -> int:
+        """Writes a run of batches and returns its position. Raises OSError with `size` unchanged."""
+        assert self._active_file is not None, f"append to {self!r}, which is not active"
+        assert 0 <= last_offset - self.base_offset <= RELATIVE_OFFSET_MAX, f"{last_offset} not in {self!r}"
+        position = self.size
+        self._active_file.pwrite(data, position)
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        if self._max_timestamp is None or max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = max_timestamp_offset
+        if self._bytes_since_index_entry > interval:
+            self.index.append(last_offset, position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self._bytes_since_index_entry = 0
+        size = len(data)
+        self._bytes_since_index_entry += size
+        self.size = position + size
+        return position
+
+    def seal(self) -> None:
+        """Ends appending: the last time index entry, indexes cut to their entries."""
+        if self.max_timestamp >= 0:
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        self.index.trim()
+        self.time_index.trim()
+        self._active_file = None
+
+    def truncate_to(self, offset: int) -> int:
+        """Cuts the batch with this offset and all after it; returns the bytes that went."""
+        place = self.locate(offset)
+        if place is None:
+            return 0
+        removed = self.size - place.position
+        # Indexes first: an entry for bytes that are gone would be a lie, a missing one costs a scan.
+        self.index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        self.file.truncate(place.position)
+        self.size = place.position
+        self._bytes_since_index_entry = 0
+        self._max_timestamp = None
+        if place.position == 0:
+            self._first_timestamp = None
+        self._max_timestamp, self._max_timestamp_offset = self._greatest_timestamp()
+        return removed
+
+    def _greatest_timestamp(self) -> tuple[int, int]:
+        """The greatest timestamp that is left after a truncation: the index's, or one after its entry."""
+        timestamp, offset = self.time_index.last()
+        start = self.index.lookup(offset)[1] if timestamp >= 0 else 0
+        for header in self.headers_from(start):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        return timestamp, offset
+
+    def files_to_sync(self) -> list[Syncable]:
+        """What makes the segment durable; a crash rebuilds the indexes of an active one anyway."""
+        files: list[Syncable] = [self.file]
+        if self.txn_index.entries:
+            files.append(self.txn_index)
+        if self._active_file is None:
+            files += (self._files.open(self.index.path), self._files.open(self.time_index.path))
+        return files
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch at a position; raises CORRUPT_MESSAGE when there is none."""
+        header = parse_header(self.file.pread(HEADER_SIZE, position))
+        return header._replace(position=position)
+
+    def headers_from(self, position: int, end: int | None = None) -> Iterator[BatchHeader]:
+        """The headers from a batch's position on, with their positions in the file."""
+        limit = self.size if end is None else end
+        window = b""
+        start = position
+        file = self.file
+        while limit - position >= HEADER_SIZE:
+            at = position - start
+            if at < 0 or len(window) - at < HEADER_SIZE:
+                start, at = position, 0
+                window = file.pread(min(SCAN_BYTES, limit - position), position)
+            header = parse_header(window, at)
+            if header.length < HEADER_SIZE - LOG_OVERHEAD:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"{self.path}: a batch of {header.length} bytes at {position}"
+                )
+            yield header._replace(position=position)
+            position += header.size
+
+    def locate(self, offset: int) -> Place | None:
+        """The first batch that ends at or after the offset; None when the segment ends before it."""
+        for header in self.headers_from(self.index.lookup(offset)[1]):
+            if header.last_offset >= offset:
+                return Place(header.position, header.size, header.base_offset)
+        return None
+
+    def slice(self, position: int, size: int) -> FileSlice:
+        """A range of the file, cut at the segment's end."""
+        return FileSlice(self.file, position, min(size, self.size - position))
+
+    def read_batch(self, header: BatchHeader) -> bytes:
+        """The whole batch of a header that this segment gave out."""
+        return self.file.pread(header.size, header.position)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch."""
+        last = None
+        for last in self.headers_from(self.index.lookup(self.base_offset + RELATIVE_OFFSET_MAX)[1]):  # noqa: B007
+            pass
+        return last.next_offset if last else self.base_offset
+
+    def headers_since(self, timestamp: int, start_offset: int) -> Iterator[BatchHeader]:
+        """Headers of batches that may hold a record at or after both the time and the offset."""
+        offset = max(self.time_index.lookup(timestamp)[1], start_offset)
+        for header in self.headers_from(self.index.lookup(offset)[1]):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                yield header
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def retire(self) -> list[str]:
+        """Renames the files to ``.deleted`` and returns the new names; open readers keep what they have."""
+        retired = []
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{self.directory}/{offset_name(self.base_offset, suffix)}"
+            self._files.forget(path)
+            if self._filesystem.exists(path):
+                self._filesystem.rename(path, path + DELETED_SUFFIX)
+                retired.append(path + DELETED_SUFFIX)
+        self._active_file = None
+        return retired
+
+    def forget_files(self) -> None:
+        """Lets go of all descriptors."""
+        self._active_file = None
+        for path in (self.path, self.index.path, self.time_index.path):
+            self._files.forget(path)
+
+    def __repr__(self) -> str:
+        return f"<LogSegment {self.path} size={self.size}>"

@@ -1,0 +1,88 @@
+"""The aborted transactions of a segment (``TransactionIndex``); the file exists only where there is one.
+
+::
+
+    .txnindex = {version:int16=0 producerId:int64 firstOffset:int64 lastOffset:int64 lastStableOffset:int64}*
+
+The last stable offset is the one right after the transaction was aborted: a reader who stops below it need
+not look further.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from barnabas.log.filesystem import Filesystem
+
+_ENTRY: Final = struct.Struct(">hqqqq")
+
+
+class AbortedTxn(NamedTuple):
+    """One aborted transaction, from its first record to its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The entries of one segment, in the order of their markers."""
+
+    __slots__ = ("_entries", "_filesystem", "path")
+
+    def __init__(self, filesystem: Filesystem, path: str) -> None:
+        self._filesystem = filesystem
+        self.path = path
+        self._entries: list[AbortedTxn] | None = None
+
+    @property
+    def entries(self) -> list[AbortedTxn]:
+        """All entries, read at the first use; raises ValueError for a file that cannot be one."""
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Adds the transaction to the file."""
+        entries = self.entries
+        file = self._filesystem.open(self.path, create=True)
+        file.pwrite(_ENTRY.pack(0, *txn), len(entries) * _ENTRY.size)
+        entries.append(txn)
+
+    def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
+        """Transactions that overlap the range, and whether no later segment can have more of them."""
+        found = []
+        for txn in self.entries:
+            if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound:
+                found.append(txn)
+            if txn.last_stable_offset >= upper_bound:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forgets transactions whose marker is at or above the offset."""
+        kept = [txn for txn in self.entries if txn.last_offset < offset]
+        if len(kept) != len(self.entries):
+            self._filesystem.open(self.path).truncate(len(kept) * _ENTRY.size)
+            self._entries = kept
+
+    def sync(self) -> None:
+        """Makes the entries durable."""
+        if self.entries:
+            self._filesystem.open(self.path).sync()
+
+    def _load(self) -> list[AbortedTxn]:
+        if not self._filesystem.exists(self.path):
+            return []
+        return list(decode_txn_index(self._filesystem.read(self.path), self.path))
+
+
+def decode_txn_index(data: bytes, path: str) -> Iterator[AbortedTxn]:
+    """The entries in the bytes of a file; raises ValueError when they cannot be ones."""
+    if len(data) % _ENTRY.size:
+        raise ValueError(f"{path} has {len(data)} bytes, no multiple of {_ENTRY.size}")
+    for version, *fields in _ENTRY.iter_unpack(data):
+        if version != 0:
+            raise ValueError(f"{path} has an entry of version {version}")
+        yield AbortedTxn(*fields)

@@ -1,0 +1,206 @@
+"""What a leader demands of a batch before it goes into the log, and what it changes in it (``LogValidator``).
+
+A batch is judged by its header and its checksum alone wherever Kafka's answer can be known from them. Its
+records are walked for compacted topics (each needs a key), where timestamps are limited, for
+recompression, and for all topics with ``barnabas.validate.records=true``: without that a batch that lies
+about its inside is caught by whoever reads it, which is a listed deviation.
+"""
+
+from typing import Final, NamedTuple
+
+from barnabas.core.chunks import Buffer
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.log.config import LogConfig
+from barnabas.log.producers import AppendOrigin
+from barnabas.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    TimestampType,
+    decode_records_of,
+    has_valid_crc,
+    parse_header,
+    records_section,
+    stamp_timestamps,
+    wrap_section,
+)
+from barnabas.records.compression import codec_of, compress
+from barnabas.records.record import Record, offsets_are_consecutive
+
+_TIMESTAMP_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
+
+
+class Validated(NamedTuple):
+    """A batch that may be appended: its (writable) bytes and their header."""
+
+    buffer: bytearray | memoryview
+    header: BatchHeader
+
+
+def corrupt(tp: TopicPartition, reason: str) -> KafkaError:
+    """The answer to bytes that are no batch."""
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{reason} in topic partition {tp}.")
+
+
+def check_frame(buffer: Buffer, header: BatchHeader, tp: TopicPartition) -> None:
+    """Size, magic and checksum: what every batch must have, wherever it comes from."""
+    if header.magic != MAGIC:
+        raise corrupt(tp, f"Record batch has magic {header.magic}, only {MAGIC} is supported,")
+    if header.length < HEADER_SIZE - LOG_OVERHEAD or header.end > len(buffer):
+        raise corrupt(tp, f"Record batch of {header.size} bytes does not fit its {len(buffer)} bytes")
+    if not has_valid_crc(buffer, header):
+        raise corrupt(tp, f"Record is corrupt (stored crc = {header.crc})")
+
+
+def validate(
+    buffer: bytearray | memoryview,
+    *,
+    tp: TopicPartition,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+) -> Validated:
+    """The batch in `buffer`, checked, and changed where the topic's configuration asks for it.
+
+    Raises KafkaError with the code and the words that Kafka answers.
+    """
+    header = parse_header(buffer)
+    if origin is AppendOrigin.CLIENT and header.base_offset != 0 and header.magic >= MAGIC:
+        raise _invalid(
+            f"The baseOffset of the record batch in the append to {tp} should be 0, but it is"
+            f" {header.base_offset}"
+        )
+    if header.size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size in the append to {tp} is {header.size} bytes which exceeds the maximum"
+            f" configured value of {config.max_message_bytes}.",
+        )
+    check_frame(buffer, header, tp)
+    if header.size != len(buffer):
+        raise _invalid("Compressed outer record has more than one batch")
+    if origin is AppendOrigin.CLIENT:
+        _check_client(header, tp)
+    if header.attributes & TIMESTAMP_TYPE_BIT and not config.uses_append_time:
+        # Only the broker may say that it set the time.
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _TIMESTAMP_REFUSED)
+    codec = codec_of(header.attributes & CODEC_MASK)
+    target = config.target_codec
+    if target is not None and target is not codec:
+        return _recompress(buffer, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+    if config.is_compacted or config.validate_records or config.limits_timestamps:
+        _check_records(_walk(buffer, header), header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+    return _apply_timestamp_type(buffer, header, config, now_ms)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _check_client(header: BatchHeader, tp: TopicPartition) -> None:
+    """What only the header of a client's batch can do wrong (``validateBatch``)."""
+    span = header.last_offset_delta + 1
+    if span <= 0:
+        raise _invalid(
+            f"Batch has an invalid offset range: [{header.base_offset}, {header.last_offset}] in topic"
+            f" partition {tp}"
+        )
+    if header.count <= 0:
+        raise _invalid(f"Invalid reported count for record batch: {header.count} in topic partition {tp}")
+    if span != header.count:
+        raise _invalid(
+            f"Inconsistent batch offset range [{header.base_offset}, {header.last_offset}] and count of"
+            f" records {header.count} in topic partition {tp}"
+        )
+    if header.attributes & CONTROL_BIT:
+        raise _invalid(f"Clients are not allowed to write control records in topic partition {tp}")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId"
+            f" {header.producer_id} in topic partition {tp}"
+        )
+
+
+def _walk(buffer: bytearray | memoryview, header: BatchHeader) -> list[Record]:
+    return decode_records_of(buffer, header)
+
+
+def _check_records(
+    records: list[Record],
+    header: BatchHeader,
+    *,
+    tp: TopicPartition,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+) -> None:
+    if header.is_control:
+        return
+    if origin is AppendOrigin.CLIENT and not offsets_are_consecutive(records, header.base_offset):
+        raise _invalid(f"Records of a batch do not count up from 0 in topic partition {tp}")
+    if config.is_compacted and any(record.key is None for record in records):
+        raise _invalid(f"Compacted topic cannot accept message without key in topic partition {tp}.")
+    if config.limits_timestamps and not config.uses_append_time:
+        _check_timestamps(records, config, now_ms)
+
+
+def _check_timestamps(records: list[Record], config: LogConfig, now_ms: int) -> None:
+    """KIP-937: how far before and after the broker's clock a producer's timestamp may be."""
+    oldest = now_ms - config.message_timestamp_before_max_ms
+    newest = now_ms + config.message_timestamp_after_max_ms
+    for record in records:
+        if record.timestamp != -1 and not oldest <= record.timestamp <= newest:
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _TIMESTAMP_REFUSED)
+
+
+def _apply_timestamp_type(
+    buffer: bytearray | memoryview, header: BatchHeader, config: LogConfig, now_ms: int
+) -> Validated:
+    if config.uses_append_time:
+        stamp_timestamps(buffer, header, TimestampType.LOG_APPEND_TIME, now_ms)
+        return Validated(buffer, parse_header(buffer))
+    return Validated(buffer, header)
+
+
+def _recompress(
+    buffer: bytearray | memoryview,
+    header: BatchHeader,
+    *,
+    tp: TopicPartition,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+) -> Validated:
+    """The same records under the topic's own codec; deltas and sequences stay as they are."""
+    _check_records(_walk(buffer, header), header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+    target = config.target_codec
+    assert target is not None, "recompression needs a codec"
+    section = compress(target, records_section(buffer, header), config.compression_level(target))
+    attributes = header.attributes & ~(CODEC_MASK | TIMESTAMP_TYPE_BIT) | target
+    batch = bytearray(
+        wrap_section(
+            section,
+            base_offset=header.base_offset,
+            leader_epoch=header.leader_epoch,
+            attributes=attributes | config.timestamp_type << 3,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp=header.base_timestamp,
+            max_timestamp=now_ms if config.uses_append_time else header.max_timestamp,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            count=header.count,
+        )
+    )
+    if len(batch) > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"Message batch size is {len(batch)} bytes in append topartition {tp} which exceeds the maximum"
+            f" configured size of {config.max_message_bytes}.",
+        )
+    return Validated(batch, parse_header(batch))
