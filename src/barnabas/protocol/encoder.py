@@ -68,6 +68,7 @@ class _EncoderWriter:
             uuid=wire.uuid,
             tag_section=wire.tag_section,
             join=b"".join,
+            byte=[bytes((value,)) for value in range(256)],
             Malformed=Malformed,
             Packer=Packer,
             FileSlice=FileSlice,
@@ -280,6 +281,9 @@ class _EncoderWriter:
         codes = "".join(place.code for place in places)
         if codes == "B" and places[0].expression == "0":
             self.source.line(f"{self.sink}.append(b'\\0')")
+            return
+        if codes == "B":
+            self.source.line(f"{self.sink}.append(byte[{places[0].expression}])")
             return
         pack = self.source.struct_method(codes, "pack")
         values = ", ".join(place.expression for place in places)

@@ -21,6 +21,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import Malformed, ProtocolError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
+from barnabas.protocol.versions import VERSION_MAX
 from barnabas.protocol.wire import STRING_LENGTH_MAX, read_unknown_tags, whole_uvarint
 
 _FIXED: Final = Struct(">hhi")
@@ -31,6 +32,9 @@ _INT32: Final = Struct(">i")
 _FRAME_AND_ID: Final = Struct(">ii")
 _FRAME_ID_AND_NO_TAGS: Final = Struct(">iix")
 _NO_TAGS: Final = b"\0"
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_FLEXIBLE_FROM: Final[dict[int, int]] = {}
+"""By API key, remembered: a look-up in an enum for each request would cost as much as the header."""
 
 
 class RequestHeader(NamedTuple):
@@ -49,14 +53,14 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """
     try:
         key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
-        if key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+        if version == 0 and key == ApiKey.CONTROLLED_SHUTDOWN:
             return RequestHeader(key, version, correlation_id), _FIXED.size
         end = _FIXED_AND_LENGTH.size + max(length, 0)
         if end > len(frame):
             raise Malformed(f"a client id of {length} bytes, more than there are")
         client_id = None
         if length >= 0:
-            client_id = str(frame[_FIXED_AND_LENGTH.size : end], "utf-8", "replace")
+            client_id = bytes(frame[_FIXED_AND_LENGTH.size : end]).decode("utf-8", "replace")
         if _is_flexible(key, version):
             end = _skip_tags(frame, end)
     except (StructError, IndexError, Malformed) as error:
@@ -83,7 +87,8 @@ def encode_response(correlation_id: int, response: Response, version: int) -> Ch
     """The whole frame of a response, its length included. Raises ProtocolError."""
     body = response.encode(version)
     size = len(body[0]) if len(body) == 1 else chunks_size(body)
-    if response.is_flexible(version) and response.api is not ApiKey.API_VERSIONS:
+    flexible_from = response.flexible_from
+    if flexible_from is not None and version >= flexible_from and response.api is not _API_VERSIONS:
         head = _FRAME_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
     else:
         head = _FRAME_AND_ID.pack(size + 4, correlation_id)
@@ -114,10 +119,14 @@ def decode_correlation_id(frame: Buffer) -> int:
 
 
 def _is_flexible(key: int, version: int) -> bool:
-    try:
-        return REQUESTS[key].is_flexible(version)  # type: ignore[index] # an ApiKey equals its number
-    except KeyError:
-        return False
+    first = _FLEXIBLE_FROM.get(key)
+    if first is None:
+        try:
+            first = REQUESTS[ApiKey(key)].flexible_from
+        except (KeyError, ValueError):
+            return False
+        first = _FLEXIBLE_FROM[key] = VERSION_MAX if first is None else first
+    return version >= first
 
 
 def _client_id(client_id: str | None) -> bytes:
@@ -131,5 +140,7 @@ def _client_id(client_id: str | None) -> bytes:
 
 def _skip_tags(frame: Buffer, position: int) -> int:
     """The offset behind the tagged fields of a header: Kafka defines none, so none means anything."""
+    if frame[position] == 0:
+        return position + 1
     count, position = whole_uvarint(frame, position)
-    return read_unknown_tags(frame, position, len(frame), count)[1] if count else position
+    return read_unknown_tags(frame, position, len(frame), count)[1]
