@@ -1,0 +1,361 @@
+"""A client's conversation with one node: connect, agree on versions, send, match responses.
+
+Theory of operation
+-------------------
+`submit` puts a call in line; `advance` does what can be done now: begin a connection when there are calls
+and the backoff is over, send while the node is READY, not throttled, and fewer than
+``max.in.flight.requests.per.connection`` wait for responses. What comes in (`established`, `received`,
+`lost`) moves the state and advances again. Responses come in the order of the requests; anything else
+closes the connection.
+
+A lost connection fails every call, sent or not: a call that was sent may have taken effect, one that was
+not has seen its attempt fail, and its owner knows best where to try next. The same goes for a response
+that is overdue: the connection is closed, and all calls on it fail (``NetworkClient``).
+
+No sockets here: bytes and connections go through a `Wire`.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from barnabas import __version__
+from barnabas.core.chunks import Chunks
+from barnabas.core.errors import BarnabasError, ErrorCode
+from barnabas.network.api_versions import NodeApiVersions, client_throttles
+from barnabas.network.connection_states import ConnectionState, ConnectionTimings, NodeConnectionState
+from barnabas.network.errors import (
+    ConnectionSetupTimedOutError,
+    DisconnectedError,
+    RequestTimedOutError,
+)
+from barnabas.network.in_flight import Call, InFlightRequests
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
+from barnabas.protocol.message import Response
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE_NAME: Final = "barnabas"
+
+_CORRELATION_BYTES: Final = 4
+_CORRELATION_ID_MAX: Final = 2**31 - 1
+
+
+class Node(NamedTuple):
+    """A broker as clients know it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id: {self.id} rack: {self.rack})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Kafka's client defaults, times in milliseconds."""
+
+    client_id: str | None = "barnabas"
+    max_in_flight: int = 5
+    """max.in.flight.requests.per.connection: 5 producer, 100 consumer, 1 admin and between brokers."""
+    request_timeout_ms: int = 30_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1000
+    setup_timeout_ms: int = 10_000
+    """socket.connection.setup.timeout.ms"""
+    setup_timeout_max_ms: int = 30_000
+    idle_ms_max: int = 540_000
+    """connections.max.idle.ms; negative means for ever."""
+    discover_versions: bool = True
+    """Ask each node for its versions first; without, every call names its version or uses the newest."""
+    response_bytes_max: int = 2**31 - 1
+
+
+class Wire(Protocol):
+    """What carries a link: a socket, or a simulated network. Calls back into the link, never from here."""
+
+    def connect(self, node: Node) -> None:
+        """Begin to connect; `NodeLink.established` or `NodeLink.lost` follows."""
+
+    def write(self, chunks: Chunks) -> None:
+        """Send one request."""
+
+    def writable(self) -> bool:
+        """Whether everything written before is with the system."""
+
+    def close(self) -> None:
+        """Drop the connection, or the attempt; nothing follows."""
+
+    def wake_by(self, deadline_ms: float) -> None:
+        """Call `NodeLink.expire` when this time has passed; called often, so cheap while one is pending."""
+
+
+class WireFactory(Protocol):
+    """Makes the wire of a link."""
+
+    def __call__(self, link: "NodeLink", /) -> Wire:
+        """A wire that calls back into the link."""
+
+
+class NodeLink:
+    """One node, as one client sees it."""
+
+    __slots__ = (
+        "_correlation_id",
+        "_last_used_ms",
+        "_retiring",
+        "_settings",
+        "_waiting",
+        "_wire",
+        "in_flight",
+        "node",
+        "state",
+        "versions",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        settings: ClientSettings,
+        timings: ConnectionTimings,
+        make_wire: WireFactory,
+    ) -> None:
+        self.node = node
+        self.state = NodeConnectionState(timings)
+        self.in_flight = InFlightRequests(settings.max_in_flight)
+        self.versions: NodeApiVersions | None = None
+        """What the node serves, while connected and when versions are discovered."""
+        self._settings = settings
+        self._wire = make_wire(self)
+        self._waiting: deque[Call] = deque()
+        self._retiring = False
+        self._correlation_id = 0
+        self._last_used_ms = 0.0
+
+    @property
+    def load(self) -> int:
+        """Calls that the node has not answered yet."""
+        return len(self.in_flight) + len(self._waiting)
+
+    def can_send(self, now_ms: float) -> bool:
+        """Whether a call submitted now would be sent at once."""
+        return (
+            self.state.is_ready(now_ms)
+            and not self._waiting
+            and not self.in_flight.full
+            and self._wire.writable()
+        )
+
+    def submit(self, call: Call, now_ms: float) -> None:
+        """Puts the call in line and sends it as soon as possible."""
+        self._waiting.append(call)
+        self.advance(now_ms)
+        self._watch_waiting(now_ms)
+
+    def connect(self, now_ms: float) -> None:
+        """Begins a connection if there is none and the backoff is over."""
+        if self.state.can_connect(now_ms):
+            self.state.connecting(now_ms)
+            self._wire.connect(self.node)
+            self._wire.wake_by(now_ms + self.state.setup_timeout_ms)
+
+    def advance(self, now_ms: float) -> None:
+        """Does what can be done now."""
+        waiting, in_flight = self._waiting, self.in_flight
+        if waiting and self.state.state.disconnected:
+            self.connect(now_ms)
+        while waiting and self.state.is_ready(now_ms) and not in_flight.full and self._wire.writable():
+            self._send(waiting.popleft(), now_ms)
+        if self._retiring and not self.load and not self.state.state.disconnected:
+            self._break(DisconnectedError(f"node {self.node} is gone"), now_ms)
+
+    def retire(self, now_ms: float) -> None:
+        """The node is no longer part of the cluster: ends the connection when the last call is answered."""
+        self._retiring = True
+        self.advance(now_ms)
+
+    def established(self, now_ms: float) -> None:
+        """The wire is connected."""
+        self._last_used_ms = now_ms
+        if self._settings.discover_versions:
+            self._ask_versions(ApiVersionsRequest.max_version, now_ms)
+        else:
+            self.state.ready()
+            self.advance(now_ms)
+
+    def received(self, frame: memoryview, now_ms: float) -> None:
+        """A response came, without its length."""
+        self._last_used_ms = now_ms
+        call = self.in_flight.complete_next()
+        if call is None:
+            self._break(DisconnectedError(f"node {self.node} sent a response that nobody asked for"), now_ms)
+            return
+        try:
+            response = _decode(call, frame)
+        except BarnabasError as error:
+            call.fail(error)
+            self._break(DisconnectedError(f"node {self.node} sent what is no response: {error}"), now_ms)
+            return
+        self._obey_throttle(call, response, now_ms)
+        if call.internal:
+            self._on_versions(call, response, now_ms)
+        else:
+            call.complete(response)
+        self.advance(now_ms)
+        self._watch_waiting(now_ms)
+
+    def lost(self, error: Exception, now_ms: float) -> None:
+        """The wire is broken, or could not be made. Fails every call of the node."""
+        if not self.state.state.disconnected:
+            self.state.disconnected(now_ms)
+        self.versions = None
+        calls = [*self.in_flight.take_all(), *self._waiting]
+        self._waiting.clear()
+        # A failed call may submit the next at once, so everything above is settled before.
+        for call in calls:
+            call.fail(error)
+
+    def close(self, error: Exception, now_ms: float) -> None:
+        """Drops the connection, if there is one, and fails every call."""
+        self._break(error, now_ms)
+
+    def expire(self, now_ms: float) -> None:
+        """Looks at everything that has a deadline, and acts on what is over."""
+        if self.state.setup_timed_out(now_ms):
+            waited = self.state.setup_timeout_ms
+            self._break(ConnectionSetupTimedOutError(f"no connection to {self.node} in {waited} ms"), now_ms)
+        elif self.in_flight.timed_out(now_ms):
+            self._break(RequestTimedOutError(f"no response from {self.node} in time"), now_ms)
+        elif self._idle(now_ms):
+            self._break(DisconnectedError("the connection was idle"), now_ms)
+        self._expire_waiting(now_ms)
+        self.advance(now_ms)
+
+    def next_deadline_ms(self, now_ms: float) -> float | None:
+        """When `expire` should be called at the latest; None while nothing waits for time."""
+        state = self.state
+        deadlines = [call.deadline_ms for call in self._waiting]
+        if state.state is ConnectionState.CONNECTING and state.last_attempt_ms is not None:
+            deadlines.append(state.last_attempt_ms + state.setup_timeout_ms)
+        elif self._waiting and state.state.disconnected:
+            deadlines.append(now_ms + state.backoff_left_ms(now_ms))
+        elif self._waiting and state.throttled_until_ms > now_ms:
+            deadlines.append(state.throttled_until_ms)
+        first = self.in_flight.next_deadline_ms
+        if first is not None:
+            deadlines.append(first)
+        elif state.state is ConnectionState.READY and self._settings.idle_ms_max >= 0:
+            deadlines.append(self._last_used_ms + self._settings.idle_ms_max)
+        return min(deadlines, default=None)
+
+    def _send(self, call: Call, now_ms: float) -> None:
+        try:
+            call.version = self._version_for(call)
+            call.correlation_id = self._next_correlation_id()
+            header = RequestHeader(call.api, call.version, call.correlation_id, self._settings.client_id)
+            chunks = encode_request(header, call.request)
+        except BarnabasError as error:
+            call.fail(error)
+            return
+        call.deadline_ms = now_ms + call.timeout_ms
+        self._last_used_ms = now_ms
+        if call.expects_response:
+            self.in_flight.add(call)
+            self._wire.wake_by(call.deadline_ms)
+        self._wire.write(chunks)
+        if not call.expects_response:
+            call.complete(None)
+
+    def _watch_waiting(self, now_ms: float) -> None:
+        if self._waiting:
+            deadline_ms = self.next_deadline_ms(now_ms)
+            assert deadline_ms is not None, "a waiting call has a deadline"
+            self._wire.wake_by(deadline_ms)
+
+    def _version_for(self, call: Call) -> int:
+        if call.version is not None:
+            return call.version
+        if self.versions is None:
+            return type(call.request).max_version
+        return self.versions.latest_usable(type(call.request))
+
+    def _next_correlation_id(self) -> int:
+        current = self._correlation_id
+        self._correlation_id = current + 1 if current < _CORRELATION_ID_MAX else 0
+        return current
+
+    def _ask_versions(self, version: int, now_ms: float) -> None:
+        self.state.checking_api_versions()
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+        timeout = self._settings.request_timeout_ms
+        self._send(Call(request, timeout_ms=timeout, deadline_ms=0.0, version=version, internal=True), now_ms)
+
+    def _on_versions(self, call: Call, response: Response, now_ms: float) -> None:
+        assert isinstance(response, ApiVersionsResponse)
+        error = ErrorCode.of(response.error_code)
+        if error is ErrorCode.NONE:
+            self.versions = NodeApiVersions(response.api_keys)
+            self.state.ready()
+        elif error is ErrorCode.UNSUPPORTED_VERSION and call.version:
+            self._ask_versions(_version_to_retry(response), now_ms)
+        else:
+            self._break(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
+
+    def _obey_throttle(self, call: Call, response: Response, now_ms: float) -> None:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        assert call.version is not None
+        if throttle_ms > 0 and client_throttles(call.api, call.version):
+            self.in_flight.postpone(throttle_ms)
+            self.state.throttle(now_ms + throttle_ms)
+
+    def _expire_waiting(self, now_ms: float) -> None:
+        overdue = [call for call in self._waiting if now_ms > call.deadline_ms]
+        for call in overdue:
+            self._waiting.remove(call)
+        for call in overdue:
+            call.fail(RequestTimedOutError(f"{call.api.name} could not be sent to {self.node} in time"))
+
+    def _idle(self, now_ms: float) -> bool:
+        limit = self._settings.idle_ms_max
+        ready = self.state.state is ConnectionState.READY
+        return ready and not self.load and 0 <= limit <= now_ms - self._last_used_ms
+
+    def _break(self, error: Exception, now_ms: float) -> None:
+        self._wire.close()
+        self.lost(error, now_ms)
+
+    def __repr__(self) -> str:
+        return (
+            f"<NodeLink {self.node.id} {self.state.state.name} in_flight={len(self.in_flight)} "
+            f"waiting={len(self._waiting)}>"
+        )
+
+
+def _decode(call: Call, frame: memoryview) -> Response:
+    """The response of a call. Raises ProtocolError, or DisconnectedError for one that is not its own."""
+    correlation_id = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
+    if correlation_id != call.correlation_id:
+        raise DisconnectedError(
+            f"Correlation id for response ({correlation_id}) does not match request ({call.correlation_id})"
+        )
+    assert call.version is not None
+    version = call.version
+    if call.api is ApiKey.API_VERSIONS and _is_unsupported_version(frame):
+        # KIP-511: a broker that does not know the version answers in version 0.
+        version = 0
+    return decode_response(call.api, version, frame)[1]
+
+
+def _is_unsupported_version(frame: memoryview) -> bool:
+    code = int.from_bytes(frame[_CORRELATION_BYTES : _CORRELATION_BYTES + 2], "big", signed=True)
+    return code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def _version_to_retry(response: ApiVersionsResponse) -> int:
+    """The node's highest version of ApiVersions, as it said beside the error; 0 if it did not say."""
+    for each in response.api_keys:
+        if each.api_key == ApiKey.API_VERSIONS:
+            return min(each.max_version, ApiVersionsRequest.max_version)
+    return 0

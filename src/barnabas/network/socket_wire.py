@@ -1,0 +1,289 @@
+"""The socket under a link: resolves, connects, collects what is sent in one turn, receives frames.
+
+A node's host may have several addresses; one attempt tries them one after the other, within the link's
+set-up time-out. Names are resolved by a thread: the system's resolver blocks.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from ipaddress import ip_address
+from typing import Any, Final, Protocol, TypeAlias
+
+from barnabas.core.chunks import Chunks
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.eventlog import EventLog
+from barnabas.network.errors import CloseConnection, DisconnectedError
+from barnabas.network.frames import FrameReader
+from barnabas.network.node_link import Node, NodeLink
+from barnabas.network.pagecache import read_ahead
+from barnabas.network.sender import Flush, Sender
+
+events = EventLog("network.client")
+
+_Address: TypeAlias = tuple[int, Any]
+"""A socket family, and an address of it."""
+
+_UNDER_WAY: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR}
+
+
+class ClientHub(Protocol):
+    """What the wires of one client share."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+
+    @property
+    def threads(self) -> Executor:
+        """Threads for what blocks: the resolver, and files that are not in memory."""
+
+    def new_reader(self) -> FrameReader:
+        """A frame reader over the client's receive buffer."""
+
+    def schedule(self, flush: Callable[[], None]) -> None:
+        """Runs it in the next turn of the loop, once, with all others of this turn."""
+
+
+class SocketWire:
+    """`node_link.Wire` on a plaintext socket."""
+
+    __slots__ = (
+        "_addresses",
+        "_cold",
+        "_collected",
+        "_hub",
+        "_link",
+        "_node",
+        "_reader",
+        "_sender",
+        "_socket",
+        "_timer",
+        "_timer_ms",
+        "_writing",
+    )
+
+    def __init__(self, hub: ClientHub, link: NodeLink) -> None:
+        self._hub = hub
+        self._link = link
+        self._node: Node | None = None
+        self._addresses: list[_Address] = []
+        self._socket: socket.socket | None = None
+        self._sender: Sender | None = None
+        self._reader: FrameReader | None = None
+        self._collected: Chunks = []
+        self._writing = False
+        self._cold = False
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+
+    # What the link asks for.
+
+    def connect(self, node: Node) -> None:
+        """Begins an attempt; the link hears of its end in a later turn of the loop."""
+        self._node = node
+        if _is_address(node.host):
+            family = socket.AF_INET6 if ":" in node.host else socket.AF_INET
+            self._addresses = [(family, (node.host, node.port))]
+            self._hub.schedule(lambda: self._try_next(node, None))
+            return
+        resolving = self._hub.threads.submit(socket.getaddrinfo, node.host, node.port, 0, socket.SOCK_STREAM)
+        loop = self._hub.loop
+
+        def resolved(future: "Future[Any]") -> None:
+            if not future.cancelled() and not loop.is_closed():
+                loop.call_soon_threadsafe(self._on_resolved, node, future)
+
+        resolving.add_done_callback(resolved)
+
+    def write(self, chunks: Chunks) -> None:
+        """Collects a request; all of one turn go out together."""
+        if not self._collected:
+            self._hub.schedule(self._flush_collected)
+        self._collected += chunks
+
+    def writable(self) -> bool:
+        """Whether the socket has taken everything."""
+        return not self._writing and not self._cold
+
+    def close(self) -> None:
+        """Drops the socket and what was not sent."""
+        self._node = None
+        self._collected = []
+        self._drop_socket()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def wake_by(self, deadline_ms: float) -> None:
+        """Sees to it that the link looks at its deadlines in time."""
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        clock = self._hub.clock
+        # A deadline is over when it lies in the past, not yet when it is reached.
+        self._timer = clock.call_later(max(deadline_ms - clock.monotonic_ms(), 0.0) + 1.0, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._hub.clock.monotonic_ms()
+        self._link.expire(now)
+        deadline = self._link.next_deadline_ms(now)
+        if deadline is not None:
+            self.wake_by(deadline)
+
+    def _on_resolved(self, node: Node, future: "Future[Any]") -> None:
+        if node is not self._node:
+            return
+        error = future.exception()
+        if error is not None:
+            self._lost(DisconnectedError(f"cannot resolve {node.host}: {error}"))
+            return
+        self._addresses = [(family, address) for family, _, _, _, address in future.result()]
+        self._try_next(node, None)
+
+    def _try_next(self, node: Node, error: OSError | None) -> None:
+        """Tries the next address; without one the attempt has failed."""
+        if node is not self._node:
+            return
+        self._drop_socket()
+        if not self._addresses:
+            self._lost(DisconnectedError(f"connection to {node} could not be established: {error}"))
+            return
+        family, address = self._addresses.pop(0)
+        sock = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        code = sock.connect_ex(address)
+        if code in _UNDER_WAY:
+            self._writing = True
+            self._hub.loop.add_writer(sock, self._on_connected, node)
+        else:
+            self._connected(node, code)
+
+    def _on_connected(self, node: Node) -> None:
+        sock = self._socket
+        assert sock is not None
+        self._hub.loop.remove_writer(sock)
+        self._writing = False
+        self._connected(node, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
+    def _connected(self, node: Node, code: int) -> None:
+        sock = self._socket
+        assert sock is not None
+        if code:
+            self._try_next(node, OSError(code, os.strerror(code)))
+            return
+        self._sender = Sender(sock)
+        self._reader = self._hub.new_reader()
+        self._hub.loop.add_reader(sock, self._on_readable)
+        self._link.established(self._hub.clock.monotonic_ms())
+
+    def _on_readable(self) -> None:
+        sock, reader = self._socket, self._reader
+        assert sock is not None
+        assert reader is not None
+        try:
+            count = sock.recvmsg_into(reader.buffers())[0]
+            frames = reader.received(count) if count else []
+        except (BlockingIOError, InterruptedError):
+            return
+        except (OSError, CloseConnection) as error:
+            self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
+            return
+        if not count:
+            self._lost(DisconnectedError(f"node {self._link.node} closed the connection"))
+            return
+        now = self._hub.clock.monotonic_ms()
+        for frame in frames:
+            self._link.received(frame, now)
+            if self._reader is not reader:
+                # What a frame led to has ended this connection.
+                return
+
+    def _flush_collected(self) -> None:
+        if self._sender is None or not self._collected or not self.writable():
+            return
+        collected, self._collected = self._collected, []
+        try:
+            self._sender.push(collected)
+        except OSError as error:
+            self._lost(DisconnectedError(f"a request could not be read: {error}"))
+            return
+        self._flush()
+
+    def _flush(self) -> None:
+        sender, sock = self._sender, self._socket
+        assert sender is not None
+        assert sock is not None
+        try:
+            outcome = sender.flush()
+        except OSError as error:
+            self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
+            return
+        if outcome is Flush.COLD:
+            self._warm_up(sender)
+        blocked = outcome is Flush.BLOCKED
+        if blocked != self._writing:
+            self._writing = blocked
+            if blocked:
+                self._hub.loop.add_writer(sock, self._on_writable)
+            else:
+                self._hub.loop.remove_writer(sock)
+
+    def _on_writable(self) -> None:
+        self._flush()
+        if self.writable() and self._sender is not None:
+            self._flush_collected()
+            self._link.advance(self._hub.clock.monotonic_ms())
+
+    def _warm_up(self, sender: Sender) -> None:
+        piece, position, end = sender.cold_range()
+        self._cold = True
+        loop = self._hub.loop
+
+        def done(_future: object, _piece: object = piece) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._on_warm, sender, end)
+
+        reading = self._hub.threads.submit(read_ahead, piece.file.fileno(), position, end)
+        reading.add_done_callback(done)
+
+    def _on_warm(self, sender: Sender, end: int) -> None:
+        if sender is self._sender:
+            self._cold = False
+            sender.warmed(end)
+            self._on_writable()
+
+    def _lost(self, error: Exception) -> None:
+        events.debug("client.disconnected", node=self._link.node.id, reason=error)
+        self.close()
+        self._link.lost(error, self._hub.clock.monotonic_ms())
+
+    def _drop_socket(self) -> None:
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            loop = self._hub.loop
+            if self._writing:
+                loop.remove_writer(sock)
+            if self._reader is not None:
+                loop.remove_reader(sock)
+            sock.close()
+        self._sender = self._reader = None
+        self._writing = self._cold = False
+
+    def __repr__(self) -> str:
+        return f"<SocketWire {'open' if self._socket is not None else 'closed'} {self._link}>"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
