@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-jvm check format bench clean
+.PHONY: help setup demo test test-jvm check format docs bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,8 +38,11 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(STAMP)   ## fill the generated part of docs/compatibility.md
+	$(BIN)/python docs/generate.py
+
 bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --write
 
 clean:           ## remove what was built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from bench import report
-from bench.rounds import FULL, QUICK
+from bench.rounds import FULL, QUICK, Effort
 from bench.sides import kafka_harness, two_sides
 
-from bench.rows import ROWS  # isort: skip - it needs the harness that `sides` puts on the path
+from bench.rows import ROWS, Figure  # isort: skip - it needs the harness that `sides` puts on the path
 
 
 def arguments() -> argparse.Namespace:
@@ -42,17 +42,26 @@ def main() -> int:
     except kafka_harness.UnavailableError as missing:
         print(f"bench: nothing to compare with: {missing}", file=sys.stderr)
         return 2
-    figures = []
-    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    with two_sides(folder, control=asked.control) as sides:
-        for row in [row for row in ROWS if row in rows]:
-            started = time.monotonic()
-            figures += ROWS[row](sides, effort)
-            print(f"{row}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    figures = measure(rows, effort, control=asked.control)
+    if asked.control:
+        print(report.control_table(figures))
+        return 0
     print(report.table(figures))
     if asked.write:
         print(f"\nwritten to {report.write(figures, effort)}")
     return 0 if all(figure.met for figure in figures) else 1
+
+
+def measure(rows: list[str], effort: Effort, *, control: bool) -> list[Figure]:
+    """The figures of these rows, in the order of the table; says on stderr how long each took."""
+    figures: list[Figure] = []
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
+    with two_sides(folder, control=control) as sides:
+        for row in [row for row in ROWS if row in rows]:
+            started = time.monotonic()
+            figures += ROWS[row](sides, effort)
+            print(f"{row}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return sorted(figures, key=lambda figure: figure.row)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,27 @@ BEGIN, END = "<!-- brokers: written by python -m bench -->", "<!-- end of broker
 
 
 def table(figures: list[Figure]) -> str:
-    """A markdown table."""
+    """A markdown table of both sides, with the budgets."""
     lines = [
         "| # | measure | unit | Apache Kafka 3.9.2 | Barnabas | ratio | budget | |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for figure in sorted(figures, key=lambda one: one.row):
+    for figure in figures:
         sign = ">=" if figure.higher_is_better else "<="
-        lines.append(
-            f"| {figure.row} | {figure.measure} | {figure.unit} | {_number(figure.kafka)} | {_number(figure.ours)}"
-            f" | {figure.ratio:.2f} | {sign} {figure.budget} | {'met' if figure.met else '**missed**'} |"
-        )
+        verdict = "met" if figure.met else "**missed**"
+        lines.append(f"{_figures(figure)} | {sign} {figure.budget} | {verdict} |")
     return "\n".join(lines)
+
+
+def control_table(figures: list[Figure]) -> str:
+    """A markdown table of Apache Kafka beside itself, which has no budget to meet."""
+    lines = ["| # | measure | unit | Apache Kafka 3.9.2 | and again | ratio |", "|---|---|---|---|---|---|"]
+    return "\n".join([*lines, *(f"{_figures(figure)} |" for figure in figures)])
+
+
+def _figures(figure: Figure) -> str:
+    both = f"{_number(figure.kafka)} | {_number(figure.ours)}"
+    return f"| {figure.row} | {figure.measure} | {figure.unit} | {both} | {figure.ratio:.2f}"
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,45 @@
+"""Fills the generated part of docs/compatibility.md from the table that answers ApiVersions (`make docs`).
+
+A test compares the page with what this would write, so the page cannot promise what the broker does not do.
+"""
+
+import re
+from pathlib import Path
+
+from barnabas.broker.registry import Api, ApiTable
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "compatibility.md"
+GENUINE = DOCS.parent / "tests" / "golden" / "api-versions-3.9.2.txt"
+_BLOCK = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
+
+
+def genuine_versions() -> dict[int, tuple[str, int, int]]:
+    """Name and versions by key, as a Kafka 3.9.2 broker in ZooKeeper mode advertises them."""
+    lines = re.findall(r"^(\w+)\((\d+)\): (\d+)(?: to (\d+))?$", GENUINE.read_text(), re.MULTILINE)
+    return {int(key): (name, int(low), int(high or low)) for name, key, low, high in lines}
+
+
+def _row(api: Api, name: str, low: int, high: int) -> str:
+    same = (api.min_version, api.max_version) == (low, high)
+    ours = f"{api.min_version}-{api.max_version}"
+    return f"| {int(api.key)} | {name} | {ours} | {'the same' if same else f'{low}-{high}'} |"
+
+
+def api_table() -> str:
+    """The APIs that are served, beside what Kafka 3.9 serves, and the names of those that are missing."""
+    genuine = genuine_versions()
+    table = ApiTable.of_handlers()
+    rows = [_row(table[key], *genuine[key]) for key in table]
+    missing = ", ".join(name for key, (name, _, _) in genuine.items() if key not in table)
+    head = ["| key | API | versions | Kafka 3.9.2 |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", f"Not served yet: {missing}."])
+
+
+def page() -> str:
+    """The whole page as it should be."""
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{api_table()}\n{found[2]}", PAGE.read_text())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

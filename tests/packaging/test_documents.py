@@ -1,0 +1,54 @@
+"""What the documents promise and the code does are the same thing."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def load_generator():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_compatibility_page_is_the_table_of_handlers():
+    generate = load_generator()
+
+    assert generate.page() == generate.PAGE.read_text(), "run `make docs`"
+
+
+def test_no_api_is_advertised_beyond_what_kafka_39_does():
+    generate = load_generator()
+    genuine = generate.genuine_versions()
+
+    for key, api in generate.ApiTable.of_handlers().items():
+        _, low, high = genuine[key]
+        assert low <= api.min_version <= api.max_version == high, api
+
+
+def test_every_dependency_earns_its_place_in_writing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    ]
+    names = {re.split(r"[\[<>=]", requirement)[0] for requirement in wanted} - {"barnabas"}
+    argued = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text()
+
+    assert {name for name in names if f"`{name}`" not in argued} == set()
+
+
+def test_links_between_documents_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    broken = [
+        (page.name, target)
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
