@@ -5,6 +5,7 @@ the `call_soon` that the session was given, so callers cannot come to rely on an
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from barnabas.cluster import tree
@@ -184,7 +185,7 @@ class MemoryStore:
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
         """Removes a znode."""
-        return self.multi([Delete(path, version)]).then(lambda results: None)
+        return self.multi([Delete(path, version)]).then(lambda _: None)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
         """All operations or none."""
@@ -230,7 +231,7 @@ class MemoryStore:
     def changed(self, changes: Sequence[WatchEvent]) -> None:
         """Fires the watches that these changes are waited for with."""
         for watch, event in self._watches.take(changes):
-            self._call_soon(lambda watch=watch, event=event: watch(event))
+            self._call_soon(partial(watch, event))
 
     def expired(self) -> None:
         """The session ended: tells the listeners, and begins the next one when they are ready."""

@@ -23,7 +23,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
 )
 
-log = EventLog("cluster.metadata_cache")
+_events: Final = EventLog("cluster.metadata_cache")
 
 
 class PartitionState(NamedTuple):
@@ -190,7 +190,9 @@ class MetadataCache:
     def _check_listeners(self, endpoints: Mapping[int, Mapping[str, Endpoint]]) -> None:
         own = endpoints.get(self._broker_id)
         if own is not None and any(other.keys() != own.keys() for other in endpoints.values()):
-            log.error("listeners_not_identical", brokers={id_: sorted(names) for id_, names in endpoints.items()})
+            _events.error(
+                "listeners_not_identical", brokers={id_: sorted(names) for id_, names in endpoints.items()}
+            )
 
     def __repr__(self) -> str:
         snapshot = self.snapshot

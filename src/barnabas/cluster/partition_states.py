@@ -10,10 +10,11 @@ wrote. Brokers hear of all that happened in one batch, after the last write.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from barnabas.cluster.context import ControllerContext
 from barnabas.cluster.controller_store import ControllerMovedError, ControllerStore, Outcome
-from barnabas.cluster.election import Election, Strategy, elect
+from barnabas.cluster.election import Strategy, elect
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.request_batch import RequestBatch
 from barnabas.cluster.states import (
@@ -27,7 +28,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Steps, steps
 
-log = EventLog("cluster.controller.partitions")
+_events: Final = EventLog("cluster.controller.partitions")
 
 
 class StateChangeFailedError(BarnabasError):
@@ -96,7 +97,9 @@ class PartitionStates:
             raise
         except Exception as error:
             self._batch.clear()
-            log.error("state_change_failed", target=target.value, partitions=len(partitions), exc_info=True)
+            _events.error(
+                "state_change_failed", target=target.value, partitions=len(partitions), exc_info=True
+            )
             return dict.fromkeys(partitions, error)
         return results
 
@@ -129,7 +132,7 @@ class PartitionStates:
             try:
                 check_transition(tp, current, target, PARTITION_TRANSITIONS)
             except IllegalTransitionError as error:
-                log.error("illegal_transition", error=error)
+                _events.error("illegal_transition", error=error)
             else:
                 movable.append(tp)
         return movable
@@ -149,12 +152,12 @@ class PartitionStates:
             if live:
                 first[tp] = PartitionLeadership(LeaderAndIsr(live[0], live), self._context.epoch)
             else:
-                log.error("no_live_replica", partition=tp, replicas=self._context.assignment(tp).replicas)
+                _events.error("no_live_replica", partition=tp, replicas=self._context.assignment(tp).replicas)
         failures = yield self._store.create_states(first)
         created = []
         for tp, leadership in first.items():
             if failures[tp] is not None:
-                log.error("partition_not_created", partition=tp, error=failures[tp])
+                _events.error("partition_not_created", partition=tp, error=failures[tp])
                 continue
             self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)
             created.append(tp)
@@ -170,7 +173,7 @@ class PartitionStates:
             results |= finished
         for tp, outcome in results.items():
             if isinstance(outcome, Exception):
-                log.warning("no_leader_elected", partition=tp, reason=outcome)
+                _events.warning("no_leader_elected", partition=tp, reason=outcome)
         return results
 
     @steps
@@ -180,7 +183,8 @@ class PartitionStates:
         """The outcomes of one round, and the partitions whose leader wrote in between."""
         results, current = yield self._read_states(partitions)
         unclean = yield self._may_be_unclean(current, strategy)
-        elections: dict[TopicPartition, Election] = {}
+        recipients: dict[TopicPartition, tuple[int, ...]] = {}
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
         for tp, state in current.items():
             election = elect(strategy, self._context, tp, state, unclean=unclean.get(tp.topic, False))
             if election.state is None:
@@ -188,13 +192,13 @@ class PartitionStates:
                     f"Failed to elect leader for partition {tp} under strategy {strategy.value}"
                 )
             else:
-                elections[tp] = election
-        update = yield self._store.update_states({tp: each.state for tp, each in elections.items()})
+                elected[tp], recipients[tp] = election.state, election.recipients
+        update = yield self._store.update_states(elected)
         for tp, outcome in update.finished.items():
             results[tp] = outcome
             if isinstance(outcome, LeaderAndIsr):
                 leadership = PartitionLeadership(outcome, self._context.epoch)
-                self._announce(tp, leadership, elections[tp].recipients, is_new=False)
+                self._announce(tp, leadership, recipients[tp], is_new=False)
         return results, update.to_retry
 
     @steps

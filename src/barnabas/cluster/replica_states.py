@@ -5,6 +5,7 @@ it has all acknowledged records), and the partition is left without a leader unt
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from barnabas.cluster.context import ControllerContext, Replica
 from barnabas.cluster.controller_store import ControllerMovedError, ControllerStore
@@ -21,7 +22,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Steps, steps
 
-log = EventLog("cluster.controller.replicas")
+_events: Final = EventLog("cluster.controller.replicas")
 
 
 class ReplicaStates:
@@ -74,7 +75,7 @@ class ReplicaStates:
             raise
         except Exception:
             self._batch.clear()
-            log.error("state_change_failed", target=target.value, replicas=len(replicas), exc_info=True)
+            _events.error("state_change_failed", target=target.value, replicas=len(replicas), exc_info=True)
 
     def _movable(self, replicas: Iterable[Replica], target: ReplicaPhase) -> list[Replica]:
         movable = []
@@ -83,7 +84,7 @@ class ReplicaStates:
             try:
                 check_transition(replica, current, target, REPLICA_TRANSITIONS)
             except IllegalTransitionError as error:
-                log.error("illegal_transition", error=error)
+                _events.error("illegal_transition", error=error)
             else:
                 movable.append(replica)
         return movable
@@ -99,7 +100,7 @@ class ReplicaStates:
         if leadership is None:
             return True
         if leadership.leader == replica.broker_id:
-            log.error("new_replica_is_leader", replica=replica)
+            _events.error("new_replica_is_leader", replica=replica)
             return False
         self._tell([replica.broker_id], replica.tp, leadership, is_new=True)
         return True
@@ -169,12 +170,12 @@ class ReplicaStates:
                 else:
                     done[tp] = current
             elif not (isinstance(state, NoNodeError) and self._context.being_deleted(tp.topic)):
-                log.error("isr_not_shrunk", partition=tp, replica=broker_id, state=state)
+                _events.error("isr_not_shrunk", partition=tp, replica=broker_id, state=state)
         update = yield self._store.update_states(to_write)
         settled: dict[TopicPartition, PartitionLeadership] = {}
         for tp, outcome in (done | update.finished).items():
             if isinstance(outcome, Exception):
-                log.error("isr_not_shrunk", partition=tp, replica=broker_id, error=outcome)
+                _events.error("isr_not_shrunk", partition=tp, replica=broker_id, error=outcome)
                 continue
             settled[tp] = PartitionLeadership(outcome, self._context.epoch)
             self._context.leadership[tp] = settled[tp]
@@ -188,9 +189,7 @@ class ReplicaStates:
         *,
         is_new: bool = False,
     ) -> None:
-        self._batch.add_leader_and_isr(
-            brokers, tp, leadership, self._context.assignment(tp), is_new=is_new
-        )
+        self._batch.add_leader_and_isr(brokers, tp, leadership, self._context.assignment(tp), is_new=is_new)
 
 
 def _without(state: LeaderAndIsr, broker_id: int) -> LeaderAndIsr:

@@ -41,7 +41,6 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 
-
 State = TypeVar("State")
 
 

@@ -68,12 +68,12 @@ def encode_json(value: Any) -> bytes:
 
 
 def decode_json(data: bytes | None) -> dict[str, Any]:
-    """The object in a payload. Raises ValueError when there is none."""
+    """The object in a payload. Raises ValueError or TypeError when there is none."""
     if data is None:
         raise ValueError("the znode holds no data")
     value = json.loads(data)
     if not isinstance(value, dict):
-        raise ValueError(f"the znode holds {value!r} instead of an object")
+        raise TypeError(f"the znode holds {value!r} instead of an object")
     return value
 
 
