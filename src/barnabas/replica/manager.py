@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.config import Config
-from barnabas.core.ids import TopicPartition, Uuid
+from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.log.log import Log
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -39,7 +39,7 @@ LATEST_LEADER_AND_ISR: Final = 7
 class Logs(Protocol):
     """What the replica manager needs of `barnabas.log.manager.LogManager`."""
 
-    def get_or_create(self, tp: TopicPartition, topic_id: Uuid, *, is_new: bool) -> Log:
+    def get_or_create(self, tp: TopicPartition, topic_id: Uuid | None, *, is_new: bool) -> Log:
         """The partition's log; raises KafkaError KAFKA_STORAGE_ERROR."""
 
     def delete(self, tp: TopicPartition) -> object:
@@ -90,7 +90,7 @@ class ReplicaManager:
         self._ports = Ports(
             broker_id=broker_id,
             now_ms=clock.time_ms,
-            open_log=lambda tp, topic_id, is_new: logs.get_or_create(tp, topic_id, is_new=is_new),
+            open_log=self._open_log,
             is_alive=lambda broker: metadata.alive_broker(broker) is not None,
             alter_partition=alter_partition,
             on_progress=self._wake.progressed,
@@ -100,6 +100,9 @@ class ReplicaManager:
         self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake)
         self._appender = Appender(self.partitions, self.produce_purgatory, self._wake)
         self._reader = FetchReader(self.partitions, self.fetch_purgatory)
+
+    def _open_log(self, tp: TopicPartition, topic_id: Uuid, is_new: bool) -> Log:
+        return self._logs.get_or_create(tp, None if topic_id == ZERO_UUID else topic_id, is_new=is_new)
 
     # --- what the controller says -----------------------------------------------------------------------
 

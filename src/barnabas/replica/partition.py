@@ -231,6 +231,8 @@ class Partition:
     def _open_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> Log:
         if self.log is None:
             self.log = self._ports.open_log(self.tp, topic_id, state.is_new)
+        elif self.log.topic_id is None and topic_id != ZERO_UUID:
+            self.log.assign_topic_id(topic_id)
         return self.log
 
     def _start_epoch(self, log: Log, state: LeaderAndIsrPartitionState, *, is_new_leader: bool) -> None:

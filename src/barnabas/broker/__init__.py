@@ -1,0 +1,1 @@
+"""Requests from the wire: who may ask what, and one handler file for each API (``KafkaApis``)."""

@@ -1,0 +1,98 @@
+"""Topics that come into being because somebody asked for them (``AutoTopicCreationManager``).
+
+In ZooKeeper mode whichever broker is asked creates the topic itself and does not wait for the controller:
+the answer says LEADER_NOT_AVAILABLE, and the client asks again. Internal topics have partitions, replicas and
+configuration of their own.
+"""
+
+from collections.abc import Iterable
+
+from barnabas.broker.topics import NewTopic, Topics
+from barnabas.core.config import Config
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, validate_topic_name
+from barnabas.core.pending import Pending, gather
+
+_log = EventLog("broker.auto_topics")
+
+_AS_IF_CREATED = frozenset({ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class AutoTopics:
+    """Creates topics on demand, each by one request at a time."""
+
+    __slots__ = ("_config", "_in_flight", "_topics")
+
+    def __init__(self, topics: Topics, config: Config) -> None:
+        self._topics = topics
+        self._config = config
+        self._in_flight: set[str] = set()
+
+    def create(self, names: Iterable[str]) -> Pending[dict[str, ErrorCode]]:
+        """Creates topics; what Metadata shall say of each."""
+        codes: dict[str, ErrorCode] = {}
+        started: dict[str, Pending[ErrorCode]] = {}
+        for name in names:
+            problem = self._problem(name)
+            if problem:
+                codes[name] = problem
+            else:
+                started[name] = self._create(name)
+        everything = gather(started.values())
+        return everything.then(lambda _: codes | {name: done.result() for name, done in started.items()})
+
+    def _problem(self, name: str) -> ErrorCode:
+        try:
+            validate_topic_name(name)
+        except KafkaError as error:
+            return error.code
+        # Another request is creating it this moment.
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in self._in_flight else ErrorCode.NONE
+
+    def _create(self, name: str) -> Pending[ErrorCode]:
+        self._in_flight.add(name)
+        code: Pending[ErrorCode] = Pending()
+        self._topics.create(self._new_topic(name)).when_done(
+            lambda done: self._created(name, done.error, code)
+        )
+        return code
+
+    def _created(self, name: str, error: BaseException | None, code: Pending[ErrorCode]) -> None:
+        self._in_flight.discard(name)
+        if error is None:
+            found = ErrorCode.NONE
+        elif isinstance(error, KafkaError):
+            found = error.code
+        else:
+            _log.error("topic.auto_creation_failed", topic=name, exc_info=error)
+            found = ErrorCode.UNKNOWN_SERVER_ERROR
+        code.complete(ErrorCode.LEADER_NOT_AVAILABLE if found in _AS_IF_CREATED else found)
+
+    def _new_topic(self, name: str) -> NewTopic:
+        config = self._config
+        if name == GROUP_METADATA_TOPIC:
+            return NewTopic(
+                name,
+                config["offsets.topic.num.partitions"],
+                config["offsets.topic.replication.factor"],
+                configs={
+                    "cleanup.policy": "compact",
+                    "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+                    "compression.type": "producer",
+                },
+            )
+        if name == TRANSACTION_STATE_TOPIC:
+            return NewTopic(
+                name,
+                config["transaction.state.log.num.partitions"],
+                config["transaction.state.log.replication.factor"],
+                configs={
+                    "unclean.leader.election.enable": "false",
+                    "compression.type": "uncompressed",
+                    "cleanup.policy": "compact",
+                    "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+                    "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+                },
+            )
+        return NewTopic(name, config["num.partitions"], config["default.replication.factor"])

@@ -1,0 +1,100 @@
+"""Configurations as DescribeConfigs shows them: value, source, where else it could come from (``ConfigHelper``)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, config_text
+from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsSynonym,
+)
+
+_COARSER: Final = {
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+"""Keys whose value may also be given in coarser units, the finest first (``ServerTopicConfigSynonyms``)."""
+
+
+def topic_entries(
+    broker: Config, own: Mapping[str, str], *, docs: bool
+) -> list[DescribeConfigsResourceResult]:
+    """All keys of a topic with these settings of its own."""
+    config = topic_config(topic_defaults(broker), own)
+    return [_topic_entry(broker, own, config, key, docs=docs) for key in TOPIC_CONFIG.values()]
+
+
+def _topic_entry(
+    broker: Config, own: Mapping[str, str], config: Config, key: ConfigKey, *, docs: bool
+) -> DescribeConfigsResourceResult:
+    value = config_text(key, config[key.name])
+    synonyms = (
+        _broker_synonyms(broker, _COARSER.get(key.synonym or "", (key.synonym,))) if key.synonym else []
+    )
+    if key.name in own:
+        synonyms.insert(0, DescribeConfigsSynonym(name=key.name, value=value, source=Source.TOPIC))
+    return _entry(key, value, synonyms, docs=docs, read_only=False)
+
+
+def broker_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
+    """All keys of the broker itself."""
+    entries = []
+    for key in broker.table.values():
+        value = config_text(key, broker[key.name])
+        synonyms = _broker_synonyms(broker, _COARSER.get(key.name, (key.name,)))
+        if not synonyms or synonyms[0].name != key.name:
+            synonyms = [each for each in synonyms if each.name == key.name]
+        entries.append(_entry(key, value, synonyms, docs=docs, read_only=key.scope is Scope.READ_ONLY))
+    return entries
+
+
+def cluster_default_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
+    """The values that were set for all brokers while they run."""
+    return [
+        entry
+        for entry in broker_entries(broker, docs=docs)
+        if entry.config_source == Source.DYNAMIC_DEFAULT_BROKER
+    ]
+
+
+def _broker_synonyms(broker: Config, names: Iterable[str | None]) -> list[DescribeConfigsSynonym]:
+    """Where a value of the broker could come from: what is set, in order of precedence, then defaults."""
+    keys = [broker.table[name] for name in names if name is not None and name in broker.table]
+    given = [
+        DescribeConfigsSynonym(
+            name=key.name, value=config_text(key, broker[key.name]), source=broker.source(key.name)
+        )
+        for key in keys
+        if broker.source(key.name) is not Source.DEFAULT
+    ]
+    given.sort(key=lambda synonym: synonym.source)
+    defaults = [
+        DescribeConfigsSynonym(name=key.name, value=config_text(key, key.default), source=Source.DEFAULT)
+        for key in keys
+        if key.default is not None
+    ]
+    return given + defaults
+
+
+def _entry(
+    key: ConfigKey,
+    value: str | None,
+    synonyms: list[DescribeConfigsSynonym],
+    *,
+    docs: bool,
+    read_only: bool,
+) -> DescribeConfigsResourceResult:
+    source = synonyms[0].source if synonyms else Source.DEFAULT
+    return DescribeConfigsResourceResult(
+        name=key.name,
+        value=value,
+        read_only=read_only,
+        config_source=source,
+        is_sensitive=key.type is ConfigType.PASSWORD,
+        synonyms=synonyms,
+        config_type=key.type,
+        documentation=key.doc if docs else None,
+    )

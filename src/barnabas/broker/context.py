@@ -1,0 +1,79 @@
+"""What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
+from barnabas.broker.services import BrokerServices
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.network.peer import Peer
+from barnabas.protocol.framing import RequestHeader
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
+
+
+class RequestContext:
+    """The circumstances of one request."""
+
+    __slots__ = ("broker", "header", "peer", "size", "version")
+
+    def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, size: int) -> None:
+        self.broker = broker
+        self.header = header
+        self.peer = peer
+        self.version = header.api_version
+        self.size = size
+        """Bytes of the request's frame; quotas count them."""
+
+    @property
+    def principal(self) -> Any:
+        """Who the connection was authenticated as."""
+        return self.peer.principal
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the request came in on; answers name endpoints of it."""
+        return self.peer.listener.name
+
+    @property
+    def client_host(self) -> str:
+        """The address of the client."""
+        return self.peer.address[0]
+
+    @property
+    def client_id(self) -> str:
+        """The client's name for itself; empty if it gave none."""
+        return self.header.client_id or ""
+
+    def authorize(self, operation: Operation, resource: Resource, name: str) -> bool:
+        """Whether the client may do this."""
+        peer = self.peer
+        return self.broker.authorizer.authorize(peer.principal, peer.address[0], operation, resource, name)
+
+    def authorize_cluster(self, operation: Operation) -> bool:
+        """Whether the client may do this to the cluster."""
+        return self.authorize(operation, Resource.CLUSTER, CLUSTER_NAME)
+
+    def authorize_any(self, operation: Operation, resource: Resource) -> bool:
+        """Whether the client may do this to any resource of the type."""
+        return self.broker.authorizer.authorize_any(self.principal, self.client_host, operation, resource)
+
+    def require_cluster(self, operation: Operation) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED unless the client may do this to the cluster."""
+        if not self.authorize_cluster(operation):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def authorized(self, operation: Operation, topics: Iterable[str]) -> set[str]:
+        """Those of the topics that the client may do this to; each name is asked for once."""
+        return {topic for topic in dict.fromkeys(topics) if self.authorize(operation, Resource.TOPIC, topic)}
+
+    def authorized_operations(self, resource: Resource, name: str) -> int:
+        """All that the client may do to a resource, as a set of bits."""
+        return sum(
+            1 << operation for operation in SUPPORTED[resource] if self.authorize(operation, resource, name)
+        )
+
+    def __repr__(self) -> str:
+        header = self.header
+        return f"<RequestContext {header.api_key} v{header.api_version} from {self.client_host}>"

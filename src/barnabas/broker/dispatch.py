@@ -1,0 +1,132 @@
+"""From a frame to its answer: the way that every request takes (``KafkaApis.handle``).
+
+Theory of operation
+-------------------
+A frame is decoded, its version checked against the table of handlers, its handler called. What cannot be
+understood closes the connection without an answer, as Kafka does: a client that sends an unknown version
+could not read an answer either. The one exception is ApiVersions, by which clients find out.
+
+A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
+whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
+once. Every response leaves through `_finish`: there, and only there, throttling happens.
+"""
+
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import Api, Outcome
+from barnabas.broker.services import BrokerServices
+from barnabas.core.chunks import Chunks
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
+from barnabas.network.errors import CloseConnection
+from barnabas.network.peer import Peer
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import RequestHeader, decode_request_header, encode_response
+from barnabas.protocol.message import Request, Response
+from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+_log = EventLog("broker.dispatch")
+
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+
+
+class Dispatcher:
+    """Answers requests with the handlers of a table; implements `network.peer.Service`."""
+
+    __slots__ = ("_apis", "_services")
+
+    def __init__(self, services: BrokerServices) -> None:
+        self._services = services
+        self._apis = dict(services.api_table)
+
+    def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
+        """The answer to a frame, with its length in front; raises CloseConnection."""
+        try:
+            header, offset = decode_request_header(frame)
+        except ProtocolError as error:
+            raise CloseConnection(f"Error parsing request header: {error}") from error
+        version = header.api_version
+        api = self._apis.get(header.api_key)
+        if api is None or not api.min_version <= version <= api.max_version:
+            return self._unsupported(header)
+        try:
+            request, _ = api.request.decode(frame, version, offset)
+        except ProtocolError as error:
+            raise CloseConnection(
+                f"Error getting request for apiKey: {api.key.name}, apiVersion: {version}, "
+                f"connectionId: {peer.address[0]}:{peer.address[1]}, listenerName: {peer.listener.name}: {error}"
+            ) from error
+        context = RequestContext(self._services, header, peer, len(frame))
+        try:
+            outcome: Outcome = api.handler(context, request)
+        except CloseConnection:
+            raise
+        except Exception as error:
+            outcome = self._failed(api, context, request, error)
+        if isinstance(outcome, Pending):
+            return self._later(api, context, request, outcome)
+        return self._finish(api, context, outcome)
+
+    def _unsupported(self, header: RequestHeader) -> Chunks:
+        if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:
+            # In the oldest format, with the one entry that a client needs to ask again (KIP-511).
+            api = self._apis[_API_VERSIONS]
+            entry = ApiVersion(
+                api_key=_API_VERSIONS, min_version=api.min_version, max_version=api.max_version
+            )
+            answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
+            return encode_response(header.correlation_id, answer, 0)
+        name = ApiKey(header.api_key).name if header.api_key in _KNOWN else header.api_key
+        raise CloseConnection(
+            f"Received request api key {name} with version {header.api_version} which is not enabled"
+        )
+
+    def _later(
+        self, api: Api, context: RequestContext, request: Request, outcome: Pending[Response | None]
+    ) -> Pending[Chunks | None]:
+        answer: Pending[Chunks | None] = Pending()
+
+        def finish(done: Pending[Response | None]) -> None:
+            error = done.error
+            if isinstance(error, CloseConnection):
+                answer.fail(error)
+                return
+            response = done.result() if error is None else self._failed(api, context, request, error)
+            answer.complete(self._finish(api, context, response))
+
+        outcome.when_done(finish)
+        return answer
+
+    def _failed(
+        self, api: Api, context: RequestContext, request: Request, error: BaseException
+    ) -> Response | None:
+        """The one place where an exception becomes a code in a response."""
+        if not isinstance(error, KafkaError):
+            _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return api.failed(request, error, context.version)
+
+    def _finish(self, api: Api, context: RequestContext, response: Response | None) -> Chunks | None:
+        """The one point through which every response leaves."""
+        if api.throttled:
+            throttle_ms = self._services.quotas.throttle_ms(context, response)
+            if throttle_ms > 0:
+                self._throttle(context, response, throttle_ms)
+        if response is None:
+            return None
+        return encode_response(context.header.correlation_id, response, context.version)
+
+    def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
+        # The client is told to wait, and one that does not listen is not listened to (KIP-219).
+        if response is not None:
+            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+        context.peer.mute_until(self._services.clock.monotonic_ms() + throttle_ms)
+
+    def __repr__(self) -> str:
+        return f"<Dispatcher {len(self._apis)} APIs>"
+
+
+_KNOWN: Final = frozenset(int(key) for key in ApiKey)

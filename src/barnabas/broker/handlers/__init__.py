@@ -1,0 +1,41 @@
+"""One file for each API; importing this package registers them all."""
+
+from barnabas.broker.handlers import (
+    allocate_producer_ids,
+    alter_partition,
+    api_versions,
+    controlled_shutdown,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    fetch,
+    init_producer_id,
+    leader_and_isr,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
+)
+
+__all__ = [
+    "allocate_producer_ids",
+    "alter_partition",
+    "api_versions",
+    "controlled_shutdown",
+    "create_topics",
+    "delete_topics",
+    "describe_cluster",
+    "describe_configs",
+    "fetch",
+    "init_producer_id",
+    "leader_and_isr",
+    "list_offsets",
+    "metadata",
+    "offset_for_leader_epoch",
+    "produce",
+    "stop_replica",
+    "update_metadata",
+]

@@ -1,0 +1,37 @@
+"""ApiVersions (18), v0-4.
+
+Behaviour: answers with the table of handlers, so a client learns what works here and nothing else.
+Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the header of v0.
+           A version above ours is answered in v0 form by the dispatcher.
+Not implemented: features; there are none in ZooKeeper mode.
+"""
+
+import re
+from typing import Final
+
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.core.errors import ErrorCode
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@handles(ApiKey.API_VERSIONS, versions=(0, 4))
+def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """The APIs of this broker and their versions."""
+    if context.version >= 3 and not _says_what_it_is(request):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+            for api in context.broker.api_table.values()
+        ]
+    )
+
+
+def _says_what_it_is(request: ApiVersionsRequest) -> bool:
+    return all(
+        _SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version)
+    )

@@ -1,0 +1,168 @@
+"""CreateTopics (19), v2-7.
+
+Behaviour: the controller's broker writes each topic to the store and answers when all its partitions have
+leaders, or when the time is over. Any other broker answers NOT_CONTROLLER.
+Versions:  v4 -1 takes the broker's defaults · v5 flexible, the answer describes the topic (KIP-525) ·
+           v6 quotas (KIP-599) · v7 topic ids.
+Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
+"""
+
+from collections import Counter
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.topics import CreatedTopic, NewTopic
+from barnabas.core.config import config_text
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+_log = EventLog("broker.create_topics")
+
+METADATA_TOPIC = "__cluster_metadata"
+"""KRaft's own topic; no client may have one of that name."""
+
+
+def _failed(request: CreateTopicsRequest, error: KafkaError, _version: int) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=str(error))
+            for topic in request.topics
+        ]
+    )
+
+
+@handles(ApiKey.CREATE_TOPICS, versions=(2, 7), failed=_failed)
+def create_topics(
+    context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | Pending[CreateTopicsResponse]:
+    """Creates topics."""
+    if not context.broker.controller.is_active:
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER, error_message="")
+                for topic in request.topics
+            ]
+        )
+    results, creatable = _check(context, request)
+    return _create(context, request, results, creatable)
+
+
+def _check(
+    context: RequestContext, request: CreateTopicsRequest
+) -> tuple[dict[str, CreatableTopicResult], list[CreatableTopic]]:
+    """The results so far, by name, and the topics that may be created."""
+    names = [topic.name for topic in request.topics]
+    allowed = (
+        set(names)
+        if context.authorize_cluster(Operation.CREATE)
+        else context.authorized(Operation.CREATE, names)
+    )
+    describable = context.authorized(Operation.DESCRIBE_CONFIGS, names)
+    times = Counter(names)
+    results = {}
+    for name in times:
+        result = results[name] = CreatableTopicResult(name=name, error_message=None)
+        if name == METADATA_TOPIC:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        elif times[name] > 1:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = "Found multiple entries for this topic."
+        elif name not in allowed:
+            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            result.error_message = "Authorization failed."
+        if name not in describable and name != METADATA_TOPIC:
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return results, [topic for topic in request.topics if not results[topic.name].error_code]
+
+
+@steps
+def _create(
+    context: RequestContext,
+    request: CreateTopicsRequest,
+    results: dict[str, CreatableTopicResult],
+    creatable: list[CreatableTopic],
+) -> Steps[CreateTopicsResponse]:
+    started = {topic.name: _start(context, topic, validate_only=request.validate_only) for topic in creatable}
+    yield gather(started.values())
+    created: dict[str, int] = {}
+    for name, done in started.items():
+        if done.error is not None:
+            _fail(results[name], done.error)
+            continue
+        topic = done.result()
+        _describe(results[name], topic)
+        created[name] = topic.num_partitions
+    if created and not request.validate_only:
+        late = set(created)
+        if request.timeout_ms > 0:
+            late = yield context.broker.topic_changes.created(created, request.timeout_ms)
+        for name in late:
+            _fail(results[name], KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    return CreateTopicsResponse(topics=list(results.values()))
+
+
+def _start(context: RequestContext, topic: CreatableTopic, *, validate_only: bool) -> Pending[CreatedTopic]:
+    try:
+        return context.broker.topics.create(_new_topic(topic), validate_only=validate_only)
+    except KafkaError as error:
+        return Pending.failed(error)
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    nulls = [config.name for config in topic.configs if config.value is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set. "
+            "Both cannot be used at the same time.",
+        )
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        {each.partition_index: each.broker_ids for each in topic.assignments},
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _fail(result: CreatableTopicResult, error: BaseException) -> None:
+    """What a topic that failed says of itself is only why."""
+    if not isinstance(error, KafkaError):
+        _log.error("topic.creation_failed", topic=result.name, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    result.error_code = error.code
+    result.error_message = str(error)
+    result.configs = []
+    result.num_partitions = result.replication_factor = -1
+    result.topic_config_error_code = ErrorCode.NONE
+
+
+def _describe(result: CreatableTopicResult, topic: CreatedTopic) -> None:
+    result.topic_id = topic.topic_id
+    if result.topic_config_error_code:
+        return
+    result.num_partitions = topic.num_partitions
+    result.replication_factor = topic.replication_factor
+    result.configs = [
+        CreatableTopicConfigs(
+            name=name,
+            value=config_text(topic.config.table[name], value),
+            config_source=topic.config.source(name),
+        )
+        for name, value in topic.config.items()
+    ]

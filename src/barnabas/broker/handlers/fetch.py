@@ -1,0 +1,192 @@
+"""Fetch (1), v4-17.
+
+Behaviour: reads partitions, first come first served until the size limits are used up; waits up to max_wait_ms
+for min_bytes, but never with bad news. Consumers see what is committed, followers everything.
+Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from followers (KIP-392) ·
+           v12 flexible, diverging epochs (KIP-595) · v13 topic ids (KIP-516) · v15 replica state (KIP-903) ·
+           v16 names the leader to whoever asks the wrong broker (KIP-951).
+Not implemented: v0-3, whose record formats are gone (KIP-896); rack-aware choice of a follower.
+"""
+
+from typing import Final
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.leaders import current_leader
+from barnabas.broker.registry import handles
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from barnabas.replica.fetch import FetchParams, PartitionRead
+from barnabas.replica.fetch_session import TOPIC_IDS_SINCE, CachedPartition, FetchContext
+from barnabas.replica.partition import Isolation
+
+READ_COMMITTED: Final = 1
+REPLICA_STATE_SINCE: Final = 15
+FOLLOWERS_SINCE: Final = 11
+LEADERS_SINCE: Final = 16
+STORAGE_ERROR_SINCE: Final = 6
+ZSTD_SINCE: Final = 10
+
+
+def _failed(request: FetchRequest, error: KafkaError, version: int) -> FetchResponse:
+    # Old clients look into the partitions, new ones at the top.
+    topics = [] if version >= TOPIC_IDS_SINCE else request.topics
+    return FetchResponse(
+        error_code=error.code,
+        session_id=request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                partitions=[_refused(each.partition, error.code) for each in topic.partitions],
+            )
+            for topic in topics
+        ],
+    )
+
+
+@handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
+def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
+    """Reads records."""
+    services = context.broker
+    version = context.version
+    params = _params(request, version, services.config["fetch.max.bytes"])
+    names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
+    session = services.fetch_manager.context(request, version, names, from_follower=params.from_follower)
+    readable, refused = _select(context, session, params)
+    reads = services.replica_manager.fetch(params, readable)
+    if isinstance(reads, Pending):
+        return reads.then(lambda done: _respond(context, session, done, refused))
+    return _respond(context, session, reads, refused)
+
+
+def _params(request: FetchRequest, version: int, max_bytes: int) -> FetchParams:
+    replica_id, broker_epoch = request.replica_id, -1
+    if version >= REPLICA_STATE_SINCE and request.replica_state is not None:
+        replica_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
+    if replica_id >= 0:
+        isolation = Isolation.LOG_END
+    elif request.isolation_level == READ_COMMITTED:
+        isolation = Isolation.TXN_COMMITTED
+    else:
+        isolation = Isolation.HIGH_WATERMARK
+    limit = request.max_bytes if replica_id >= 0 else min(request.max_bytes, max_bytes)
+    return FetchParams(
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=min(request.min_bytes, limit),
+        max_bytes=limit,
+        isolation=isolation,
+        replica_id=replica_id,
+        broker_epoch=broker_epoch,
+        leader_only=replica_id >= 0 or version < FOLLOWERS_SINCE,
+    )
+
+
+def _select(
+    context: RequestContext, session: FetchContext, params: FetchParams
+) -> tuple[list[CachedPartition], list[tuple[CachedPartition, PartitionData]]]:
+    """The partitions that may be read, and the answers for those that may not."""
+    if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return [], [(each, _refused(each.request.partition, code)) for each in session.partitions()]
+    allowed: set[str] | None = None
+    if not params.from_follower:
+        topics = (each.topic for each in session.partitions() if each.topic is not None)
+        allowed = context.authorized(Operation.READ, topics)
+    known = context.broker.metadata_cache.snapshot.partitions
+    readable = []
+    refused = []
+    for each in session.partitions():
+        index = each.request.partition
+        if each.topic is None:
+            refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
+        elif allowed is not None and each.topic not in allowed:
+            refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+        elif index not in known.get(each.topic, ()):
+            refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+        else:
+            readable.append(each)
+    return readable, refused
+
+
+def _refused(partition: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _respond(
+    context: RequestContext,
+    session: FetchContext,
+    reads: list[PartitionRead],
+    refused: list[tuple[CachedPartition, PartitionData]],
+) -> FetchResponse:
+    leaders: dict[int, NodeEndpoint] = {}
+    results = [(read.partition, _answer(context, read, leaders)) for read in reads]
+    results += refused
+    response = session.respond(results)
+    if leaders:
+        response.node_endpoints = list(leaders.values())
+    return response
+
+
+def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, NodeEndpoint]) -> PartitionData:
+    index = read.partition.request.partition
+    found = read.found
+    if found is None:
+        return _error(context, read, leaders)
+    if context.version < ZSTD_SINCE and _is_zstd(context, read):
+        return _refused(index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    data = PartitionData(
+        partition_index=index,
+        high_watermark=found.high_watermark,
+        last_stable_offset=found.last_stable_offset,
+        log_start_offset=found.log_start_offset,
+        aborted_transactions=found.aborted,
+        records=found.records,
+    )
+    if found.diverging is not None:
+        data.diverging_epoch = EpochEndOffset(
+            epoch=found.diverging.epoch, end_offset=found.diverging.end_offset
+        )
+    return data
+
+
+def _is_zstd(context: RequestContext, read: PartitionRead) -> bool:
+    """Whether the topic is compressed with what such an old consumer cannot read (KIP-110)."""
+    tp = TopicPartition(read.partition.topic or "", read.partition.request.partition)
+    partition = context.broker.replica_manager.partition(tp)
+    log = None if partition is None else partition.log
+    return log is not None and log.config.compression_type == "zstd"
+
+
+def _error(context: RequestContext, read: PartitionRead, leaders: dict[int, NodeEndpoint]) -> PartitionData:
+    code = read.error
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and context.version < STORAGE_ERROR_SINCE:
+        # An old client would take the code that it does not know for a fatal one.
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    data = _refused(read.partition.request.partition, code)
+    moved = read.error in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+    if moved and context.version >= LEADERS_SINCE:
+        tp = TopicPartition(read.partition.topic or "", data.partition_index)
+        leader = current_leader(context, tp)
+        data.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+        if leader.endpoint is not None:
+            leaders[leader.id] = NodeEndpoint(
+                node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
+            )
+    return data

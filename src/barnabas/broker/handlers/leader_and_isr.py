@@ -1,0 +1,22 @@
+"""LeaderAndIsr (4), v0-7.
+
+Behaviour: the controller makes this broker leader or follower of partitions.
+Versions:  v2 broker epochs (KIP-380) · v4 flexible · v5 topic ids (KIP-516) · v6 recovery state (KIP-704) ·
+           v7 as sent by Kafka 3.4 to 3.9.
+Not implemented: full requests of a KRaft controller (v5 type 2), which only a migration sends.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.epochs import require_current_broker
+from barnabas.broker.registry import handles
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+
+
+@handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), throttled=False)
+def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+    """Takes on roles."""
+    context.require_cluster(Operation.CLUSTER_ACTION)
+    require_current_broker(context, request.broker_epoch)
+    return context.broker.replica_manager.become_leader_or_follower(request, context.version)

@@ -1,0 +1,119 @@
+"""ListOffsets (2), v1-9.
+
+Behaviour: for each partition the place that a time names: the first record at or after it, or one of the
+special times (latest -1, earliest -2, greatest timestamp -3, earliest local -4, latest tiered -5).
+Versions:  v2 isolation · v4 leader epochs (KIP-320) · v5 OFFSET_NOT_AVAILABLE (KIP-207) · v6 flexible ·
+           v7 greatest timestamp (KIP-734) · v8 earliest local (KIP-405) · v9 latest tiered (KIP-1005).
+Not implemented: v0, which lists the offsets of segments (KIP-896).
+"""
+
+from typing import Final
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from barnabas.replica.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from barnabas.replica.partition import Isolation
+
+CONSUMER: Final = -1
+DEBUGGING_CONSUMER: Final = -2
+READ_COMMITTED: Final = 1
+LEADER_EPOCHS_SINCE: Final = 4
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+
+SPECIAL_TIMES: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The version that brought each."""
+
+
+def _refused(partition: int, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=partition, error_code=code)
+
+
+def _failed(request: ListOffsetsRequest, error: KafkaError, _version: int) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_refused(each.partition_index, error.code) for each in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+@handles(ApiKey.LIST_OFFSETS, versions=(1, 9), failed=_failed)
+def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Finds offsets by time."""
+    allowed = context.authorized(Operation.DESCRIBE, (topic.name for topic in request.topics))
+    duplicates = _duplicates(request)
+    found, denied = [], []
+    for topic in request.topics:
+        if topic.name in allowed:
+            partitions = [
+                _find(context, request, TopicPartition(topic.name, each.partition_index), each, duplicates)
+                for each in topic.partitions
+            ]
+            found.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        else:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            partitions = [_refused(each.partition_index, code) for each in topic.partitions]
+            denied.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=found + denied)
+
+
+def _duplicates(request: ListOffsetsRequest) -> set[TopicPartition]:
+    seen: set[TopicPartition] = set()
+    twice: set[TopicPartition] = set()
+    for topic in request.topics:
+        for each in topic.partitions:
+            tp = TopicPartition(topic.name, each.partition_index)
+            (twice if tp in seen else seen).add(tp)
+    return twice
+
+
+def _find(
+    context: RequestContext,
+    request: ListOffsetsRequest,
+    tp: TopicPartition,
+    wanted: ListOffsetsPartition,
+    duplicates: set[TopicPartition],
+) -> ListOffsetsPartitionResponse:
+    if tp in duplicates:
+        return _refused(tp.partition, ErrorCode.INVALID_REQUEST)
+    if wanted.timestamp < 0 and context.version < SPECIAL_TIMES.get(wanted.timestamp, 1 << 15):
+        return _refused(tp.partition, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        place = context.broker.replica_manager.list_offset(
+            tp,
+            wanted.timestamp,
+            _isolation(request),
+            wanted.current_leader_epoch,
+            leader_only=request.replica_id != DEBUGGING_CONSUMER,
+        )
+    except KafkaError as error:
+        unavailable = error.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        too_old = unavailable and context.version < OFFSET_NOT_AVAILABLE_SINCE
+        return _refused(tp.partition, ErrorCode.LEADER_NOT_AVAILABLE if too_old else error.code)
+    answer = ListOffsetsPartitionResponse(
+        partition_index=tp.partition, timestamp=place.timestamp, offset=place.offset
+    )
+    if context.version >= LEADER_EPOCHS_SINCE:
+        answer.leader_epoch = place.leader_epoch
+    return answer
+
+
+def _isolation(request: ListOffsetsRequest) -> Isolation:
+    if request.replica_id != CONSUMER:
+        return Isolation.LOG_END
+    committed = request.isolation_level == READ_COMMITTED
+    return Isolation.TXN_COMMITTED if committed else Isolation.HIGH_WATERMARK

@@ -1,0 +1,206 @@
+"""Produce (0), v0-11.
+
+Behaviour: appends each partition's batch; acks=0 gets no answer, and a closed connection where one failed,
+so that the producer looks for the leader again; acks=all is answered when the ISR has the records.
+Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 record errors (KIP-467) · v9 flexible ·
+           v10 names the leader to whoever asks the wrong broker (KIP-951).
+           v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
+           with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
+Not implemented: transactional batches; there is no transaction to add them to.
+"""
+
+from struct import Struct
+from typing import Final
+
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
+from barnabas.broker.leaders import current_leader
+from barnabas.broker.registry import handles
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.network.errors import CloseConnection
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from barnabas.replica.produce import AppendResult, Results
+
+MAGIC_2_SINCE: Final = 3
+ZSTD_SINCE: Final = 7
+LEADERS_SINCE: Final = 10
+
+_LENGTH_AT_8: Final = Struct(">8xi").unpack_from
+_OVERHEAD: Final = 12
+_TO_MAGIC: Final = 17
+_MAGIC: Final = 16
+_ATTRIBUTES: Final = 22
+_SMALLEST: Final = 14
+_CODEC_MASK: Final = 7
+_ZSTD: Final = 4
+_TRANSACTIONAL: Final = 0x10
+
+
+def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> ProduceResponse | None:
+    if request.acks == 0:
+        raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+@handles(ApiKey.PRODUCE, versions=(0, 11), failed=_failed)
+def produce(
+    context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Pending[ProduceResponse | None] | None:
+    """Appends records."""
+    if _is_transactional(request):
+        _authorize_transaction(context, request)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    entries: dict[TopicPartition, memoryview] = {}
+    known = context.broker.metadata_cache.snapshot.partitions
+    for topic in request.topic_data:
+        name = topic.name
+        authorized = context.authorize(Operation.WRITE, Resource.TOPIC, name)
+        partitions = known.get(name, ())
+        for partition in topic.partition_data:
+            tp = TopicPartition(name, partition.index)
+            if not authorized:
+                refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif partition.index not in partitions:
+                refused[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                records = partition.records
+                error = _check(records, context.version)
+                if error or not isinstance(records, memoryview):
+                    refused[tp] = error
+                else:
+                    entries[tp] = records
+    results = context.broker.replica_manager.append(
+        entries,
+        request.acks,
+        request.timeout_ms,
+        internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
+    )
+    if isinstance(results, Pending):
+        return results.then(lambda done: _respond(context, request, done, refused))
+    return _respond(context, request, results, refused)
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES:
+                continue
+            if records[_ATTRIBUTES] & _TRANSACTIONAL:
+                return True
+    return False
+
+
+def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
+    name = request.transactional_id
+    if name is None or not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _check(records: object, version: int) -> ErrorCode:
+    """Whether there is exactly one whole batch of magic 2 (``ProduceRequest.validateRecords``)."""
+    if version < MAGIC_2_SINCE:
+        return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    if not isinstance(records, memoryview) or len(records) < _TO_MAGIC:
+        return ErrorCode.INVALID_RECORD
+    (length,) = _LENGTH_AT_8(records)
+    magic = records[_MAGIC]
+    if length < _SMALLEST or magic > 2:
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(records) != _OVERHEAD + length or magic != 2 or length < _ATTRIBUTES:
+        return ErrorCode.INVALID_RECORD
+    attributes = records[_ATTRIBUTES]
+    if version < ZSTD_SINCE and attributes & _CODEC_MASK == _ZSTD:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if attributes & _TRANSACTIONAL:
+        # No coordinator has added the partition to a transaction (KIP-890).
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE
+
+
+def _respond(
+    context: RequestContext,
+    request: ProduceRequest,
+    results: Results,
+    refused: dict[TopicPartition, ErrorCode],
+) -> ProduceResponse | None:
+    if request.acks == 0:
+        _close_on_error(results, refused)
+        return None
+    leaders: dict[int, NodeEndpoint] = {}
+    responses = []
+    for topic in request.topic_data:
+        entry = TopicProduceResponse(name=topic.name)
+        for partition in topic.partition_data:
+            tp = TopicPartition(topic.name, partition.index)
+            result = results.get(tp)
+            answer = (
+                PartitionProduceResponse(index=partition.index, error_code=refused[tp], base_offset=-1)
+                if result is None
+                else _answer(partition.index, result)
+            )
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
+                _name_leader(context, tp, answer, leaders)
+            entry.partition_responses.append(answer)
+        responses.append(entry)
+    return ProduceResponse(responses=responses, node_endpoints=list(leaders.values()))
+
+
+def _answer(index: int, result: AppendResult) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
+        index=index,
+        error_code=result.error,
+        base_offset=result.base_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=result.log_start_offset,
+    )
+    if result.message is not None:
+        answer.error_message = result.message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=text)
+            for place, text in result.record_errors
+        ]
+    return answer
+
+
+def _name_leader(
+    context: RequestContext,
+    tp: TopicPartition,
+    answer: PartitionProduceResponse,
+    leaders: dict[int, NodeEndpoint],
+) -> None:
+    leader = current_leader(context, tp)
+    answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+    if leader.endpoint is not None:
+        leaders[leader.id] = NodeEndpoint(
+            node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
+        )
+
+
+def _close_on_error(results: Results, refused: dict[TopicPartition, ErrorCode]) -> None:
+    errors = {tp: result.error for tp, result in results.items() if result.error} | refused
+    if errors:
+        summary = ", ".join(f"{tp} -> {error.name}" for tp, error in errors.items())
+        raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {summary}")

@@ -1,0 +1,26 @@
+"""UpdateMetadata (6), v0-8.
+
+Behaviour: the controller tells what brokers tell clients. Whoever waits for a topic to appear or to
+disappear is asked again.
+Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids (KIP-516) · v8 as sent by Kafka 3.4 to 3.9.
+Not implemented: full requests of a KRaft controller (v8 type 2), which only a migration sends.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.epochs import require_current_broker
+from barnabas.broker.registry import handles
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+@handles(ApiKey.UPDATE_METADATA, versions=(0, 8), throttled=False)
+def update_metadata(context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+    """Takes in the cluster's metadata."""
+    context.require_cluster(Operation.CLUSTER_ACTION)
+    require_current_broker(context, request.broker_epoch)
+    context.broker.replica_manager.update_metadata(request)
+    topics = {state.topic_name for state in request.ungrouped_partition_states}
+    topics.update(topic.topic_name for topic in request.topic_states)
+    context.broker.topic_changes.metadata_changed(topics)
+    return UpdateMetadataResponse()

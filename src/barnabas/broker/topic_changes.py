@@ -1,0 +1,95 @@
+"""Waiting until a topic that was created or deleted is so for this broker's clients (``DelayedCreatePartitions``,
+``DelayedDeleteTopics``).
+
+The store has the change before the controller has acted on it. CreateTopics is answered when every new
+partition has a leader, DeleteTopics when the topic is gone, as far as this broker has been told.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.core.clock import Clock
+from barnabas.core.ids import NO_LEADER
+from barnabas.core.pending import Pending
+from barnabas.replica.purgatory import DelayedOperation, Purgatory
+
+
+class _Awaited(DelayedOperation):
+    __slots__ = ("_cache", "answer")
+
+    def __init__(self, cache: MetadataCache) -> None:
+        super().__init__()
+        self._cache = cache
+        self.answer: Pending[set[str]] = Pending()
+
+    def missing(self) -> set[str]:
+        """The topics that are not yet as they shall be."""
+        raise NotImplementedError
+
+    def try_complete(self) -> bool:
+        return not self.missing() and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.answer.complete(self.missing())
+
+
+class _Created(_Awaited):
+    __slots__ = ("_partitions",)
+
+    def __init__(self, cache: MetadataCache, partitions: Mapping[str, int]) -> None:
+        super().__init__(cache)
+        self._partitions = partitions
+
+    def missing(self) -> set[str]:
+        return {topic for topic, count in self._partitions.items() if not self._has_leaders(topic, count)}
+
+    def _has_leaders(self, topic: str, count: int) -> bool:
+        known = self._cache.partitions(topic)
+        return sum(state.leader != NO_LEADER for state in known.values()) >= count
+
+
+class _Deleted(_Awaited):
+    __slots__ = ("_topics",)
+
+    def __init__(self, cache: MetadataCache, topics: Iterable[str]) -> None:
+        super().__init__(cache)
+        self._topics = frozenset(topics)
+
+    def missing(self) -> set[str]:
+        return {topic for topic in self._topics if topic in self._cache}
+
+
+class TopicChanges:
+    """The requests that wait for topics to come or go."""
+
+    __slots__ = ("_cache", "_purgatory")
+
+    def __init__(self, cache: MetadataCache, clock: Clock) -> None:
+        self._cache = cache
+        self._purgatory = Purgatory("Topic", clock)
+
+    def created(self, partitions: Mapping[str, int], timeout_ms: int) -> Pending[set[str]]:
+        """Waits until each topic has so many partitions with leaders; the topics that had not in time."""
+        return self._wait(_Created(self._cache, partitions), partitions, timeout_ms)
+
+    def deleted(self, topics: Iterable[str], timeout_ms: int) -> Pending[set[str]]:
+        """Waits until the topics are gone; those that were not in time."""
+        names = list(topics)
+        return self._wait(_Deleted(self._cache, names), names, timeout_ms)
+
+    def _wait(self, operation: _Awaited, topics: Iterable[str], timeout_ms: int) -> Pending[set[str]]:
+        self._purgatory.try_complete_else_watch(operation, topics, timeout_ms)
+        return operation.answer
+
+    def metadata_changed(self, topics: Iterable[str]) -> None:
+        """Asks those again that wait for these topics."""
+        if self._purgatory.size:
+            for topic in topics:
+                self._purgatory.check_and_complete(topic)
+
+    def shutdown(self) -> None:
+        """Answers all that wait."""
+        self._purgatory.complete_all()
+
+    def __repr__(self) -> str:
+        return f"<TopicChanges {self._purgatory}>"
