@@ -104,15 +104,14 @@ class LeaderEpochCache:
         """Forgets epochs that begin at or after the new end of the log."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if len(kept) != len(self._entries):
-            self._replace(kept, sync=False)
+            self._replace(kept, sync=True)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that end before the new start; the one that spans it begins there now."""
         removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
         kept = self._entries[len(removed) :]
         if (removed and removed[-1].start_offset < start_offset) or len(removed) > 1:
-            # Not synced, as in Kafka: a stale file is cut again when the log is loaded.
-            self._replace([EpochEntry(removed[-1].epoch, start_offset), *kept], sync=False)
+            self._replace([EpochEntry(removed[-1].epoch, start_offset), *kept], sync=True)
 
     def clear(self) -> None:
         """Forgets everything, for a log that starts anew elsewhere."""

@@ -10,16 +10,12 @@ An append validates first, then changes nothing in memory before the disk has ta
 batch that the disk refuses was never there. An OSError takes the whole log directory offline through
 `on_failure`, and from then on every call answers KAFKA_STORAGE_ERROR; what was acknowledged stays on disk and
 is served again after a restart.
-
-Readers get file ranges, never copies. The ends of recent appends are remembered with their positions,
-so a reader at the tail needs no index.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
-from barnabas.core.chunks import Buffer, FileSlice
+from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
@@ -30,9 +26,11 @@ from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, Syncable
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.partition_metadata import write_topic_id
-from barnabas.log.producers import AppendOrigin, CompletedTxn, ProducerStateManager
+from barnabas.log.producers import AppendOrigin, ProducerStateManager
+from barnabas.log.replay import marker_in, replay, take_in
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
 from barnabas.log.segment import RELATIVE_OFFSET_MAX, LogSegment, Place
+from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validator import check_frame, validate
@@ -40,14 +38,9 @@ from barnabas.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     batch_headers,
-    decode_batch,
-    parse_header,
     stamp,
 )
-from barnabas.records.control import EndTransactionMarker, marker_of, parse_marker
-
-RECENT_APPENDS_MAX: Final = 256
-"""How many appends at the tail are remembered with their positions."""
+from barnabas.records.control import EndTransactionMarker
 
 _events: Final = EventLog("log")
 
@@ -69,6 +62,21 @@ class LogResources:
         self.commits = commits
         self.on_failure = on_failure
         """Told the partition's directory when its disk fails."""
+
+
+class _DirectorySync:
+    """Makes the names in a partition's directory durable, and its own."""
+
+    __slots__ = ("_directory", "_filesystem")
+
+    def __init__(self, filesystem: Filesystem, directory: str) -> None:
+        self._filesystem = filesystem
+        self._directory = directory
+
+    def sync(self) -> None:
+        """As `Syncable.sync`."""
+        self._filesystem.sync_directory(self._directory)
+        self._filesystem.sync_directory(self._directory.rpartition("/")[0])
 
 
 class Log:
@@ -103,27 +111,20 @@ class Log:
         self.last_flush_ms = 0
         self._high_watermark = log_start_offset
         self._resources = resources
-        self._segments = segments
+        self.segments = SegmentList(segments)
         self._flush_bound = log_end_offset
-        self._recent: dict[int, Place] = {}
-        """The first batch of recent appends to the active segment, by base offset."""
 
     # -- state ---------------------------------------------------------------------------------------
 
     @property
-    def segments(self) -> Sequence[LogSegment]:
-        """All segments, oldest first; the last one is active."""
-        return self._segments
-
-    @property
     def active(self) -> LogSegment:
         """The segment that appends go to."""
-        return self._segments[-1]
+        return self.segments.active
 
     @property
     def size(self) -> int:
         """Bytes in all segments."""
-        return sum(segment.size for segment in self._segments)
+        return self.segments.size
 
     @property
     def high_watermark(self) -> int:
@@ -295,11 +296,9 @@ class Log:
     def _checked_marker(
         self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
     ) -> EndTransactionMarker | None:
-        record = marker_of(buffer, header)
-        if record is None:
-            return None
-        marker = parse_marker(record)
-        self.producers.check_marker(header, marker, origin, self.log_end_offset)
+        marker = marker_in(buffer, header)
+        if marker is not None:
+            self.producers.check_marker(header, marker, origin, self.log_end_offset)
         return marker
 
     def _write(
@@ -313,43 +312,29 @@ class Log:
         first_batch_size: int,
     ) -> None:
         assert first_offset >= self.log_end_offset, f"{first_offset} is written already in {self!r}"
-        position = self._segments[-1].append(
+        position = self.segments.active.append(
             data,
             last_offset=last_offset,
             max_timestamp=max_timestamp,
             max_timestamp_offset=max_timestamp_offset,
             interval=self.config.index_interval_bytes,
         )
-        recent = self._recent
-        recent[first_offset] = Place(position, first_batch_size, first_offset)
-        if len(recent) > RECENT_APPENDS_MAX:
-            del recent[next(iter(recent))]
+        self.segments.remember(Place(position, first_batch_size, first_offset))
         self.log_end_offset = last_offset + 1
 
     def _note_producers(self, records: Buffer, headers: list[BatchHeader]) -> None:
         for header in headers:
             if header.producer_id >= 0:
-                marker = None
-                if header.is_control:
-                    marker = self._checked_marker(records, header, AppendOrigin.REPLICATION)
+                marker = marker_in(records, header) if header.is_control else None
                 self._note_producer(header, header.base_offset, marker)
             self.producers.map_end_offset = header.next_offset
 
     def _note_producer(
-        self, header: BatchHeader, first_offset: int, marker: EndTransactionMarker | None
+        self, header: BatchHeader, base_offset: int, marker: EndTransactionMarker | None
     ) -> None:
-        if not header.is_control:
-            self.producers.apply(header, first_offset)
-        elif marker is not None:
-            completed = self.producers.apply_marker(
-                header, marker, offset=first_offset, timestamp=header.max_timestamp
-            )
-            if completed is not None and completed.is_aborted:
-                self._note_aborted(completed)
-
-    def _note_aborted(self, txn: CompletedTxn) -> None:
-        stable = self.producers.last_stable_offset(txn)
-        self.active.txn_index.append(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable))
+        aborted = take_in(self.producers, header, base_offset, marker)
+        if aborted is not None:
+            self.active.txn_index.append(aborted)
 
     # -- roll ----------------------------------------------------------------------------------------
 
@@ -357,7 +342,7 @@ class Log:
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
         """Rolls when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
-        segment = self._segments[-1]
+        segment = self.segments.active
         if (
             segment.size > self.config.segment_bytes - size
             or (
@@ -385,18 +370,25 @@ class Log:
         spread = java_abs(java_hash(f"{self.tp}@{segment.base_offset}"))
         return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
 
-    def roll(self, now_ms: int, expected_offset: int = 0) -> LogSegment:
+    def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
         base_offset = max(expected_offset, self.log_end_offset)
         old = self.active
         if old.base_offset == base_offset:
             # Only an empty segment can be in the way: its indexes are full, so it is made anew.
             assert old.size == 0, f"a new segment at {base_offset} would replace {old!r}"
-            self._segments.pop()
             self._discard([old])
+            self.segments.replace_active(self._new_segment(base_offset, now_ms))
         else:
             old.seal()
-        segment = LogSegment.create(
+            self.segments.add(self._new_segment(base_offset, now_ms))
+        self.producers.map_end_offset = base_offset
+        self.snapshots.take(self.producers)
+        if old.size:
+            self.flush_soon()
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
+        return LogSegment.create(
             self._resources.filesystem,
             self._resources.files,
             self.directory,
@@ -404,13 +396,6 @@ class Log:
             index_bytes_max=self.config.segment_index_bytes,
             now_ms=now_ms,
         )
-        self._segments.append(segment)
-        self._recent.clear()
-        self.producers.map_end_offset = base_offset
-        self.snapshots.take(self.producers)
-        if old.size:
-            self.flush_soon()
-        return segment
 
     # -- flush ---------------------------------------------------------------------------------------
 
@@ -438,9 +423,13 @@ class Log:
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         """As `Flushable.begin_flush`."""
-        unsynced = self._segments[self._place_of(self.recovery_point) :]
+        unsynced = self.segments.reaching(self.recovery_point)
         self._flush_bound = self.log_end_offset
-        return self.log_end_offset, [file for segment in unsynced for file in segment.files_to_sync()]
+        files = [file for segment in unsynced for file in segment.files_to_sync()]
+        if unsynced[-1].base_offset >= self.recovery_point:
+            # A segment is new since the last sync: its name has to be durable as well as its bytes.
+            files.append(_DirectorySync(self._resources.filesystem, self.directory))
+        return self.log_end_offset, files
 
     def end_flush(self, end_offset: int) -> None:
         """As `Flushable.end_flush`."""
@@ -468,58 +457,21 @@ class Log:
         end_offset = self.log_end_offset
         upper = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
         if start_offset >= upper:
-            return ReadResult(b"", start_offset, self.active.base_offset, self.active.size)
+            return self.segments.nothing(start_offset)
         try:
-            return self._read(start_offset, max_bytes, upper, min_one_message=min_one_message)
+            return self.segments.read(
+                start_offset,
+                max_bytes,
+                None if upper == end_offset else upper,
+                min_one_message=min_one_message,
+            )
         except OSError as error:
             raise self.storage_failed(error) from error
 
-    def _read(self, start_offset: int, max_bytes: int, upper: int, *, min_one_message: bool) -> ReadResult:
-        segment, place = self._locate(start_offset)
-        if place is None:
-            return ReadResult(b"", start_offset, segment.base_offset, segment.size)
-        limit = max(max_bytes, place.size) if min_one_message else max_bytes
-        position = place.position
-        size = min(self._end_position(segment, upper) - position, limit)
-        if size <= 0:
-            return ReadResult(b"", place.base_offset, segment.base_offset, position)
-        records = FileSlice(segment.file, position, size)
-        return ReadResult(records, place.base_offset, segment.base_offset, position, size < place.size)
-
-    def _locate(self, offset: int) -> tuple[LogSegment, Place | None]:
-        """The first batch that ends at or after the offset, and its segment."""
-        recent = self._recent.get(offset)
-        if recent is not None:
-            return self._segments[-1], recent
-        segment = self._segments[-1]
-        for segment in self._segments[self._place_of(offset) :]:
-            place = segment.locate(offset)
-            if place is not None:
-                return segment, place
-        return segment, None
-
-    def _end_position(self, segment: LogSegment, upper: int) -> int:
-        """The position in the segment of the first batch at or above the offset."""
-        if upper >= self.log_end_offset:
-            return segment.size
-        recent = self._recent.get(upper) if segment is self._segments[-1] else None
-        if recent is not None:
-            return recent.position
-        place = segment.locate(upper)
-        if place is None:
-            return segment.size
-        # A bound inside a batch lets the batch through: the high watermark never lies there.
-        return place.position if place.base_offset >= upper else place.position + place.size
-
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in the range, for read_committed consumers."""
-        found: list[AbortedTxn] = []
-        for segment in self._segments[self._place_of(start_offset) :]:
-            some, complete = segment.txn_index.collect(start_offset, upper_bound_offset)
-            found += some
-            if complete:
-                break
-        return found
+        self._check_online()
+        return self.segments.aborted_transactions(start_offset, upper_bound_offset)
 
     # -- look-up by time -----------------------------------------------------------------------------
 
@@ -530,37 +482,18 @@ class Log:
         self._check_online()
         upper = self.log_end_offset if upper_bound is None else upper_bound
         try:
-            found = self._search_time(target_ms)
+            found = self.segments.find_time(target_ms, self.log_start_offset)
         except OSError as error:
             raise self.storage_failed(error) from error
         return found if found is not None and found.offset < upper else None
 
-    def _search_time(self, target_ms: int) -> TimestampAndOffset | None:
-        for segment in self._segments:
-            if segment.largest_timestamp >= target_ms:
-                for header in segment.headers_since(target_ms, self.log_start_offset):
-                    for record in decode_batch(segment.read_batch(header)):
-                        if record.timestamp >= target_ms and record.offset >= self.log_start_offset:
-                            return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
-                return None
-        return None
-
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The record with the greatest timestamp (KIP-734); None for a log without one."""
         self._check_online()
-        segment = max(self._segments, key=lambda segment: segment.max_timestamp)
-        greatest = segment.max_timestamp
-        if greatest < 0:
-            return None
         try:
-            for header in segment.headers_from(segment.index.lookup(segment.max_timestamp_offset)[1]):
-                if header.max_timestamp == greatest:
-                    records = decode_batch(segment.read_batch(header))
-                    latest = max(records, key=lambda record: record.timestamp)
-                    return TimestampAndOffset(greatest, latest.offset, header.leader_epoch)
+            return self.segments.latest()
         except OSError as error:
             raise self.storage_failed(error) from error
-        return None
 
     # -- truncation ----------------------------------------------------------------------------------
 
@@ -570,7 +503,7 @@ class Log:
         assert offset >= 0, f"cannot truncate to {offset}"
         if offset >= self.log_end_offset:
             return False
-        if offset < self._segments[0].base_offset:
+        if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         try:
@@ -580,13 +513,10 @@ class Log:
         return True
 
     def _truncate(self, offset: int) -> None:
-        keep = self._place_of(offset) + 1
-        self._discard(self._segments[keep:])
-        del self._segments[keep:]
+        self._discard(self.segments.cut_after(offset))
         active = self.active
         active.activate()
         active.truncate_to(offset)
-        self._recent.clear()
         self._shorten(offset)
         self.leader_epochs.truncate_from_end(offset)
         self.reload_producers()
@@ -602,19 +532,8 @@ class Log:
         """Drops all records; the next append goes to the offset. For a follower that fell off its leader."""
         self._check_online()
         try:
-            self._discard(self._segments)
-            resources = self._resources
-            self._segments[:] = [
-                LogSegment.create(
-                    resources.filesystem,
-                    resources.files,
-                    self.directory,
-                    offset,
-                    index_bytes_max=self.config.segment_index_bytes,
-                    now_ms=self._segments[-1].created_ms,
-                )
-            ]
-            self._recent.clear()
+            self._discard(list(self.segments))
+            self.segments.replace(self._new_segment(offset, self.active.created_ms))
             self.leader_epochs.clear()
             self.snapshots.remove_outside(offset, offset)
             self.producers.clear(offset)
@@ -638,28 +557,9 @@ class Log:
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
         producers = self.producers
         self.snapshots.load_into(producers, self.log_start_offset)
-        start = producers.map_end_offset
-        for segment in self._segments[self._place_of(start) :]:
-            place = segment.locate(start)
-            if place is None:
-                continue
-            for header in segment.headers_from(place.position):
-                self._replay(segment, header)
+        replay(producers, self.segments.reaching(producers.map_end_offset))
         producers.map_end_offset = self.log_end_offset
         producers.on_high_watermark(self._high_watermark)
-
-    def _replay(self, segment: LogSegment, header: BatchHeader) -> None:
-        if header.producer_id < 0:
-            return
-        if not header.is_control:
-            self.producers.apply(header, header.base_offset)
-            return
-        batch = segment.read_batch(header)
-        marker = self._checked_marker(batch, parse_header(batch), AppendOrigin.REPLICATION)
-        if marker is not None:
-            self.producers.apply_marker(
-                header, marker, offset=header.base_offset, timestamp=header.max_timestamp
-            )
 
     # -- the start of the log ------------------------------------------------------------------------
 
@@ -688,11 +588,10 @@ class Log:
 
         The active segment may be among them: then the log rolls first. Raises OSError.
         """
-        if count == len(self._segments):
+        if count == len(self.segments):
             self.roll(now_ms)
-        dropped = self._segments[:count]
-        self.maybe_increment_log_start_offset(self._segments[count].base_offset)
-        del self._segments[:count]
+        dropped = self.segments.take_first(count)
+        self.maybe_increment_log_start_offset(self.segments[0].base_offset)
         retired = []
         for segment in dropped:
             retired += segment.retire()
@@ -716,7 +615,7 @@ class Log:
 
     def release(self) -> None:
         """Lets go of all files without touching the disk."""
-        for segment in self._segments:
+        for segment in self.segments:
             segment.forget_files()
 
     def storage_failed(self, error: OSError) -> KafkaError:
@@ -743,13 +642,9 @@ class Log:
             f" range {self.log_start_offset} to {self.log_end_offset}.",
         )
 
-    def _place_of(self, offset: int) -> int:
-        """The index of the segment that would hold the offset."""
-        return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)
-
     def __repr__(self) -> str:
         return (
             f"<Log {self.tp} [{self.log_start_offset}, {self.log_end_offset}) hw={self._high_watermark}"
-            f" recovery={self.recovery_point} segments={len(self._segments)}"
+            f" recovery={self.recovery_point} segments={len(self.segments)}"
             f"{' OFFLINE' if self.offline else ''}>"
         )

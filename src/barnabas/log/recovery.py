@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.index import IndexCorruptError, OffsetIndex, TimeIndex
@@ -28,12 +29,14 @@ from barnabas.log.names import (
     offset_name,
     offset_of,
 )
+from barnabas.log.partition_metadata import FILE_NAME as PARTITION_METADATA
+from barnabas.log.partition_metadata import PartitionMetadataError, read_topic_id
 from barnabas.log.producers import ProducerStateManager
+from barnabas.log.replay import marker_in, take_in
 from barnabas.log.scan import SegmentScan, scan_segment
 from barnabas.log.snapshots import SnapshotStore
-from barnabas.log.txn_index import AbortedTxn, TransactionIndex
+from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import BatchHeader
-from barnabas.records.control import marker_of, parse_marker
 
 _events: Final = EventLog("log.recovery")
 
@@ -56,12 +59,33 @@ def base_offsets(filesystem: Filesystem, directory: str) -> list[int]:
 def segments_to_recover(
     filesystem: Filesystem, directory: str, *, clean: bool, recovery_point: int
 ) -> list[int]:
-    """Which segments must be scanned before the directory can be loaded."""
+    """Which segments must be scanned before the directory can be loaded. Raises OSError."""
     bases = base_offsets(filesystem, directory)
     if clean:
         return [base for base in bases if not _has_sane_indexes(filesystem, directory, base)]
+    if drop_torn_files(filesystem, directory):
+        return bases
     first = max((base for base in bases if base <= recovery_point), default=-1)
     return [base for base in bases if base >= first or not _has_sane_indexes(filesystem, directory, base)]
+
+
+def drop_torn_files(filesystem: Filesystem, directory: str) -> bool:
+    """Removes what a loss of power may have left half-written; whether the leader epochs went.
+
+    These files are replaced without a sync where the log or the controller can tell their content again.
+    """
+    try:
+        read_topic_id(filesystem, directory)
+    except PartitionMetadataError as error:
+        _events.warning("partition_metadata.torn", directory=directory, reason=error)
+        filesystem.remove(f"{directory}/{PARTITION_METADATA}")
+    try:
+        LeaderEpochCache(filesystem, directory)
+    except CheckpointError as error:
+        _events.warning("leader_epochs.torn", directory=directory, reason=error)
+        filesystem.remove(f"{directory}/{LEADER_EPOCHS}")
+        return True
+    return False
 
 
 def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool:
@@ -187,6 +211,7 @@ class _Recovering:
         file.truncate(len(data))
         if data:
             file.pwrite(data, 0)
+        file.sync()
 
     def _observe(self, header: BatchHeader, block: bytes) -> None:
         latest = self._epochs.latest_epoch
@@ -196,24 +221,13 @@ class _Recovering:
             self._replay(header, block)
 
     def _replay(self, header: BatchHeader, block: bytes) -> None:
-        if not header.is_control:
-            self._producers.apply(header, header.base_offset)
-            return
-        record = marker_of(block, header)
-        if record is None:
-            return
         try:
-            marker = parse_marker(record)
+            marker = marker_in(block, header) if header.is_control else None
         except KafkaError:
-            return
-        completed = self._producers.apply_marker(
-            header, marker, offset=header.base_offset, timestamp=header.max_timestamp
-        )
-        if completed is not None and completed.is_aborted and self._txn_index is not None:
-            stable = self._producers.last_stable_offset(completed)
-            self._txn_index.append(
-                AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, stable)
-            )
+            return  # a control batch of another kind says nothing about producers
+        aborted = take_in(self._producers, header, header.base_offset, marker)
+        if aborted is not None and self._txn_index is not None:
+            self._txn_index.append(aborted)
 
     def _drop_after(self, base: int, end_offset: int) -> None:
         """Removes all segments after the one that was cut: the log has no holes."""

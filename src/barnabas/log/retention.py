@@ -5,7 +5,7 @@ log's start has passed, then those beyond ``retention.bytes``, then those older 
 even the active segment has outlived it, the log rolls, so that an idle topic becomes empty.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from barnabas.log.log import Log
@@ -58,7 +58,7 @@ def _too_old(log: Log, now_ms: int) -> Outlived:
 
 def _deletable(log: Log, outlived: Outlived) -> int:
     """How many segments, from the oldest on, may go."""
-    segments: Sequence[LogSegment] = log.segments
+    segments = list(log.segments)
     for place, segment in enumerate(segments):
         following = segments[place + 1] if place + 1 < len(segments) else None
         end_offset = following.base_offset if following else log.log_end_offset

@@ -125,7 +125,7 @@ def _compress_xerial(data: memoryview) -> bytes:
 
 def _unsnappy(data: bytes, limit: int) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
-        return _unsnappy_block(data, limit)
+        return _unsnappy_block(data, limit, limit)
     pieces = []
     room = limit
     position = len(XERIAL_HEADER)
@@ -134,15 +134,15 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
         block = data[position + 4 : position + 4 + size]
         if size < 0 or len(block) != size:
             raise CompressionError("damaged snappy data: a block's length points outside")
-        pieces.append(_unsnappy_block(block, room))
+        pieces.append(_unsnappy_block(block, room, limit))
         room -= len(pieces[-1])
         position += 4 + size
     return b"".join(pieces)
 
 
-def _unsnappy_block(block: bytes, room: int) -> bytes:
+def _unsnappy_block(block: bytes, room: int, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > room:
-        raise _too_large(Codec.SNAPPY, room)
+        raise _too_large(Codec.SNAPPY, limit)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 

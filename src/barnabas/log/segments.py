@@ -1,0 +1,180 @@
+"""The segments of a log in order, and everything that is looked up across them.
+
+Readers get file ranges, never copies. The first batches of recent appends are remembered with their
+positions, so a reader at the tail needs no index; everybody else goes through the offset index of the one
+segment that can hold the offset. `OSError` passes through: what it means is the log's business.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from barnabas.core.chunks import FileSlice
+from barnabas.log.results import ReadResult, TimestampAndOffset
+from barnabas.log.segment import LogSegment, Place
+from barnabas.log.txn_index import AbortedTxn
+from barnabas.records.batch import decode_batch
+
+RECENT_APPENDS_MAX: Final = 256
+"""How many appends at the tail are remembered with their positions."""
+
+
+class SegmentList:
+    """At least one segment, the last one active."""
+
+    __slots__ = ("_list", "_recent", "active")
+
+    def __init__(self, segments: list[LogSegment]) -> None:
+        assert segments, "a log has at least one segment"
+        self._list = segments
+        self.active = segments[-1]
+        self._recent: dict[int, Place] = {}
+        """The first batch of recent appends to the active segment, by base offset."""
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._list)
+
+    def __getitem__(self, place: int) -> LogSegment:
+        return self._list[place]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._list)
+
+    def reaching(self, offset: int) -> list[LogSegment]:
+        """The segment that would hold the offset, and all after it."""
+        place = bisect_right(self._list, offset, key=lambda segment: segment.base_offset)
+        return self._list[max(0, place - 1) :]
+
+    # -- changes -------------------------------------------------------------------------------------
+
+    def add(self, segment: LogSegment) -> None:
+        """Puts a new active segment at the end."""
+        assert not self._list or segment.base_offset > self.active.base_offset, f"{segment!r} is no successor"
+        self._list.append(segment)
+        self._activate()
+
+    def cut_after(self, offset: int) -> list[LogSegment]:
+        """Takes out the segments that begin above the offset; the one before becomes active."""
+        removed = self.reaching(offset)[1:]
+        del self._list[len(self._list) - len(removed) :]
+        self._activate()
+        return removed
+
+    def take_first(self, count: int) -> list[LogSegment]:
+        """Takes out the oldest segments, never the last one."""
+        assert count < len(self._list), "the active segment stays"
+        removed = self._list[:count]
+        del self._list[:count]
+        return removed
+
+    def replace(self, segment: LogSegment) -> None:
+        """Makes this the only segment."""
+        self._list = [segment]
+        self._activate()
+
+    def replace_active(self, segment: LogSegment) -> None:
+        """Puts a new segment in the place of the (empty) active one."""
+        self._list[-1] = segment
+        self._activate()
+
+    def remember(self, place: Place) -> None:
+        """Notes the first batch of an append to the active segment."""
+        recent = self._recent
+        recent[place.base_offset] = place
+        if len(recent) > RECENT_APPENDS_MAX:
+            del recent[next(iter(recent))]
+
+    def _activate(self) -> None:
+        self.active = self._list[-1]
+        self._recent.clear()
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def locate(self, offset: int) -> tuple[LogSegment, Place | None]:
+        """The first batch that ends at or after the offset, and its segment."""
+        recent = self._recent.get(offset)
+        if recent is not None:
+            return self.active, recent
+        for segment in self.reaching(offset):
+            place = segment.locate(offset)
+            if place is not None:
+                return segment, place
+        return self.active, None
+
+    def read(
+        self, start_offset: int, max_bytes: int, upper: int | None, *, min_one_message: bool
+    ) -> ReadResult:
+        """The range from the batch that holds the offset on; `upper` None for the end of the log."""
+        segment, place = self.locate(start_offset)
+        if place is None:
+            return self.nothing(start_offset)
+        limit = max(max_bytes, place.size) if min_one_message else max_bytes
+        position = place.position
+        end = segment.size if upper is None else self._end_position(segment, upper)
+        size = min(end - position, limit)
+        if size <= 0:
+            return ReadResult(b"", place.base_offset, segment.base_offset, position)
+        records = FileSlice(segment.file, position, size)
+        return ReadResult(records, place.base_offset, segment.base_offset, position, size < place.size)
+
+    def nothing(self, offset: int) -> ReadResult:
+        """The answer to a reader at the end."""
+        return ReadResult(b"", offset, self.active.base_offset, self.active.size)
+
+    def _end_position(self, segment: LogSegment, upper: int) -> int:
+        """The position in the segment of the first batch at or above the offset."""
+        place = self._recent.get(upper) if segment is self.active else None
+        if place is None:
+            place = segment.locate(upper)
+        if place is None:
+            return segment.size
+        # A bound inside a batch lets the batch through: the high watermark never lies there.
+        return place.position if place.base_offset >= upper else place.position + place.size
+
+    def aborted_transactions(self, start_offset: int, upper: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in the range."""
+        found: list[AbortedTxn] = []
+        for segment in self.reaching(start_offset):
+            some, complete = segment.txn_index.collect(start_offset, upper)
+            found += some
+            if complete:
+                break
+        return found
+
+    # -- look-up by time -----------------------------------------------------------------------------
+
+    def find_time(self, target_ms: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record at or after both the time and the offset."""
+        for segment in self._list:
+            if segment.largest_timestamp >= target_ms:
+                return _find_time_in(segment, target_ms, start_offset)
+        return None
+
+    def latest(self) -> TimestampAndOffset | None:
+        """The first record with the greatest timestamp of all."""
+        segment = max(self._list, key=lambda segment: segment.max_timestamp)
+        greatest = segment.max_timestamp
+        if greatest < 0:
+            return None
+        for header in segment.headers_from(segment.index.lookup(segment.max_timestamp_offset)[1]):
+            if header.max_timestamp == greatest:
+                records = decode_batch(segment.read_batch(header))
+                record = max(records, key=lambda record: record.timestamp)
+                return TimestampAndOffset(greatest, record.offset, header.leader_epoch)
+        return None
+
+    def __repr__(self) -> str:
+        return f"<SegmentList {[segment.base_offset for segment in self._list]}>"
+
+
+def _find_time_in(segment: LogSegment, target_ms: int, start_offset: int) -> TimestampAndOffset | None:
+    for header in segment.headers_since(target_ms, start_offset):
+        for record in decode_batch(segment.read_batch(header)):
+            if record.timestamp >= target_ms and record.offset >= start_offset:
+                return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
+    return None

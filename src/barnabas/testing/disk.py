@@ -1,0 +1,331 @@
+"""A disk in memory that behaves as badly as real ones may: torn writes, lost data, full, failing.
+
+Theory of operation
+-------------------
+Every file has the bytes that processes see and the bytes that survive a loss of power. `sync` makes them
+equal for one file; names become durable with `sync_directory`. `crash` goes back to what is durable, and lets
+chance (a seeded generator) keep any prefix of what was written since, cut within a write if it likes: that is
+what a journaling file system promises, and no more. `capacity` bounds all bytes, a hole costs nothing, and
+`fail` makes operations on some paths raise.
+
+Process death without loss of power keeps everything: simply use the filesystem again.
+"""
+
+import errno
+import itertools
+import random
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.core.chunks import Buffer
+from barnabas.log.filesystem import LockedError
+
+_PAGE: Final = 4096
+
+
+class _Inode:
+    """The contents of a file, independent of its name."""
+
+    __slots__ = ("data", "durable", "modified_ms", "pages", "pending")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.pending: list[Callable[[bytearray, float], None]] = []
+        """What happened since the last sync; each is told how much of it (0 to 1) reached the disk."""
+        self.pages: set[int] = set()
+        """Pages that hold written data; holes take no room."""
+        self.modified_ms = 0
+
+    def sync(self) -> None:
+        self.durable = bytes(self.data)
+        self.pending.clear()
+
+    def crash(self, chance: random.Random) -> None:
+        """Keeps the durable state, and of what came after a random prefix, possibly torn."""
+        survivor = bytearray(self.durable)
+        kept = chance.randint(0, len(self.pending))
+        for change in self.pending[:kept]:
+            change(survivor, 1.0)
+        if kept < len(self.pending) and chance.random() < 0.5:
+            self.pending[kept](survivor, chance.random())
+        self.data = survivor
+        self.sync()
+        self.pages = {page for page in self.pages if page * _PAGE < len(survivor)}
+
+
+class SimulatedFile:
+    """An open file on a simulated disk."""
+
+    __slots__ = ("_disk", "_inode", "path")
+
+    def __init__(self, disk: "SimulatedFilesystem", inode: _Inode, path: str) -> None:
+        self._disk = disk
+        self._inode = inode
+        self.path = path
+
+    def fileno(self) -> int:
+        """There is no descriptor."""
+        return -1
+
+    def pread(self, size: int, position: int) -> bytes:
+        """As `File.pread`."""
+        self._disk.check(self.path, "read")
+        return bytes(self._inode.data[position : position + size])
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """As `File.pwrite`; a full disk takes what fits and then raises ENOSPC."""
+        self._disk.check(self.path, "write")
+        wanted = bytes(data)
+        fits = self._disk.reserve(self._inode, position, len(wanted))
+        self._change(lambda target, part: _write(target, wanted[:fits][: int(fits * part + 0.5)], position))
+        if fits < len(wanted):
+            raise OSError(errno.ENOSPC, "No space left on device", self.path)
+
+    def truncate(self, size: int) -> None:
+        """As `File.truncate`."""
+        self._disk.check(self.path, "write")
+        self._change(lambda target, part: _truncate(target, size) if part == 1.0 else None)
+        self._inode.pages = {page for page in self._inode.pages if page * _PAGE < size}
+
+    def size(self) -> int:
+        """As `File.size`."""
+        return len(self._inode.data)
+
+    def sync(self) -> None:
+        """As `File.sync`."""
+        self._disk.check(self.path, "sync")
+        self._disk.syncs += 1
+        self._inode.sync()
+
+    def _change(self, change: Callable[[bytearray, float], None]) -> None:
+        change(self._inode.data, 1.0)
+        self._inode.pending.append(change)
+        self._inode.modified_ms = self._disk.now_ms()
+
+    def __repr__(self) -> str:
+        return f"<SimulatedFile {self.path}>"
+
+
+def _write(target: bytearray, data: bytes, position: int) -> None:
+    if data:
+        if position > len(target):
+            target.extend(bytes(position - len(target)))
+        target[position : position + len(data)] = data
+
+
+def _truncate(target: bytearray, size: int) -> None:
+    if size < len(target):
+        del target[size:]
+    else:
+        target.extend(bytes(size - len(target)))
+
+
+class SimulatedLock:
+    """A lock that lives in memory."""
+
+    __slots__ = ("_held", "_path")
+
+    def __init__(self, held: set[str], path: str) -> None:
+        self._held = held
+        self._path = path
+
+    def release(self) -> None:
+        """As `Lock.release`."""
+        self._held.discard(self._path)
+
+
+class SimulatedFilesystem:
+    """A `Filesystem` in memory. Errors and losses happen only where a test asks for them."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        capacity: int | None = None,
+        now_ms: Callable[[], int] | None = None,
+    ) -> None:
+        ticks = itertools.count(1)
+        self.now_ms: Callable[[], int] = now_ms or (lambda: next(ticks))
+        self.capacity = capacity
+        """Bytes in all files together; None for no bound."""
+        self.syncs = 0
+        """How often a file was synced."""
+        self._chance = random.Random(seed)
+        self._files: dict[str, _Inode] = {}
+        self._durable_names: dict[str, _Inode] = {}
+        self._directories: set[str] = {"/"}
+        self._locks: set[str] = set()
+        self._failing: dict[tuple[str, str], int] = {}
+
+    # -- misfortune ----------------------------------------------------------------------------------
+
+    def fail(self, prefix: str, operation: str = "write", code: int = errno.EIO) -> None:
+        """From now on the operation (read, write, sync, name) raises on all paths with this prefix."""
+        self._failing[prefix, operation] = code
+
+    def heal(self) -> None:
+        """Ends all failures."""
+        self._failing.clear()
+
+    def check(self, path: str, operation: str) -> None:
+        """Raises if the operation was made to fail here."""
+        for (prefix, failing), code in self._failing.items():
+            if failing == operation and path.startswith(prefix):
+                raise OSError(code, "simulated failure", path)
+
+    def crash(self) -> None:
+        """Loses power: open files are gone, of what was not synced a random part survives."""
+        names = dict(self._durable_names)
+        for path, inode in self._files.items():
+            # A new name, or a new file under an old name, may have become durable by itself.
+            if names.get(path) is not inode and self._chance.random() < 0.5:
+                names[path] = inode
+        for inode in {id(inode): inode for inode in names.values()}.values():
+            inode.crash(self._chance)
+        self._files = names
+        self._durable_names = dict(names)
+        self._locks.clear()
+
+    def reserve(self, inode: _Inode, position: int, size: int) -> int:
+        """How many bytes of a write fit on the disk; takes the pages for them."""
+        fits = size
+        if self.capacity is not None:
+            free = self.capacity - self.used
+            new = [page for page in _pages(position, size) if page not in inode.pages]
+            if len(new) * _PAGE > free:
+                fits = max(0, new[max(0, free) // _PAGE] * _PAGE - position)
+        inode.pages.update(_pages(position, fits))
+        return fits
+
+    @property
+    def used(self) -> int:
+        """Bytes on the disk, in whole pages, without holes."""
+        inodes = {id(inode): inode for inode in self._files.values()}
+        return sum(len(inode.pages) for inode in inodes.values()) * _PAGE
+
+    # -- the port ------------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        """As `Filesystem.open`."""
+        self.check(path, "name" if create and path not in self._files else "read")
+        if path not in self._files:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+            self._require_parent(path)
+            self._files[path] = _Inode()
+            self._files[path].modified_ms = self.now_ms()
+        return SimulatedFile(self, self._files[path], path)
+
+    def exists(self, path: str) -> bool:
+        """As `Filesystem.exists`."""
+        return path in self._files or path in self._directories
+
+    def is_directory(self, path: str) -> bool:
+        """As `Filesystem.is_directory`."""
+        return path in self._directories
+
+    def size(self, path: str) -> int:
+        """As `Filesystem.size`."""
+        return len(self._inode(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        """As `Filesystem.modified_ms`."""
+        return self._inode(path).modified_ms
+
+    def listdir(self, path: str) -> list[str]:
+        """As `Filesystem.listdir`."""
+        self.check(path, "read")
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        below = f"{path.rstrip('/')}/"
+        names = {*self._files, *self._directories}
+        inside = (name.removeprefix(below) for name in names if name.startswith(below))
+        return sorted({name for name in inside if name and "/" not in name})
+
+    def mkdir(self, path: str) -> None:
+        """As `Filesystem.mkdir`; directories are durable at once."""
+        self.check(path, "name")
+        parts = path.split("/")
+        self._directories.update("/".join(parts[:count]) for count in range(2, len(parts) + 1))
+
+    def rename(self, source: str, target: str) -> None:
+        """As `Filesystem.rename`; durable once the directory of the new name is synced."""
+        self.check(source, "name")
+        if source in self._directories:
+            self._rename_directory(source, target)
+            return
+        inode = self._inode(source)
+        del self._files[source]
+        self._files[target] = inode
+
+    def _rename_directory(self, source: str, target: str) -> None:
+        below = f"{source}/"
+        for table in (self._files, self._durable_names):
+            for path in [path for path in table if path.startswith(below)]:
+                table[f"{target}/{path.removeprefix(below)}"] = table.pop(path)
+        moved = {path for path in self._directories if path == source or path.startswith(below)}
+        self._directories -= moved
+        self._directories |= {target + path.removeprefix(source) for path in moved}
+
+    def remove(self, path: str) -> None:
+        """As `Filesystem.remove`."""
+        self.check(path, "name")
+        self._files.pop(path, None)
+        self._durable_names.pop(path, None)
+
+    def remove_tree(self, path: str) -> None:
+        """As `Filesystem.remove_tree`."""
+        self.check(path, "name")
+        below = f"{path}/"
+        for table in (self._files, self._durable_names):
+            for name in [name for name in table if name.startswith(below)]:
+                del table[name]
+        self._directories = {
+            name for name in self._directories if name != path and not name.startswith(below)
+        }
+
+    def read(self, path: str) -> bytes:
+        """As `Filesystem.read`."""
+        self.check(path, "read")
+        return bytes(self._inode(path).data)
+
+    def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """As `Filesystem.write_atomic`."""
+        temporary = f"{path}.tmp"
+        self.remove(temporary)
+        file = self.open(temporary, create=True)
+        file.pwrite(data, 0)
+        if sync:
+            file.sync()
+        self.rename(temporary, path)
+        if sync:
+            self.sync_directory(path.rpartition("/")[0])
+
+    def sync_directory(self, path: str) -> None:
+        """As `Filesystem.sync_directory`."""
+        self.check(path, "sync")
+        for name, inode in self._files.items():
+            if name.rpartition("/")[0] == path:
+                self._durable_names[name] = inode
+
+    def lock(self, path: str) -> SimulatedLock:
+        """As `Filesystem.lock`."""
+        if path in self._locks:
+            raise LockedError(f"{path} is locked by another process")
+        self.open(path, create=True)
+        self._locks.add(path)
+        return SimulatedLock(self._locks, path)
+
+    def _inode(self, path: str) -> _Inode:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return self._files[path]
+
+    def _require_parent(self, path: str) -> None:
+        if path.rpartition("/")[0] not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+def _pages(position: int, size: int) -> range:
+    return range(position // _PAGE, (position + size + _PAGE - 1) // _PAGE)
