@@ -135,21 +135,34 @@ class ServeProcess:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def serve() -> Iterator[Callable[..., ServeProcess]]:
+    """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`; what still runs
+    when the session ends is killed.
+    """
+    started: list[ServeProcess] = []
+
+    def start(data_dir: Path, *options: str) -> ServeProcess:
+        started.append(ServeProcess(data_dir, *options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, serve: Callable[..., ServeProcess]) -> Iterator[Broker]:
     """A broker for the whole session: ours in a process of its own, or whichever BARNABAS_TEST_BOOTSTRAP names."""
     elsewhere = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
     if elsewhere:
         host, _, port = elsewhere.rpartition(":")
         yield Broker(host, int(port))
         return
-    server = ServeProcess(tmp_path_factory.mktemp("broker") / "data")
-    try:
-        yield server.wait_until_ready()
-        code = server.stop()
-        assert code == 0, f"barnabas serve ended with {code} on SIGTERM; its log ends:\n{server.tail()}"
-    finally:
-        if server.process.poll() is None:
-            server.kill()
+    server = serve(tmp_path_factory.mktemp("broker") / "data")
+    yield server.wait_until_ready()
+    code = server.stop()
+    assert code == 0, f"barnabas serve ended with {code} on SIGTERM; its log ends:\n{server.tail()}"
 
 
 @pytest.fixture(scope="session")

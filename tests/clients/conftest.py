@@ -24,7 +24,9 @@ def make_topic(admin, topic_name) -> Iterator[Callable[..., str]]:
 
     def make(stem: str, partitions: int = 1, **config: str) -> str:
         name = topic_name(stem)
-        wanted = NewTopic(name, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()})
+        given = {key.replace("_", "."): value for key, value in config.items()}
+        # The records are years old on purpose: without this, retention may come before the reader.
+        wanted = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **given})
         admin.create_topics([wanted])[name].result(15)
         created.append(name)
         return name
