@@ -1,0 +1,66 @@
+"""Clients of a Kafka cluster, any vendor's: producer and consumer, asynchronous and synchronous.
+
+Names are imported when they are first used, so that ``import barnabas.client`` stays cheap.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.client.consumer import AsyncConsumer
+    from barnabas.client.errors import (
+        ClientClosedError,
+        ClientTimeoutError,
+        DeliveryError,
+        NoOffsetError,
+        RecordTooLargeError,
+    )
+    from barnabas.client.producer import AsyncProducer
+    from barnabas.client.producer_batch import Delivery
+    from barnabas.client.sync import Consumer, Producer
+    from barnabas.client.types import ConsumerRecord, OffsetAndTimestamp, RawFetch, RecordMetadata, TimestampType
+    from barnabas.core.ids import TopicPartition
+
+_HOMES = {
+    "AsyncConsumer": "barnabas.client.consumer",
+    "AsyncProducer": "barnabas.client.producer",
+    "ClientClosedError": "barnabas.client.errors",
+    "ClientTimeoutError": "barnabas.client.errors",
+    "Consumer": "barnabas.client.sync",
+    "ConsumerRecord": "barnabas.client.types",
+    "Delivery": "barnabas.client.producer_batch",
+    "DeliveryError": "barnabas.client.errors",
+    "NoOffsetError": "barnabas.client.errors",
+    "OffsetAndTimestamp": "barnabas.client.types",
+    "Producer": "barnabas.client.sync",
+    "RawFetch": "barnabas.client.types",
+    "RecordMetadata": "barnabas.client.types",
+    "RecordTooLargeError": "barnabas.client.errors",
+    "TimestampType": "barnabas.client.types",
+    "TopicPartition": "barnabas.core.ids",
+}
+
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "ClientClosedError",
+    "ClientTimeoutError",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "DeliveryError",
+    "NoOffsetError",
+    "OffsetAndTimestamp",
+    "Producer",
+    "RawFetch",
+    "RecordMetadata",
+    "RecordTooLargeError",
+    "TimestampType",
+    "TopicPartition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,183 @@
+"""`RecordAccumulator`: where records wait, sorted by partition, until a batch is full or old enough.
+
+Any thread may append; batches are taken and finished on the producer's event loop. One lock guards
+all of it, held for a microsecond at a time. `on_work` is called (in the appending thread) when there is
+something new to consider: a batch was opened, or one is full.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from barnabas.client.errors import RecordTooLargeError
+from barnabas.client.partition_queue import PartitionQueue, ProducerIdentity
+from barnabas.client.partitioner import StickyPartitioner, key_hash
+from barnabas.client.producer_batch import Delivery, ProducerBatch
+from barnabas.client.types import Headers
+from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import TopicPartition
+from barnabas.records.compression import Codec
+
+
+class TopicQueues:
+    """The queues of one topic's partitions."""
+
+    __slots__ = ("available", "queues", "sticky")
+
+    def __init__(self, topic: str, count: int, available: Sequence[int], sticky_bytes: int) -> None:
+        self.queues = [PartitionQueue(TopicPartition(topic, number)) for number in range(count)]
+        self.available = available
+        self.sticky = StickyPartitioner(sticky_bytes)
+
+    def choose(self, key: bytes | None, size_bytes: int) -> PartitionQueue:
+        """The queue that a record without an explicit partition belongs to."""
+        if key is not None:
+            return self.queues[key_hash(key) % len(self.queues)]
+        return self.queues[self.sticky.choose(size_bytes, self.available)]
+
+
+class RecordAccumulator:
+    """All records of a producer that are not acknowledged yet; `waiting_bytes` is what they take up."""
+
+    def __init__(
+        self,
+        *,
+        batch_bytes: int,
+        buffer_bytes: int,
+        request_bytes_max: int,
+        codec: Codec,
+        monotonic: Callable[[], float],
+        on_work: Callable[[], object],
+    ) -> None:
+        self.batch_bytes = min(batch_bytes, request_bytes_max)
+        self.waiting_bytes = 0
+        self._buffer_bytes = buffer_bytes
+        self._request_bytes_max = request_bytes_max
+        self._codec = codec
+        self._monotonic = monotonic
+        self._on_work = on_work
+        self._lock = threading.Lock()
+        self._topics: dict[str, TopicQueues] = {}
+        self._active: set[PartitionQueue] = set()
+
+    def knows(self, topic: str) -> bool:
+        """Whether the topic's partitions are known."""
+        return topic in self._topics
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another record may be appended."""
+        return self.waiting_bytes < self._buffer_bytes
+
+    def set_topic(self, topic: str, count: int, available: Sequence[int]) -> None:
+        """The topic has this many partitions, of which these have a leader. Partitions never go away."""
+        with self._lock:
+            known = self._topics.get(topic)
+            if known is None:
+                self._topics[topic] = TopicQueues(topic, count, available, self.batch_bytes)
+                return
+            known.available = available
+            for number in range(len(known.queues), count):
+                known.queues.append(PartitionQueue(TopicPartition(topic, number)))
+
+    def try_append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp: int,
+        headers: Headers,
+    ) -> Delivery | None:
+        """Adds a record; None when the topic is not known yet or there is no room."""
+        with self._lock:
+            known = self._topics.get(topic)
+            if known is None or self.waiting_bytes >= self._buffer_bytes:
+                return None
+            if partition is None:
+                queue = known.choose(key, len(value or b""))
+            else:
+                queue = _explicit(known, topic, partition)
+            batch = queue.waiting[-1] if queue.waiting else None
+            if batch is not None and not batch.attempts:
+                before = batch.builder.size_bytes
+                if batch.builder.append(timestamp, key, value, headers, self.batch_bytes):
+                    size = batch.builder.size_bytes
+                    self.waiting_bytes += size - before
+                    if size >= self.batch_bytes:
+                        self._on_work()
+                    return Delivery(batch, batch.builder.count - 1, timestamp)
+            return self._append_first(queue, timestamp, key, value, headers)
+
+    def _append_first(
+        self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> Delivery:
+        batch = queue.start_batch(self._codec, self._monotonic())
+        batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
+        if batch.size_bytes > self._request_bytes_max:
+            queue.waiting.pop()
+            raise RecordTooLargeError(
+                f"A record of {batch.size_bytes} bytes is larger than max.request.size,"
+                f" which is {self._request_bytes_max}"
+            )
+        self.waiting_bytes += batch.size_bytes
+        self._active.add(queue)
+        self._on_work()
+        return Delivery(batch, 0, timestamp)
+
+    def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
+        """Every queue whose first batch waits for nothing but time, with that time. Nobody lingers while
+        the buffer is full."""
+        with self._lock:
+            linger_s = linger_s if self.has_room else 0.0
+            found = [(queue.due_at(linger_s, self.batch_bytes), queue) for queue in self._active]
+        return [(due, queue) for due, queue in found if due is not None]
+
+    def take(self, queue: PartitionQueue, identity: ProducerIdentity) -> ProducerBatch:
+        """The first batch of the queue, from now on in flight."""
+        with self._lock:
+            return queue.take(identity)
+
+    def finished(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch was stored; its memory is free."""
+        with self._lock:
+            queue.finished(batch)
+            self._release(queue, batch)
+
+    def retry(self, queue: PartitionQueue, batch: ProducerBatch, retry_at: float) -> None:
+        """The batch must be sent again, not before this time."""
+        with self._lock:
+            queue.retry(batch, retry_at)
+
+    def give_up(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """The batch failed for good; its memory is free."""
+        with self._lock:
+            queue.give_up(batch)
+            self._release(queue, batch)
+
+    def _release(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        self.waiting_bytes -= batch.size_bytes
+        if not queue.waiting and not queue.in_flight:
+            self._active.discard(queue)
+
+    def unfinished(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
+        """Every batch that has neither been stored nor given up, oldest first within a partition."""
+        with self._lock:
+            return [
+                (queue, batch) for queue in self._active for batch in (*queue.in_flight, *queue.waiting)
+            ]
+
+    def waiting(self) -> Iterable[tuple[PartitionQueue, ProducerBatch]]:
+        """Those of them that no broker has been asked about at the moment."""
+        with self._lock:
+            return [(queue, batch) for queue in self._active for batch in queue.waiting]
+
+    def __repr__(self) -> str:
+        return f"<RecordAccumulator {len(self._active)} partitions, {self.waiting_bytes} bytes>"
+
+
+def _explicit(known: TopicQueues, topic: str, partition: int) -> PartitionQueue:
+    if not 0 <= partition < len(known.queues):
+        raise BarnabasError(
+            f"Invalid partition {partition} for topic {topic}: it has partitions 0 to {len(known.queues) - 1}"
+        )
+    return known.queues[partition]

@@ -1,0 +1,242 @@
+"""`Cluster`: brokers, topics and leaders as one client sees them, and requests to the right broker.
+
+Theory of operation
+-------------------
+One metadata request is under way at a time; who needs fresher news joins the next one. An answer replaces
+`metadata` as a whole, and whoever watches is told. Metadata is asked for when a topic is new, when a leader
+turns out to have moved, and when it is older than ``metadata.max.age.ms``. A failed attempt is repeated, at
+another broker and after a pause, until the caller's own time is over.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from barnabas.client.config import bootstrap_addresses
+from barnabas.client.errors import ClientClosedError, ClientTimeoutError
+from barnabas.client.metadata import ClusterMetadata, TopicMetadata
+from barnabas.client.transport import NetworkTransport, Transport, Versions
+from barnabas.core.config import Config
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.network.backoff import ExponentialBackoff
+from barnabas.network.errors import DisconnectedError
+from barnabas.protocol.message import Request, Response
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+R = TypeVar("R", bound=Response)
+T = TypeVar("T")
+
+_log = EventLog("client")
+
+
+class Deadline:
+    """A moment until which something may take."""
+
+    __slots__ = ("_at", "total_ms")
+
+    def __init__(self, total_ms: float) -> None:
+        self.total_ms = total_ms
+        self._at = time.monotonic() + total_ms / 1000
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, never below 0."""
+        return max(0.0, self._at - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self._at
+
+
+class Cluster:
+    """What one client knows of a cluster; lives on one event loop."""
+
+    def __init__(self, config: Config, *, in_flight_max: int, create_topics: bool = False) -> None:
+        self.metadata = ClusterMetadata()
+        self._backoff = ExponentialBackoff(
+            initial_ms=config["retry.backoff.ms"],
+            max_ms=config["retry.backoff.max.ms"],
+            uniform=random.uniform,
+        )
+        self._in_flight_max = in_flight_max
+        self._config = config
+        self._create_topics = create_topics
+        self._addresses = bootstrap_addresses(config["bootstrap.servers"])
+        self._transport: Transport | None = None
+        self._topics: set[str] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._background: asyncio.Task[None] | None = None
+        self._updated_at = float("-inf")
+        self._watchers: list[Callable[[ClusterMetadata], object]] = []
+        self._closed = False
+
+    @property
+    def transport(self) -> Transport:
+        """The connections, opened on first use; raises ClientClosedError."""
+        if self._closed:
+            raise ClientClosedError("The client was closed")
+        if self._transport is None:
+            self._transport = NetworkTransport(self._addresses, self._config, self._in_flight_max)
+        return self._transport
+
+    @property
+    def bootstrap(self) -> str:
+        """The bootstrap servers as text, for errors."""
+        return ",".join(f"{host}:{port}" for host, port in self._addresses)
+
+    def watch(self, watcher: Callable[[ClusterMetadata], object]) -> None:
+        """Calls the watcher with each new metadata."""
+        self._watchers.append(watcher)
+
+    def pause_s(self, attempts: int) -> float:
+        """Seconds to wait after so many failed attempts, from 0."""
+        return self._backoff.after(attempts) / 1000
+
+    async def send(
+        self, node_id: int, request: Request, answer: type[R], *, versions: Versions | None = None
+    ) -> R:
+        """One request to one broker; raises as `Transport.send`."""
+        response = await self.transport.send(node_id, request, versions=versions)
+        assert isinstance(response, answer)
+        return response
+
+    async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
+        """One request to any broker, repeated at others until one answers."""
+
+        async def attempt() -> R:
+            return await self.send(await self._any_node(), request, answer)
+
+        return await self.retrying(attempt, deadline, f"No broker of {self.bootstrap} answered")
+
+    async def _any_node(self) -> int:
+        node_id = self.transport.least_loaded_node()
+        if node_id is None:
+            raise DisconnectedError("no broker can be reached at the moment")
+        return node_id
+
+    async def retrying(
+        self, attempt: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline, failure: str
+    ) -> T:
+        """The attempt's value; lost connections and retriable codes lead to another one, after a pause."""
+        attempts = 0
+        while True:
+            try:
+                return await asyncio.wait_for(attempt(), deadline.left_s)
+            except TimeoutError as error:
+                raise self._timed_out(failure, deadline, error) from error
+            except (DisconnectedError, OSError) as error:
+                last: Exception = error
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                last = error
+            pause = self.pause_s(attempts)
+            if pause >= deadline.left_s:
+                raise self._timed_out(failure, deadline, last) from last
+            attempts += 1
+            await asyncio.sleep(pause)
+
+    @staticmethod
+    def _timed_out(failure: str, deadline: Deadline, last: Exception) -> ClientTimeoutError:
+        reason = f": {last}" if str(last) else ""
+        return ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}")
+
+    def need(self, topics: Iterable[str]) -> None:
+        """From now on these topics are asked about as well."""
+        self._topics.update(topics)
+
+    async def refresh(self) -> None:
+        """Asks once for all topics of interest; joins a request that is under way. Raises what it raises."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._ask(frozenset(self._topics)))
+        await asyncio.shield(self._refreshing)
+
+    async def _ask(self, names: Iterable[str]) -> None:
+        topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics)
+        response = await self.send(await self._any_node(), request, MetadataResponse)
+        self.update(response, complete=False)
+
+    def update(self, response: MetadataResponse, *, complete: bool) -> None:
+        """Works an answer into `metadata` and tells the watchers."""
+        self._updated_at = time.monotonic()
+        if not response.brokers:
+            return  # a broker that has just started knows nobody yet
+        self.metadata = self.metadata.updated(response, complete=complete)
+        self.transport.set_brokers(
+            {broker.node_id: (broker.host, broker.port) for broker in self.metadata.brokers.values()}
+        )
+        for watcher in self._watchers:
+            watcher(self.metadata)
+
+    def refresh_soon(self) -> None:
+        """Asks for metadata in the background, and again after a pause until an answer came."""
+        if not self._closed and (self._background is None or self._background.done()):
+            self._background = asyncio.create_task(self._refresh_persistently())
+
+    async def _refresh_persistently(self) -> None:
+        attempts = 0
+        while not self._closed:
+            # The pause comes first: what just failed is seldom mended a millisecond later.
+            await asyncio.sleep(self.pause_s(attempts))
+            try:
+                await self.refresh()
+                return
+            except (BarnabasError, OSError) as error:
+                _log.debug("metadata.failed", error=error)
+                attempts += 1
+
+    def refresh_if_old(self) -> None:
+        """Asks in the background when the metadata is older than ``metadata.max.age.ms``."""
+        if (time.monotonic() - self._updated_at) * 1000 > self._config["metadata.max.age.ms"]:
+            self.refresh_soon()
+
+    async def topic(self, name: str, deadline: Deadline) -> TopicMetadata:
+        """The topic, asked for until it is known and has a leader somewhere.
+
+        Raises `KafkaError` when it may not be used, `ClientTimeoutError` when it does not appear in time.
+        """
+        self.need([name])
+
+        async def attempt() -> TopicMetadata:
+            known = self.metadata.topics.get(name)
+            if known is None or not known.available:
+                await self.refresh()
+            return self._known(name)
+
+        return await self.retrying(attempt, deadline, f"Topic {name} not present in metadata")
+
+    def _known(self, name: str) -> TopicMetadata:
+        known = self.metadata.topics.get(name)
+        if known is None:
+            error = self.metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise KafkaError(error, f"{error.message} (topic {name})")
+        if not known.available:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+        return known
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
+        """The partitions under their leaders, -1 for those without a known one."""
+        grouped: dict[int, list[TopicPartition]] = {}
+        for tp in partitions:
+            grouped.setdefault(self.metadata.leader(tp), []).append(tp)
+        return grouped
+
+    async def close(self) -> None:
+        """Closes all connections; harmless when repeated."""
+        self._closed = True
+        tasks = [task for task in (self._background, self._refreshing) if task and not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._transport is not None:
+            await self._transport.close()
+            self._transport = None
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.bootstrap} {self.metadata!r}>"

@@ -1,0 +1,115 @@
+"""`CompletedFetch`: the record batches of one partition from one answer, taken out piece by piece.
+
+Control batches are never handed out. With ``read_committed`` the answer lists the aborted transactions in
+the range; a batch of one of these producers is dropped, from the transaction's first offset to its abort
+marker (``CompletedFetch.nextFetchedRecord`` of Kafka's consumer).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from barnabas.client.record_decoder import decode_consumer_records
+from barnabas.client.types import AbortedTransaction, ConsumerRecord
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import MAGIC, BatchHeader, batch_headers
+from barnabas.records.control import ControlType, control_type, marker_of
+
+
+class CompletedFetch:
+    """Records that have arrived and were not handed out yet."""
+
+    __slots__ = (
+        "_aborted",
+        "_aborting",
+        "_batch_end",
+        "_check_crcs",
+        "_failure",
+        "_headers",
+        "_left",
+        "_records",
+        "next_offset",
+        "tp",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        position: int,
+        records: memoryview,
+        aborted: Sequence[AbortedTransaction],
+        *,
+        check_crcs: bool,
+    ) -> None:
+        self.tp = tp
+        self.next_offset = position
+        """The position after what was handed out so far."""
+        self._records = records
+        self._headers = batch_headers(records)
+        self._aborted = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._aborting: set[int] = set()
+        self._check_crcs = check_crcs
+        self._left: list[ConsumerRecord] = []
+        self._batch_end = position
+        self._failure: KafkaError | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the next `take` will raise."""
+        return self._failure is not None and not self._left
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """The next records, at most `limit`; fewer only when there are no more, or none before damage.
+
+        Raises `KafkaError` when a damaged batch is next; `next_offset` is then in front of it.
+        """
+        taken: list[ConsumerRecord] = []
+        while len(taken) < limit and (self._left or self._advance(raising=not taken)):
+            piece = self._left[: limit - len(taken)]
+            self._left = self._left[len(piece) :]
+            taken += piece
+            self.next_offset = piece[-1].offset + 1 if self._left else self._batch_end
+        return taken
+
+    def _advance(self, *, raising: bool) -> bool:
+        """Decodes the next batch; False when there is none, or a damaged one and `raising` is not asked for."""
+        try:
+            header = None if self._failure else next(self._headers, None)
+            if header is not None:
+                self._left = self._decode(header)
+                self._batch_end = max(self.next_offset, header.next_offset)
+                return True
+        except KafkaError as error:
+            self._failure = error
+        if raising and self._failure is not None:
+            raise self._failure
+        return False
+
+    def _decode(self, header: BatchHeader) -> list[ConsumerRecord]:
+        if header.magic != MAGIC:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                f"Records of {self.tp} at offset {header.base_offset} have the old format {header.magic};"
+                " this client reads format 2 (Kafka 0.11 and later)",
+            )
+        if self._is_dropped(header):
+            return []
+        return decode_consumer_records(
+            self._records, header, self.tp, self.next_offset, check_crc=self._check_crcs
+        )
+
+    def _is_dropped(self, header: BatchHeader) -> bool:
+        while self._aborted and self._aborted[0].first_offset <= header.last_offset:
+            self._aborting.add(self._aborted.popleft().producer_id)
+        if header.is_control:
+            if header.producer_id in self._aborting and self._is_abort(header):
+                self._aborting.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._aborting
+
+    def _is_abort(self, header: BatchHeader) -> bool:
+        marker = marker_of(self._records, header)
+        return marker is not None and control_type(marker.key) is ControlType.ABORT
+
+    def __repr__(self) -> str:
+        return f"<CompletedFetch {self.tp} from {self.next_offset}>"

@@ -1,0 +1,154 @@
+"""The options of producer, consumer and admin client: one table entry a key, with Kafka's names.
+
+In Python an option is a keyword with underscores (``linger_ms=5``), in a properties file it is Kafka's own
+key (``linger.ms=5``). Both end in the same table, so a bad value gives the same one-line error. Keys and
+defaults are those of ``ProducerConfig``, ``ConsumerConfig`` and ``AdminClientConfig`` of Kafka 3.9; a key
+that this client has no use for yet is not in the table.
+"""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from barnabas.core.config import (
+    INT_MAX,
+    LONG_MAX,
+    Config,
+    ConfigKey,
+    ConfigTable,
+    ConfigType,
+    Source,
+    at_least,
+    between,
+    one_of,
+)
+from barnabas.core.errors import ConfigError
+
+Address = tuple[str, int]
+BootstrapServers = str | Sequence[str]
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
+
+
+def _acks(value: Any) -> str | None:
+    return None if value in {"all", "-1", "0", "1"} else "String must be one of: all, -1, 0, 1"
+
+
+_COMMON: Final = (
+    ConfigKey("bootstrap.servers", _LIST, None, "Brokers to ask first, host:port each.", required=True),
+    ConfigKey("client.id", _STRING, "", "A name for this client in the broker's logs and quotas."),
+    ConfigKey("metadata.max.age.ms", _LONG, 300_000, "How old metadata may become.", at_least(0)),
+    ConfigKey("request.timeout.ms", _INT, 30_000, "How long to wait for one answer.", at_least(1)),
+    ConfigKey("retry.backoff.ms", _LONG, 100, "The first pause before trying again.", at_least(0)),
+    ConfigKey("retry.backoff.max.ms", _LONG, 1_000, "The longest pause before trying again.", at_least(0)),
+    ConfigKey("default.api.timeout.ms", _INT, 60_000, "How long a whole call may take.", at_least(1)),
+)
+
+PRODUCER_CONFIG: Final = ConfigTable(
+    [
+        *_COMMON,
+        ConfigKey("acks", _STRING, "all", "Whose word counts: 0 nobody's, 1 the leader's, all the ISR's.", _acks),
+        ConfigKey("enable.idempotence", _BOOLEAN, True, "No duplicates, and order kept, through retries."),
+        ConfigKey("linger.ms", _LONG, 0, "How long a batch may wait for more records.", at_least(0)),
+        ConfigKey("batch.size", _INT, 16_384, "Bytes at which a batch is sent at once.", at_least(1)),
+        ConfigKey("buffer.memory", _LONG, 33_554_432, "Bytes of records that may wait.", at_least(1)),
+        ConfigKey(
+            "compression.type",
+            _STRING,
+            "none",
+            "How batches are compressed.",
+            one_of("none", "gzip", "snappy", "lz4", "zstd"),
+        ),
+        ConfigKey("max.request.size", _INT, 1_048_576, "The largest request, in bytes.", at_least(1)),
+        ConfigKey(
+            "max.in.flight.requests.per.connection", _INT, 5, "Unanswered requests a broker.", at_least(1)
+        ),
+        ConfigKey("delivery.timeout.ms", _INT, 120_000, "How long a record may take in all.", at_least(1)),
+        ConfigKey("max.block.ms", _LONG, 60_000, "How long `send` may wait for room or metadata.", at_least(0)),
+    ]
+)
+
+CONSUMER_CONFIG: Final = ConfigTable(
+    [
+        *_COMMON,
+        ConfigKey(
+            "auto.offset.reset",
+            _STRING,
+            "latest",
+            "Where to begin when there is no valid position.",
+            one_of("latest", "earliest", "none"),
+        ),
+        ConfigKey(
+            "isolation.level",
+            _STRING,
+            "read_uncommitted",
+            "Whether records of open and aborted transactions are seen.",
+            one_of("read_uncommitted", "read_committed"),
+        ),
+        ConfigKey("fetch.min.bytes", _INT, 1, "Bytes that make a fetch worth answering.", at_least(0)),
+        ConfigKey("fetch.max.wait.ms", _INT, 500, "How long a broker may wait for them.", at_least(0)),
+        ConfigKey("fetch.max.bytes", _INT, 52_428_800, "Bytes in one fetch.", at_least(0)),
+        ConfigKey("max.partition.fetch.bytes", _INT, 1_048_576, "Bytes of one partition.", at_least(0)),
+        ConfigKey("max.poll.records", _INT, 500, "Records in one `poll`.", between(1, INT_MAX)),
+        ConfigKey("check.crcs", _BOOLEAN, True, "Whether each batch's checksum is verified."),
+    ]
+)
+
+ADMIN_CONFIG: Final = ConfigTable(_COMMON)
+
+ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
+FOREVER_MS: Final = LONG_MAX
+
+
+def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
+    """The config of these options (keywords or Kafka's keys); raises ConfigError, also for an unknown one."""
+    given = {name.replace("_", "."): value for name, value in options.items()}
+    for name in given:
+        if name not in table:
+            close = difflib.get_close_matches(name, list(table), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"Unknown configuration {name}{hint}")
+    return table.parse({name: _text_as_list(value) for name, value in given.items()})
+
+
+def producer_config(options: Mapping[str, Any]) -> Config:
+    """The config of a producer, with Kafka's rules for what goes with idempotence."""
+    config = client_config(PRODUCER_CONFIG, {name: _plain(value) for name, value in options.items()})
+    asked_for = config.source("enable.idempotence") is not Source.DEFAULT
+    obstacle = _idempotence_obstacle(config) if config["enable.idempotence"] else None
+    if obstacle and asked_for:
+        raise ConfigError(f"Must set {obstacle} in order to use the idempotent producer.")
+    return config.with_values({"enable.idempotence": "false"}, Source.DEFAULT) if obstacle else config
+
+
+def _idempotence_obstacle(config: Config) -> str | None:
+    if config["acks"] in {"0", "1"}:
+        return "acks to all"
+    in_flight = config["max.in.flight.requests.per.connection"]
+    return "max.in.flight.requests.per.connection to at most 5" if in_flight > 5 else None
+
+
+def _plain(value: Any) -> Any:
+    """``acks=1`` and ``linger_ms=0.5`` read naturally in Python; the table knows texts."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _text_as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def bootstrap_addresses(servers: Sequence[str]) -> list[Address]:
+    """Hosts and ports of ``bootstrap.servers``; raises ConfigError for one that is not host:port."""
+    addresses = [_address(server.strip()) for server in servers]
+    if not addresses:
+        raise ConfigError("No bootstrap servers were given: name at least one as host:port")
+    return addresses
+
+
+def _address(server: str) -> Address:
+    server = server.rpartition("://")[2]
+    host, colon, port = server.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"Invalid value {server} for configuration bootstrap.servers: expected host:port")
+    return host.strip("[]"), int(port)

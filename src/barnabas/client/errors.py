@@ -1,0 +1,38 @@
+"""What a client raises beside `KafkaError` (an error code of a broker) and `ConfigError` (a bad option)."""
+
+from collections.abc import Mapping
+
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+
+
+class ClientClosedError(BarnabasError):
+    """The client was closed before or while this was asked of it."""
+
+
+class ClientTimeoutError(BarnabasError):
+    """Nobody gave an answer in time; the text says what was waited for, how long, and the last failure."""
+
+
+class RecordTooLargeError(BarnabasError):
+    """A record that does not fit the limits of this producer; the text names size, limit and option."""
+
+
+class NoOffsetError(BarnabasError):
+    """There is no valid position and ``auto.offset.reset`` is none; seek first."""
+
+    def __init__(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        named = ", ".join(
+            f"{tp} ({'no position' if offset is None else f'offset {offset} is out of range'})"
+            for tp, offset in sorted(positions.items())
+        )
+        super().__init__(f"No valid position for {named}: seek, or set auto_offset_reset")
+        self.positions = dict(positions)
+
+
+class DeliveryError(KafkaError):
+    """A batch that was not stored: the broker's code, with the partition it was for."""
+
+    def __init__(self, tp: TopicPartition, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code, f"{message or code.message} (producing to {tp})")
+        self.tp = tp

@@ -1,0 +1,97 @@
+"""`FetchSession`: the client's half of an incremental fetch session with one broker (KIP-227).
+
+Theory of operation
+-------------------
+A full request (epoch 0) names every partition and asks for a session; its answer carries the session's id.
+From then on a request names only what changed since the last one, and the partitions to forget, under an
+epoch that counts up from 1 and wraps from 2^31-1 to 1. A broker that does not know the session (any more), or
+counts differently, says so; then the next request is full again. Session id 0 means that the broker keeps none.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition, Uuid
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+_EPOCH_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTarget:
+    """What is asked of one partition; equal targets need not be named again within a session."""
+
+    topic_id: Uuid
+    offset: int
+    leader_epoch: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPlan:
+    """What the next request of a session says."""
+
+    session_id: int
+    epoch: int
+    named: Mapping[TopicPartition, FetchTarget]
+    forgotten: Mapping[TopicPartition, Uuid]
+
+
+class FetchSession:
+    """The session with one broker; one request at a time."""
+
+    __slots__ = ("_epoch", "_partitions", "_session_id")
+
+    def __init__(self) -> None:
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+        self._partitions: dict[TopicPartition, FetchTarget] = {}
+
+    def plan(self, wanted: Mapping[TopicPartition, FetchTarget]) -> FetchPlan:
+        """The next request, for these partitions and no others."""
+        before, self._partitions = self._partitions, dict(wanted)
+        if self._epoch == INITIAL_EPOCH:
+            return FetchPlan(self._session_id, INITIAL_EPOCH, wanted, {})
+        named = {tp: target for tp, target in wanted.items() if before.get(tp) != target}
+        forgotten = {
+            tp: target.topic_id
+            for tp, target in before.items()
+            # A topic created anew is another topic: the broker must forget the old id (KIP-516).
+            if tp not in wanted or wanted[tp].topic_id != target.topic_id
+        }
+        return FetchPlan(self._session_id, self._epoch, named, forgotten)
+
+    def answered(self, error: ErrorCode, session_id: int) -> None:
+        """Takes note of an answer's top-level error and session id."""
+        if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+            self._restart(NO_SESSION)
+        elif error is not ErrorCode.NONE:
+            self._restart(self._session_id)  # a full request under the old id closes that session
+        elif self._epoch == INITIAL_EPOCH:
+            self._session_id = session_id
+            self._epoch = 1 if session_id != NO_SESSION else INITIAL_EPOCH
+        else:
+            self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+
+    def failed(self) -> None:
+        """The request had no answer: nobody knows what the broker has seen of it."""
+        self._restart(self._session_id)
+
+    def _restart(self, session_id: int) -> None:
+        self._session_id = session_id
+        self._epoch = INITIAL_EPOCH
+        self._partitions = {}
+
+    def __repr__(self) -> str:
+        return f"<FetchSession {self._session_id} epoch={self._epoch} partitions={len(self._partitions)}>"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """The partitions under their topics, in order of appearance."""
+    grouped: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        grouped.setdefault(tp.topic, []).append(tp)
+    return grouped

@@ -1,0 +1,265 @@
+"""`Fetcher`: keeps a consumer's partitions fetched ahead, one request at a time to each broker.
+
+Theory of operation
+-------------------
+A partition is fetched while it has a position, is not paused and nothing of it is buffered; so while the
+caller works on one partition's records, the next ones of the others are on their way. A broker is asked for
+all its partitions in one request, in an incremental fetch session. When an answer comes, each partition
+either gets its records buffered, or its position reset (out of range), or fresh metadata (the leader moved).
+An answer for a partition that was sought elsewhere in the meantime is dropped.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from barnabas.client.cluster import Cluster
+from barnabas.client.completed_fetch import CompletedFetch
+from barnabas.client.config import ISOLATION_LEVELS
+from barnabas.client.fetch_session import FetchPlan, FetchSession, FetchTarget, by_topic
+from barnabas.client.subscription import AssignedPartition
+from barnabas.client.transport import Versions
+from barnabas.client.types import AbortedTransaction, RawFetch
+from barnabas.core.config import Config
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.network.errors import DisconnectedError
+from barnabas.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+
+_log = EventLog("client.consumer")
+_LAST_VERSION_BY_NAME: Final = 12
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+)
+
+
+class Fetcher:
+    """The fetching half of a consumer; lives on one event loop."""
+
+    def __init__(
+        self, config: Config, cluster: Cluster, partitions: Mapping[TopicPartition, AssignedPartition]
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._partitions = partitions
+        self._sessions: dict[int, FetchSession] = {}
+        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._news = asyncio.Event()
+        self.arrived: dict[TopicPartition, RawFetch] = {}
+        """What was fetched and not taken yet, in the order it came."""
+        self.out_of_range: dict[TopicPartition, int] = {}
+        self.failures: dict[TopicPartition, KafkaError] = {}
+        """Errors that only the caller can deal with."""
+
+    def send_fetches(self) -> None:
+        """Asks every broker that is idle for the partitions that want records."""
+        now = time.monotonic()
+        wanted = [
+            tp
+            for tp, state in self._partitions.items()
+            if state.is_fetchable(now) and tp not in self.arrived and tp not in self.failures
+        ]
+        for node_id, partitions in self._cluster.by_leader(wanted).items():
+            if node_id < 0:
+                self._cluster.need({tp.topic for tp in partitions})
+                self._cluster.refresh_soon()
+            elif node_id not in self._requests:
+                self._fetch(node_id, partitions)
+
+    def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        session = self._sessions.setdefault(node_id, FetchSession())
+        targets = {tp: self._target(self._partitions[tp]) for tp in partitions}
+        for tp in targets:
+            self._partitions[tp].in_flight = True
+        request = self._request(session.plan(targets))
+        exchange = self._exchange(node_id, session, targets, request, self._versions(targets))
+        self._requests[node_id] = asyncio.get_running_loop().create_task(exchange)
+
+    def _target(self, state: AssignedPartition) -> FetchTarget:
+        known = self._cluster.metadata.partition(state.tp)
+        assert state.position is not None
+        return FetchTarget(
+            topic_id=self._cluster.metadata.topic_id(state.tp.topic),
+            offset=state.position,
+            leader_epoch=known.leader_epoch if known else -1,
+            max_bytes=self._config["max.partition.fetch.bytes"],
+        )
+
+    @staticmethod
+    def _versions(targets: Mapping[TopicPartition, FetchTarget]) -> Versions | None:
+        """Topics go by id from v13 on; where one has none (its cluster is older), all go by name."""
+        nameless = all(target.topic_id != ZERO_UUID for target in targets.values())
+        return None if nameless else (FetchRequest.min_version, _LAST_VERSION_BY_NAME)
+
+    def _request(self, plan: FetchPlan) -> FetchRequest:
+        topics = []
+        for name, members in by_topic(plan.named).items():
+            asked = [_fetch_partition(tp, plan.named[tp]) for tp in members]
+            topics.append(FetchTopic(topic=name, topic_id=plan.named[members[0]].topic_id, partitions=asked))
+        forgotten = [
+            ForgottenTopic(
+                topic=name,
+                topic_id=plan.forgotten[members[0]],
+                partitions=[tp.partition for tp in members],
+            )
+            for name, members in by_topic(plan.forgotten).items()
+        ]
+        return FetchRequest(
+            max_wait_ms=self._config["fetch.max.wait.ms"],
+            min_bytes=self._config["fetch.min.bytes"],
+            max_bytes=self._config["fetch.max.bytes"],
+            isolation_level=ISOLATION_LEVELS[self._config["isolation.level"]],
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+
+    async def _exchange(
+        self,
+        node_id: int,
+        session: FetchSession,
+        targets: Mapping[TopicPartition, FetchTarget],
+        request: FetchRequest,
+        versions: Versions | None,
+    ) -> None:
+        try:
+            response = await self._cluster.send(node_id, request, FetchResponse, versions=versions)
+        except (DisconnectedError, OSError) as error:
+            _log.debug("fetch.failed", node=node_id, error=error)
+            session.failed()
+            self._later(targets)
+        except BarnabasError as error:
+            session.failed()
+            self._later(targets)
+            for tp in targets:
+                self.failures[tp] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        else:
+            self._answered(session, targets, response)
+        finally:
+            for tp in targets:
+                if tp in self._partitions:
+                    self._partitions[tp].in_flight = False
+            del self._requests[node_id]
+            self._news.set()
+
+    def _later(self, targets: Iterable[TopicPartition]) -> None:
+        self._cluster.refresh_soon()
+        retry_at = time.monotonic() + self._cluster.pause_s(0)
+        for tp in targets:
+            if tp in self._partitions:
+                self._partitions[tp].retry_at = retry_at
+
+    def _answered(
+        self, session: FetchSession, targets: Mapping[TopicPartition, FetchTarget], response: FetchResponse
+    ) -> None:
+        code = ErrorCode.of(response.error_code)
+        session.answered(code, response.session_id)
+        if code is not ErrorCode.NONE:
+            _log.debug("fetch.refused", error=code.name)
+            if code not in {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}:
+                self._later(targets)
+            return
+        for topic in response.responses:
+            name = self._cluster.metadata.topic_name(topic.topic_id, topic.topic)
+            for data in topic.partitions:
+                tp = TopicPartition(name, data.partition_index)
+                state = self._partitions.get(tp)
+                target = targets.get(tp)
+                # Sought elsewhere, or not assigned any more: nobody waits for this.
+                if state is not None and target is not None and state.position == target.offset:
+                    self._arrived(state, target, data)
+
+    def _arrived(self, state: AssignedPartition, target: FetchTarget, data: PartitionData) -> None:
+        code = ErrorCode.of(data.error_code)
+        if code is ErrorCode.NONE:
+            self._take_over(state, target, data)
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self.out_of_range[state.tp] = target.offset
+        elif code in _MOVED:
+            _log.debug("fetch.moved", partition=state.tp, error=code.name)
+            self._later([state.tp])
+        elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._later([state.tp])
+        else:
+            self.failures[state.tp] = KafkaError(code, f"{code.message} (fetching {state.tp})")
+
+    def _take_over(self, state: AssignedPartition, target: FetchTarget, data: PartitionData) -> None:
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
+        records = data.records
+        if records is None or not len(records):
+            return
+        assert isinstance(records, memoryview | bytes | bytearray)
+        self.arrived[state.tp] = RawFetch(
+            tp=state.tp,
+            position=target.offset,
+            records=memoryview(records),
+            high_watermark=data.high_watermark,
+            last_stable_offset=data.last_stable_offset,
+            log_start_offset=data.log_start_offset,
+            aborted=[
+                AbortedTransaction(one.producer_id, one.first_offset)
+                for one in data.aborted_transactions or ()
+            ],
+        )
+
+    def take(self) -> RawFetch | None:
+        """What arrived first and is still wanted where the partition stands."""
+        for tp in list(self.arrived):
+            state = self._partitions.get(tp)
+            if state is None or state.position != self.arrived[tp].position:
+                del self.arrived[tp]
+            elif not state.paused:
+                return self.arrived.pop(tp)
+        return None
+
+    def open(self, raw: RawFetch) -> CompletedFetch:
+        """The records of what was taken, to be decoded as they are handed out."""
+        check_crcs = self._config["check.crcs"]
+        return CompletedFetch(raw.tp, raw.position, raw.records, raw.aborted, check_crcs=check_crcs)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until an answer has come, at most this long."""
+        self._news.clear()
+        try:
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+    async def close(self) -> None:
+        """Drops what is under way."""
+        tasks = list(self._requests.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _fetch_partition(tp: TopicPartition, target: FetchTarget) -> FetchPartition:
+    return FetchPartition(
+        partition=tp.partition,
+        current_leader_epoch=target.leader_epoch,
+        fetch_offset=target.offset,
+        partition_max_bytes=target.max_bytes,
+    )

@@ -1,0 +1,148 @@
+"""`ClusterMetadata`: what is known of brokers, topics and leaders; immutable, replaced as answers come.
+
+A newer answer wins, except that a partition's leader epoch never goes back: an answer from a broker that
+lags behind must not undo what is known (``org.apache.kafka.clients.Metadata.updateLatestMetadata``).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import NO_LEADER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+NO_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a broker can be reached."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id: {self.node_id} rack: {self.rack or 'null'})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """Who leads and who holds a partition; leader -1 while there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline_replicas: Sequence[int]
+    error: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """A topic with its partitions by number."""
+
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: Mapping[int, PartitionMetadata]
+
+    @property
+    def available(self) -> Sequence[int]:
+        """The partitions that have a leader; a range, quick to search, when all have one."""
+        led = [number for number, one in self.partitions.items() if one.leader >= 0]
+        return range(len(self.partitions)) if len(led) == len(self.partitions) else sorted(led)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """One consistent view."""
+
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+    errors: Mapping[str, ErrorCode] = field(default_factory=dict)
+    """Why a topic is not among `topics`, by name."""
+    cluster_id: str | None = None
+    controller_id: int = -1
+    names: Mapping[Uuid, str] = field(default_factory=dict)
+
+    def leader(self, tp: TopicPartition) -> int:
+        """The broker that leads the partition, -1 when none is known."""
+        partition = self.partition(tp)
+        return partition.leader if partition and partition.leader in self.brokers else NO_LEADER
+
+    def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
+        """What is known of the partition."""
+        topic = self.topics.get(tp.topic)
+        return topic.partitions.get(tp.partition) if topic else None
+
+    def topic_id(self, name: str) -> Uuid:
+        """The topic's id; all zeros where it has none (before Kafka 2.8)."""
+        topic = self.topics.get(name)
+        return topic.topic_id if topic else ZERO_UUID
+
+    def topic_name(self, topic_id: Uuid, name: str | None) -> str:
+        """The name of a topic that an answer gives by id or by name; "" for one that nobody asked about."""
+        return name or self.names.get(topic_id, "")
+
+    def updated(self, response: MetadataResponse, *, complete: bool) -> "ClusterMetadata":
+        """This view with an answer worked in; a complete one (about all topics) replaces the topics."""
+        topics = {} if complete else dict(self.topics)
+        errors = {} if complete else dict(self.errors)
+        for one in response.topics or ():
+            name = one.name or ""
+            error = ErrorCode.of(one.error_code)
+            errors.pop(name, None)
+            if error is ErrorCode.NONE or one.partitions:
+                topics[name] = _topic(one, self.topics.get(name))
+            else:
+                topics.pop(name, None)
+                errors[name] = error
+        return replace(
+            self,
+            brokers={one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            topics=topics,
+            errors=errors,
+            cluster_id=response.cluster_id,
+            controller_id=response.controller_id,
+            names=_names(topics.values()),
+        )
+
+    def __repr__(self) -> str:
+        return f"<ClusterMetadata {len(self.brokers)} brokers, {len(self.topics)} topics>"
+
+
+def _names(topics: Iterable[TopicMetadata]) -> dict[Uuid, str]:
+    return {topic.topic_id: topic.name for topic in topics if topic.topic_id != ZERO_UUID}
+
+
+def _topic(response: MetadataResponseTopic, known: TopicMetadata | None) -> TopicMetadata:
+    same = known is not None and known.topic_id == response.topic_id
+    before = known.partitions if known and same else {}
+    partitions = {
+        one.partition_index: _partition(one, before.get(one.partition_index)) for one in response.partitions
+    }
+    return TopicMetadata(
+        response.name or "", response.topic_id, response.is_internal, dict(sorted(partitions.items()))
+    )
+
+
+def _partition(response: MetadataResponsePartition, known: PartitionMetadata | None) -> PartitionMetadata:
+    if known and NO_EPOCH < response.leader_epoch < known.leader_epoch:
+        return known
+    return PartitionMetadata(
+        response.partition_index,
+        response.leader_id,
+        response.leader_epoch,
+        response.replica_nodes,
+        response.isr_nodes,
+        response.offline_replicas,
+        ErrorCode.of(response.error_code),
+    )

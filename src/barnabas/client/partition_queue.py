@@ -1,0 +1,134 @@
+"""`PartitionQueue`: the batches of one partition, in order, from open to acknowledged.
+
+Theory of operation
+-------------------
+New batches go out one after the other without waiting for answers. A batch that has to be sent again goes
+back to its old place and is sent only when nothing of the partition is in flight: so retries keep the order
+(Kafka's ``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
+
+An idempotent batch gets its sequence when it is first sent and keeps it through retries, by which a broker
+recognises what it has already. Once a batch with a sequence is given up, the broker would refuse all that
+follow; then, as soon as nothing is in flight, the queue takes the next epoch and counts from 0 again
+(``TransactionManager.bumpIdempotentProducerEpoch``).
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from barnabas.client.producer_batch import NO_SEQUENCE, ProducerBatch
+from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import SEQUENCE_MAX
+from barnabas.records.compression import Codec
+
+EPOCH_MAX = 2**15 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What a broker knows an idempotent producer by."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_IDENTITY = ProducerIdentity(-1, -1)
+
+
+class PartitionQueue:
+    """Batches of one partition; not synchronised, its accumulator holds the lock."""
+
+    __slots__ = ("_next_number", "_next_sequence", "_restart", "identity", "in_flight", "tp", "waiting")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []
+        self.identity: ProducerIdentity | None = None
+        self._next_number = 0
+        self._next_sequence = 0
+        self._restart = False
+
+    @property
+    def open_batch(self) -> ProducerBatch | None:
+        """The batch that new records may join: the last one, unless it was already sent once."""
+        if self.waiting and not self.waiting[-1].attempts:
+            return self.waiting[-1]
+        return None
+
+    def start_batch(self, codec: Codec, now: float) -> ProducerBatch:
+        """A new open batch at the end."""
+        batch = ProducerBatch(self.tp, self._next_number, codec, now)
+        self._next_number += 1
+        self.waiting.append(batch)
+        return batch
+
+    def due_at(self, linger_s: float, full_bytes: int) -> float | None:
+        """When the first batch may go (seconds of the monotonic clock); None when there is nothing to send,
+        or not before an answer has come."""
+        if not self.waiting:
+            return None
+        first = self.waiting[0]
+        if first.attempts:
+            return None if self.in_flight else first.retry_at
+        if self._restart and self.in_flight:
+            return None
+        full = len(self.waiting) > 1 or first.size_bytes >= full_bytes
+        return 0.0 if full else first.created_at + linger_s
+
+    def take(self, identity: ProducerIdentity) -> ProducerBatch:
+        """The first batch, from now on in flight, with a sequence if the producer has an identity."""
+        if self._restart and not self.in_flight:
+            self._restart_sequence()
+        batch = self.waiting.popleft()
+        if identity is not NO_IDENTITY and batch.base_sequence == NO_SEQUENCE:
+            self.identity = self.identity or identity
+            batch.base_sequence = self._next_sequence
+            self._next_sequence = (self._next_sequence + batch.count) & SEQUENCE_MAX
+        batch.attempts += 1
+        self.in_flight.append(batch)
+        return batch
+
+    def encode(self, batch: ProducerBatch) -> bytes:
+        """The bytes of a batch that was taken."""
+        identity = self.identity or NO_IDENTITY
+        return batch.builder.encode(identity.producer_id, identity.epoch, batch.base_sequence)
+
+    def is_first_unacknowledged(self, batch: ProducerBatch) -> bool:
+        """Whether nothing older is unanswered or waits to be sent again."""
+        older = [*self.in_flight, *self.waiting]
+        return all(other.number >= batch.number for other in older)
+
+    def finished(self, batch: ProducerBatch) -> None:
+        """The batch was stored."""
+        self.in_flight.remove(batch)
+
+    def retry(self, batch: ProducerBatch, retry_at: float) -> None:
+        """Back to its old place, to be sent again."""
+        self.in_flight.remove(batch)
+        batch.retry_at = retry_at
+        newer = next((i for i, other in enumerate(self.waiting) if other.number > batch.number), None)
+        self.waiting.insert(len(self.waiting) if newer is None else newer, batch)
+
+    def give_up(self, batch: ProducerBatch) -> None:
+        """The batch failed for good."""
+        if batch in self.in_flight:
+            self.in_flight.remove(batch)
+        else:
+            self.waiting.remove(batch)
+        if batch.base_sequence != NO_SEQUENCE:
+            self.restart()
+
+    def restart(self) -> None:
+        """Take a new epoch and count from 0 as soon as nothing is in flight."""
+        self._restart = True
+
+    def _restart_sequence(self) -> None:
+        self._restart = False
+        self._next_sequence = 0
+        for batch in self.waiting:
+            batch.base_sequence = NO_SEQUENCE
+        if self.identity and self.identity.epoch < EPOCH_MAX:
+            self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)
+
+    def __repr__(self) -> str:
+        return f"<PartitionQueue {self.tp} waiting={len(self.waiting)} in_flight={len(self.in_flight)}>"

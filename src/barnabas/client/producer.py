@@ -1,0 +1,236 @@
+"""`AsyncProducer`: records into topics, idempotent unless told otherwise.
+
+Theory of operation
+-------------------
+``await send(...)`` returns once the record is in the accumulator, with a `Delivery` to await for its
+place in the log; until then it is on its way, batched with others. It waits itself only for metadata of a
+new topic and for room in the buffer. The sender runs in turns of the event loop between the caller's own
+(`Sender.pump`), so a caller that sends in a tight loop gives it a turn each time a batch is full.
+
+Appending is safe from any thread and needs no event loop; that is how the synchronous `Producer` avoids a
+hop between threads for each record.
+"""
+
+import asyncio
+import time
+from typing import Any, Self
+
+from barnabas.client.accumulator import RecordAccumulator
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.config import BootstrapServers, producer_config
+from barnabas.client.errors import ClientClosedError, ClientTimeoutError
+from barnabas.client.metadata import ClusterMetadata
+from barnabas.client.producer_batch import Delivery, ProducerBatch
+from barnabas.client.sender import Sender
+from barnabas.client.types import Headers, RecordMetadata
+from barnabas.records.compression import Codec
+
+_NS_PER_MS = 1_000_000
+
+
+class AsyncProducer:
+    """Sends records. Options are the keys of Kafka's producer with underscores: ``linger_ms=5``.
+
+    Use it as a context manager; leaving it flushes. Raises ConfigError for a bad option.
+    """
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+        config = producer_config({"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-producer", **options})
+        self._config = config
+        self.max_block_ms: int = config["max.block.ms"]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cluster = Cluster(
+            config,
+            in_flight_max=config["max.in.flight.requests.per.connection"],
+            create_topics=True,
+        )
+        self._cluster.watch(self._metadata_changed)
+        self._accumulator = RecordAccumulator(
+            batch_bytes=config["batch.size"],
+            buffer_bytes=config["buffer.memory"],
+            request_bytes_max=config["max.request.size"],
+            codec=Codec.named(config["compression.type"]),
+            monotonic=time.monotonic,
+            on_work=self._wake,
+        )
+        self._sender = Sender(config, self._cluster, self._accumulator, self._batch_finished)
+        self._woken = False
+        self._closed = False
+        self._room: list[asyncio.Future[None]] = []
+        self._failure: Exception | None = None
+
+    async def start(self) -> Self:
+        """Connects; raises `ClientTimeoutError` when no broker answers. `send` does it by itself otherwise."""
+        self._attach()
+        deadline = Deadline(self.max_block_ms)
+        await self._cluster.retrying(
+            self._cluster.refresh, deadline, f"No broker of {self._cluster.bootstrap} answered"
+        )
+        return self
+
+    def _attach(self) -> None:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Accepts a record for sending; texts are encoded in UTF-8, the time is now unless given.
+
+        Raises `ClientTimeoutError` when topic or room are not there within ``max.block.ms``, `KafkaError`
+        when the topic may not be used, `RecordTooLargeError`.
+        """
+        delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            deadline = Deadline(self.max_block_ms)
+            while delivery is None:
+                await self.make_ready(topic, deadline)
+                delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
+        elif self._woken:
+            await asyncio.sleep(0)
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
+        return await (
+            await self.send(
+                topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+            )
+        )
+
+    def try_send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+    ) -> Delivery | None:
+        """Accepts a record from any thread; None when `make_ready` has to run first."""
+        if self._closed:
+            raise ClientClosedError("The producer was closed")
+        if value is not None and value.__class__ is not bytes:
+            value = _as_bytes("value", value)
+        if key is not None and key.__class__ is not bytes:
+            key = _as_bytes("key", key)
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // _NS_PER_MS
+        return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)  # type: ignore[arg-type]
+
+    async def make_ready(self, topic: str, deadline: Deadline) -> None:
+        """Waits until the topic is known and there is room; raises as `send` does."""
+        self._attach()
+        if not self._accumulator.knows(topic):
+            await self._cluster.topic(topic, deadline)
+        while not self._accumulator.has_room:
+            self._sender.pump()
+            await self._wait_for_room(deadline)
+
+    async def _wait_for_room(self, deadline: Deadline) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._room.append(waiter)
+        try:
+            await asyncio.wait_for(waiter, deadline.left_s)
+        except TimeoutError:
+            raise ClientTimeoutError(
+                f"No room in the buffer of {self._config['buffer.memory']} bytes (buffer.memory)"
+                f" in {deadline.total_ms:.0f} ms"
+            ) from None
+
+    def _wake(self) -> None:
+        """There is work; called under the accumulator's lock, by any thread."""
+        if not self._woken and self._loop is not None:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._woken_up)
+
+    def _woken_up(self) -> None:
+        self._woken = False
+        self._sender.pump()
+
+    def _metadata_changed(self, metadata: ClusterMetadata) -> None:
+        for name, topic in metadata.topics.items():
+            if topic.available:
+                self._accumulator.set_topic(name, len(topic.partitions), topic.available)
+        self._sender.pump()
+
+    def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
+        if error is not None and not batch.observed and self._failure is None:
+            self._failure = error
+        if self._room and self._accumulator.has_room:
+            waiting, self._room = self._room, []
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def flush(self) -> None:
+        """Sends everything accepted so far, without lingering, and waits until it is stored.
+
+        Raises the first failure since the last flush of a record whose `Delivery` nobody waited for: what
+        nobody looks at is not lost in silence.
+        """
+        batches = [batch for _, batch in self._accumulator.unfinished()]
+        self._sender.hurry += 1
+        try:
+            self._sender.pump()
+            waiting = [asyncio.wrap_future(batch.future) for batch in batches]
+            await asyncio.gather(*waiting, return_exceptions=True)
+        finally:
+            self._sender.hurry -= 1
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def close(self) -> None:
+        """Flushes and closes the connections; raises as `flush`. Harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self.flush()
+        finally:
+            await self.abort()
+
+    async def abort(self) -> None:
+        """Closes at once; records that are not stored fail with ClientClosedError."""
+        self._closed = True
+        await self._sender.close()
+        await self._cluster.close()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic; raises as `send` does."""
+        known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
+        return list(known.partitions)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await (self.close() if kind is None else self.abort())
+
+    def __repr__(self) -> str:
+        return f"<AsyncProducer {self._cluster.bootstrap} {self._accumulator!r}>"
+
+
+def _as_bytes(what: str, value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytearray | memoryview | bytes):
+        return bytes(value)
+    raise TypeError(f"a record's {what} must be bytes, str or None, not {type(value).__name__}")

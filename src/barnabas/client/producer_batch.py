@@ -1,0 +1,124 @@
+"""`ProducerBatch`, a batch on its way, and `Delivery`, what a caller holds for one record in it.
+
+There is one future a batch, not one a record: a `Delivery` is only the batch and a place in it. It can be
+awaited on any event loop, or waited for in any thread.
+"""
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any
+
+from barnabas.client.batch_builder import BatchBuilder
+from barnabas.client.errors import ClientTimeoutError
+from barnabas.client.types import RecordMetadata
+from barnabas.core.ids import TopicPartition
+from barnabas.records.compression import Codec
+
+NO_SEQUENCE = -1
+
+
+class ProducerBatch:
+    """Records of one partition that are sent, acknowledged or failed together."""
+
+    __slots__ = (
+        "_future",
+        "attempts",
+        "base_sequence",
+        "builder",
+        "created_at",
+        "number",
+        "observed",
+        "retry_at",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition, number: int, codec: Codec, created_at: float) -> None:
+        self.tp = tp
+        self.number = number
+        """Its place among the batches of the partition, from the first: the order to keep."""
+        self.builder = BatchBuilder(codec)
+        self.created_at = created_at
+        """Seconds of the monotonic clock."""
+        self.retry_at = 0.0
+        self.attempts = 0
+        self.base_sequence = NO_SEQUENCE
+        self.observed = False
+        """Whether somebody waits, or waited, for the outcome of a record in it."""
+        self._future: Future[tuple[int, int]] = Future()
+        self._future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel the batch
+
+    @property
+    def count(self) -> int:
+        """How many records it holds."""
+        return self.builder.count
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size before compression."""
+        return self.builder.size_bytes
+
+    @property
+    def future(self) -> "Future[tuple[int, int]]":
+        """Completes with base offset and log append time (-1: the records' own times)."""
+        return self._future
+
+    def complete(self, base_offset: int, log_append_time: int) -> None:
+        """The broker stored it; the offset is -1 when the broker did not say where."""
+        self._future.set_result((base_offset, log_append_time))
+
+    def fail(self, error: Exception) -> None:
+        """It will not be stored (or nobody can know)."""
+        self._future.set_exception(error)
+
+    def __repr__(self) -> str:
+        done = " done" if self._future.done() else ""
+        return (
+            f"<ProducerBatch {self.tp} {self.count} records seq={self.base_sequence}"
+            f" attempts={self.attempts}{done}>"
+        )
+
+
+class Delivery:
+    """One record that was accepted. ``await delivery`` or ``delivery.result()`` says where it was stored."""
+
+    __slots__ = ("_batch", "_index", "_timestamp")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._batch.future.done()
+
+    def result(self, timeout_ms: float | None = None) -> RecordMetadata:
+        """Blocks until the record is stored. Raises `KafkaError` if it was not, `ClientTimeoutError` when
+        the time is over first. Never call it on the producer's own event loop: await instead."""
+        self._batch.observed = True
+        try:
+            stored = self._batch.future.result(None if timeout_ms is None else timeout_ms / 1000)
+        except FutureTimeoutError:
+            if self._batch.future.done():
+                raise
+            raise ClientTimeoutError(f"No acknowledgement from {self._batch.tp} in {timeout_ms} ms") from None
+        return self._metadata(*stored)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        self._batch.observed = True
+        future = self._batch.future
+        stored = future.result() if future.done() else (yield from asyncio.wrap_future(future).__await__())
+        return self._metadata(*stored)
+
+    def _metadata(self, base_offset: int, log_append_time: int) -> RecordMetadata:
+        return RecordMetadata(
+            self._batch.tp.topic,
+            self._batch.tp.partition,
+            base_offset + self._index if base_offset >= 0 else -1,
+            self._timestamp if log_append_time < 0 else log_append_time,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self._index} of {self._batch!r}>"

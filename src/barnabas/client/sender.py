@@ -1,0 +1,269 @@
+"""`Sender`: takes batches out of the accumulator and gets them to the leaders of their partitions.
+
+Theory of operation
+-------------------
+`pump` runs whenever something changed: a batch is full or old enough, an answer came, metadata is new. It
+groups the batches that are due by leader, one a partition, and sends at most
+``max.in.flight.requests.per.connection`` requests to each broker. The outcome of a batch is one of three:
+stored; sent again after a pause (the broker's code is retriable and the delivery time is not over); given up.
+
+Idempotence rests on `PartitionQueue`: a retry keeps its sequence and its place. Here it only needs one
+judgement. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch behind one that failed is the echo of that failure, so it
+is sent again; for the oldest batch of its partition it means that the broker lost or forgot what came
+before, and the batch goes under a new epoch.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+from barnabas.client.accumulator import RecordAccumulator
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
+from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
+from barnabas.client.producer_batch import ProducerBatch
+from barnabas.core.config import Config
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.network.errors import DisconnectedError
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+_log = EventLog("client.producer")
+_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_EXPIRY_S: Final = 0.5
+_LOST_SEQUENCE: Final = frozenset(
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+Sent = list[tuple[PartitionQueue, ProducerBatch]]
+
+
+class Sender:
+    """The sending half of a producer; lives on one event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        cluster: Cluster,
+        accumulator: RecordAccumulator,
+        on_finished: Callable[[ProducerBatch, Exception | None], object],
+    ) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._on_finished = on_finished
+        self._acks = _ACKS[config["acks"]]
+        self._linger_s = config["linger.ms"] / 1000
+        self._delivery_s = config["delivery.timeout.ms"] / 1000
+        self._request_bytes_max = config["max.request.size"]
+        self._in_flight_max = config["max.in.flight.requests.per.connection"]
+        self._identity: ProducerIdentity | None = None if config["enable.idempotence"] else NO_IDENTITY
+        self._in_flight: dict[int, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._identifying: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._expire_at = 0.0
+        self._closed = False
+        self.hurry = 0
+        """While above 0 (somebody flushes) no batch lingers."""
+
+    def pump(self) -> None:
+        """Sends what is due and arms the timer for what will be."""
+        if self._closed:
+            return
+        now = time.monotonic()
+        if now >= self._expire_at:
+            self._expire(now)
+        self._cluster.refresh_if_old()
+        due = self._accumulator.due(0.0 if self.hurry else self._linger_s)
+        ready = [queue for at, queue in due if at <= now]
+        if ready and self._identity is None:
+            self._identify()
+        elif ready:
+            self._send_ready(ready)
+        later = [at for at, _ in due if at > now]
+        if due or self._accumulator.waiting_bytes:
+            self._arm(min([*later, self._expire_at]) - now)
+
+    def _arm(self, delay_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(max(delay_s, 0.0005), self.pump)
+
+    def _send_ready(self, ready: list[PartitionQueue]) -> None:
+        by_leader: dict[int, list[PartitionQueue]] = {}
+        for queue in ready:
+            by_leader.setdefault(self._cluster.metadata.leader(queue.tp), []).append(queue)
+        if by_leader.pop(-1, None):
+            self._cluster.refresh_soon()
+        for node_id, queues in by_leader.items():
+            while queues and self._in_flight.get(node_id, 0) < self._in_flight_max:
+                self._send_one(node_id, queues)
+
+    def _send_one(self, node_id: int, queues: list[PartitionQueue]) -> None:
+        """One request with as many of these partitions as fit; they leave the list."""
+        assert self._identity is not None
+        sent: Sent = []
+        size = 0
+        while queues and (not sent or size + queues[0].waiting[0].size_bytes <= self._request_bytes_max):
+            queue = queues.pop(0)
+            batch = self._accumulator.take(queue, self._identity)
+            size += batch.size_bytes
+            sent.append((queue, batch))
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        self._start(self._exchange(node_id, sent))
+
+    def _start(self, work: "asyncio.Coroutine[None, None, None]") -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _exchange(self, node_id: int, sent: Sent) -> None:
+        try:
+            response = await self._cluster.send(node_id, self._request(sent), ProduceResponse)
+        except (BarnabasError, OSError) as error:
+            self._request_failed(sent, error)
+        else:
+            self._answered(sent, response)
+        finally:
+            self._in_flight[node_id] -= 1
+            self.pump()
+
+    def _request(self, sent: Sent) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for queue, batch in sent:
+            name = queue.tp.topic
+            if name not in topics:
+                topics[name] = TopicProduceData(
+                    name=name, topic_id=self._cluster.metadata.topic_id(name), partition_data=[]
+                )
+            data = PartitionProduceData(index=queue.tp.partition, records=queue.encode(batch))
+            topics[name].partition_data.append(data)
+        return ProduceRequest(
+            acks=self._acks, timeout_ms=self._config["request.timeout.ms"], topic_data=list(topics.values())
+        )
+
+    def _request_failed(self, sent: Sent, error: Exception) -> None:
+        lost = isinstance(error, DisconnectedError | OSError)
+        if lost:
+            self._cluster.refresh_soon()
+        for queue, batch in sent:
+            if lost and self._acks != 0:
+                self._again(queue, batch, error)
+            else:
+                self._give_up(queue, batch, error)
+
+    def _answered(self, sent: Sent, response: ProduceResponse) -> None:
+        if self._acks == 0:
+            for queue, batch in sent:
+                self._stored(queue, batch, -1, -1)
+            return
+        metadata = self._cluster.metadata
+        answers = {
+            (metadata.topic_name(topic.topic_id, topic.name), one.index): one
+            for topic in response.responses
+            for one in topic.partition_responses
+        }
+        for queue, batch in sent:
+            answer = answers.get(tuple(queue.tp))
+            if answer is None:
+                self._again(queue, batch, DisconnectedError(f"the broker left out {queue.tp}"))
+            else:
+                self._judge(queue, batch, answer)
+
+    def _judge(self, queue: PartitionQueue, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE:
+            self._stored(queue, batch, answer.base_offset, answer.log_append_time_ms)
+        elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._stored(queue, batch, -1, -1)  # the broker has it, but forgot where
+        elif code in _LOST_SEQUENCE and batch.base_sequence >= 0:
+            if queue.is_first_unacknowledged(batch):
+                queue.restart()
+            self._again(queue, batch, DeliveryError(queue.tp, code, answer.error_message))
+        else:
+            error = DeliveryError(queue.tp, code, answer.error_message)
+            if code.retriable:
+                self._cluster.refresh_soon()
+                self._again(queue, batch, error)
+            else:
+                self._give_up(queue, batch, error)
+
+    def _stored(self, queue: PartitionQueue, batch: ProducerBatch, offset: int, append_time: int) -> None:
+        self._accumulator.finished(queue, batch)
+        batch.complete(offset, append_time)
+        self._on_finished(batch, None)
+
+    def _again(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
+        now = time.monotonic()
+        if now - batch.created_at >= self._delivery_s:
+            self._give_up(queue, batch, self._expired(batch, error))
+            return
+        _log.debug("batch.retry", partition=queue.tp, attempts=batch.attempts, error=error)
+        self._accumulator.retry(queue, batch, now + self._cluster.pause_s(batch.attempts - 1))
+
+    def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
+        self._accumulator.give_up(queue, batch)
+        batch.fail(error)
+        self._on_finished(batch, error)
+
+    def _expire(self, now: float) -> None:
+        """Gives up what has waited longer than ``delivery.timeout.ms``."""
+        self._expire_at = now + min(_EXPIRY_S, self._delivery_s / 4)
+        for queue, batch in self._accumulator.waiting():
+            if now - batch.created_at >= self._delivery_s:
+                self._give_up(queue, batch, self._expired(batch, None))
+
+    def _expired(self, batch: ProducerBatch, last: Exception | None) -> Exception:
+        reason = f"; the last failure: {last}" if last else ""
+        return ClientTimeoutError(
+            f"Expiring {batch.count} record(s) for {batch.tp}: delivery.timeout.ms"
+            f" ({self._config['delivery.timeout.ms']}) has passed since the batch was created{reason}"
+        )
+
+    def _identify(self) -> None:
+        if self._identifying is None or self._identifying.done():
+            self._identifying = self._start(self._ask_for_identity())
+
+    async def _ask_for_identity(self) -> None:
+        """Asks for a producer id; when that fails for good, everything that waits fails with it."""
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        deadline = Deadline(self._config["delivery.timeout.ms"])
+
+        async def attempt() -> ProducerIdentity:
+            answer = await self._cluster.send_to_any(request, InitProducerIdResponse, deadline)
+            if answer.error_code:
+                raise KafkaError(ErrorCode.of(answer.error_code))
+            return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+        try:
+            self._identity = await self._cluster.retrying(attempt, deadline, "No producer id was given")
+        except BarnabasError as error:
+            for queue, batch in self._accumulator.waiting():
+                self._give_up(queue, batch, error)
+        self.pump()
+
+    async def close(self) -> None:
+        """Stops sending; what is not stored yet fails with ClientClosedError."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for queue, batch in self._accumulator.unfinished():
+            self._give_up(queue, batch, ClientClosedError("The producer was closed before the record was sent"))

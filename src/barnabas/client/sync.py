@@ -1,0 +1,220 @@
+"""The synchronous faces: the same clients, run on an event loop in a thread of their own.
+
+Nothing is written twice. `blocking` makes a method that hands the coroutine of its asynchronous twin to the
+loop and waits; `in_loop` does so for a method that is no coroutine, since a client's state belongs to its loop.
+Types and parameters are those of the twin.
+"""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from barnabas.client.cluster import Deadline
+from barnabas.client.config import BootstrapServers
+from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.producer import AsyncProducer
+from barnabas.client.producer_batch import Delivery
+from barnabas.client.types import ConsumerRecord, Headers, RecordMetadata
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class LoopThread:
+    """An event loop that runs in a daemon thread until it is closed."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's value; an interrupt of the waiting thread cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """The function's value, computed in the loop's thread."""
+
+        async def work() -> T:
+            return function()
+
+        return self.run(work())
+
+    def close(self) -> None:
+        """Ends the thread; harmless when repeated."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class Face(Generic[A]):
+    """A client's synchronous face: holds the asynchronous one and its thread."""
+
+    def __init__(self, make: Callable[[], A], name: str) -> None:
+        self._thread = LoopThread(name)
+        try:
+            self._twin = self._thread.call(make)
+        except BaseException:
+            self._thread.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether the thread has ended."""
+        return not self._thread._thread.is_alive()  # noqa: SLF001 - one module, one story
+
+
+class blocking(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
+    """A method that waits for the coroutine of the asynchronous twin."""
+
+    def __init__(self, function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, face: Face[A], owner: type[Face[A]]) -> Callable[P, T]:
+        function = self._function
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return face._thread.run(function(face._twin, *args, **kwargs))  # noqa: SLF001
+
+        return call
+
+
+class in_loop(Generic[A, P, T]):  # noqa: N801
+    """A method that runs the plain method of the asynchronous twin in its loop."""
+
+    def __init__(self, function: Callable[Concatenate[A, P], T]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, face: Face[A], owner: type[Face[A]]) -> Callable[P, T]:
+        function = self._function
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return face._thread.call(lambda: function(face._twin, *args, **kwargs))  # noqa: SLF001
+
+        return call
+
+
+class Producer(Face[AsyncProducer]):
+    """`AsyncProducer` without ``await``; safe to use from several threads.
+
+    `send` appends in the calling thread, so a record costs no hop to the loop's thread.
+    """
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+        super().__init__(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
+        self._max_block_ms: int = self._twin.max_block_ms
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Accepts a record for sending; ``.result()`` of what it returns waits until it is stored.
+
+        Raises as `AsyncProducer.send`.
+        """
+        twin = self._twin
+        delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            deadline = Deadline(self._max_block_ms)
+            while delivery is None:
+                self._thread.run(twin.make_ready(topic, deadline))
+                delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
+        return delivery
+
+    def send_and_wait(
+        self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, **options: Any
+    ) -> RecordMetadata:
+        """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
+        return self.send(topic, value, key, **options).result()
+
+    start = blocking(AsyncProducer.start)
+    flush = blocking(AsyncProducer.flush)
+    partitions_for = blocking(AsyncProducer.partitions_for)
+
+    def close(self) -> None:
+        """Flushes and closes; raises as `flush`. Harmless when repeated."""
+        try:
+            if not self.closed:
+                self._thread.run(self._twin.close())
+        finally:
+            self._thread.close()
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._twin.start())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._thread.run(self._twin.abort())
+            self._thread.close()
+
+
+class Consumer(Face[AsyncConsumer]):
+    """`AsyncConsumer` without ``await``; use it from one thread at a time."""
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+        super().__init__(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
+
+    start = blocking(AsyncConsumer.start)
+    assign = in_loop(AsyncConsumer.assign)
+    assignment = in_loop(AsyncConsumer.assignment)
+    seek = in_loop(AsyncConsumer.seek)
+    seek_to_beginning = in_loop(AsyncConsumer.seek_to_beginning)
+    seek_to_end = in_loop(AsyncConsumer.seek_to_end)
+    pause = in_loop(AsyncConsumer.pause)
+    resume = in_loop(AsyncConsumer.resume)
+    paused = in_loop(AsyncConsumer.paused)
+    position = blocking(AsyncConsumer.position)
+    lag = in_loop(AsyncConsumer.lag)
+    poll = blocking(AsyncConsumer.poll)
+    poll_arrow = blocking(AsyncConsumer.poll_arrow)
+    fetch_raw = blocking(AsyncConsumer.fetch_raw)
+    partitions_for = blocking(AsyncConsumer.partitions_for)
+    beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
+    end_offsets = blocking(AsyncConsumer.end_offsets)
+    offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
+
+    def close(self) -> None:
+        """Closes the connections; harmless when repeated."""
+        try:
+            if not self.closed:
+                self._thread.run(self._twin.close())
+        finally:
+            self._thread.close()
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Every record, for ever."""
+        while True:
+            yield from self.poll(timeout_ms=1000)
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._twin.start())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,83 @@
+"""What goes into a producer and what comes out of a consumer."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from barnabas.core.ids import TopicPartition
+
+Header: TypeAlias = tuple[str, bytes | None]
+Headers: TypeAlias = Sequence[Header]
+
+EARLIEST_TIMESTAMP: Final = -2
+LATEST_TIMESTAMP: Final = -1
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+"""The special timestamps of ListOffsets (``OffsetSpec``)."""
+
+
+class TimestampType(IntEnum):
+    """Whose clock a record's timestamp comes from."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def label(self) -> str:
+        """The name that Kafka's tools print."""
+        return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as it was read. The timestamp is in milliseconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: TimestampType
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was stored. The offset is -1 where the broker did not say (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset, with the timestamp of its record (-1 where there is none) and the epoch of its leader."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class AbortedTransaction(NamedTuple):
+    """From this offset on, records of this producer are of a transaction that was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+class RawFetch(NamedTuple):
+    """Record batches of one partition as the broker sent them, not decoded.
+
+    The first batch may begin before `position` and the last may be cut off, as in Kafka's own protocol.
+    """
+
+    tp: TopicPartition
+    position: int
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[AbortedTransaction]
