@@ -13,20 +13,13 @@ from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.producer_ids import ProducerIdBlock
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.ids import Uuid
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.message import Response
-from barnabas.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from barnabas.protocol.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
 from barnabas.replica.fetch_session import FetchManager
 from barnabas.replica.manager import ReplicaManager
 
@@ -60,26 +53,21 @@ class ProducerIds(Protocol):
 
 
 class ControllerPort(Protocol):
-    """The controller in this process, where it is the active one (``KafkaController``)."""
+    """The controller in this process (``KafkaController``); it refuses with NOT_CONTROLLER unless active."""
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller now."""
-
-    def topic_name(self, topic_id: Uuid) -> str | None:
-        """The name of a topic as the controller knows it."""
 
     def alter_partition(
         self, request: AlterPartitionRequest, version: int
     ) -> Pending[AlterPartitionResponse]:
         """Decides on ISR changes that a leader proposes."""
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
-        """Moves leaderships away from a broker that is about to stop."""
+    def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
+        """Moves leaderships away from a broker that is about to stop; those that are left."""
 
-    def allocate_producer_ids(
-        self, request: AllocateProducerIdsRequest
-    ) -> Pending[AllocateProducerIdsResponse]:
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
         """Gives a broker its next block of producer ids."""
 
 

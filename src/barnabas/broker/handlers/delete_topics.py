@@ -61,7 +61,7 @@ def _result(context: RequestContext, state: DeleteTopicState) -> DeletableTopicR
         return DeletableTopicResult(name=state.name)
     if state.name is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified.")
-    name = context.broker.controller.topic_name(state.topic_id)
+    name = context.broker.metadata_cache.topic_name(state.topic_id)
     return DeletableTopicResult(name=name, topic_id=state.topic_id)
 
 
