@@ -1,0 +1,107 @@
+"""Our tools and Kafka's, given the same flags on the same genuine broker, print the same lines."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
+
+
+def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "barnabas.cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module", params=["kafka39", "kafka42"])
+def genuine(request) -> str:
+    """The bootstrap address of a genuine broker that holds two topics of this module."""
+    bootstrap = request.getfixturevalue(request.param)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [NewTopic("lines", 2, 1, config={"retention.ms": "-1"}), NewTopic("lines-too", 1, 1)]
+    for created in admin.create_topics(wanted).values():
+        created.result(15)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(5):
+        producer.produce("lines", f"{number}", partition=number % 2, timestamp=1_600_000_000_000 + number)
+    assert producer.flush(15) == 0
+    return bootstrap
+
+
+@pytest.fixture
+def both(genuine, kafka_tool) -> Callable[..., tuple[list[str], list[str]]]:
+    """The lines of Kafka's tool and of ours."""
+
+    def run(theirs_name: str, our_name: str, *arguments: str) -> tuple[list[str], list[str]]:
+        server = ("--bootstrap-server", genuine)
+        theirs = kafka_tool(theirs_name, *server, *arguments)
+        mine = ours(our_name, *server, *arguments)
+        assert theirs.returncode == 0, theirs.stderr
+        assert mine.returncode == 0, mine.stderr
+        return theirs.stdout.splitlines(), mine.stdout.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--topic", "lines"),
+        ("--topic", "lines.*"),
+        ("--topic", "lines", "--partitions", "1"),
+        ("--topic-partitions", "lines:0-1,lines-too:0"),
+        ("--topic", "lines", "--time", "earliest"),
+        ("--topic", "lines", "--time", "max-timestamp"),
+        ("--topic", "lines", "--time", "1600000000002"),
+        ("--exclude-internal-topics",),
+    ],
+    ids=" ".join,
+)
+def test_get_offsets(both, flags):
+    theirs, mine = both("kafka-get-offsets", "get-offsets", *flags)
+
+    assert mine == theirs
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--list",), ("--describe", "--topic", "lines"), ("--describe", "--topic", "lines.*")],
+    ids=" ".join,
+)
+def test_topics(both, flags):
+    theirs, mine = both("kafka-topics", "topics", *flags)
+
+    assert sorted(mine) == sorted(theirs)
+
+
+def test_a_topic_made_by_ours_is_there_for_theirs_and_goes_the_other_way_round(
+    genuine, kafka_tool, topic_name
+):
+    name = topic_name("made")
+    server = ("--bootstrap-server", genuine)
+
+    created = ours("topics", *server, "--create", "--topic", name, "--partitions", "3")
+    assert (created.stdout.strip(), created.returncode) == (f"Created topic {name}.", 0)
+    assert name in kafka_tool("kafka-topics", *server, "--list").stdout.split()
+
+    assert kafka_tool("kafka-topics", *server, "--delete", "--topic", name).returncode == 0
+    assert name not in ours("topics", *server, "--list").stdout.split()
+
+
+def test_lines_pass_between_their_console_and_ours(genuine, kafka_tool, topic_name):
+    name = topic_name("console")
+    server = ("--bootstrap-server", genuine)
+    assert ours("topics", *server, "--create", "--topic", name, "--partitions", "1").returncode == 0
+    key_flags = ("--property", "parse.key=true", "--property", "key.separator=:")
+    command = [sys.executable, "-m", "barnabas.cli.main", "produce", *server, "--topic", name, *key_flags]
+    subprocess.run(command, input="a:one\nb:two ❄\n", text=True, timeout=60, check=True, capture_output=True)
+
+    read = ("--topic", name, "--partition", "0", "--max-messages", "2", "--property", "print.key=true")
+    theirs = kafka_tool("kafka-console-consumer", *server, *read, "--offset", "earliest")
+    mine = ours("consume", *server, *read, "--from-beginning")
+
+    assert theirs.stdout.splitlines() == ["a\tone", "b\ttwo ❄"]
+    assert mine.stdout.splitlines() == theirs.stdout.splitlines()
