@@ -55,7 +55,16 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataResponse
 
@@ -124,13 +133,18 @@ class Controller:
         self._resign()
         yield Pending.of(None)
 
-    def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
-        """Moves leadership away from a broker; the partitions it still leads.
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """The name of a topic as the elected controller knows it."""
+        return self._term.context.topic_names.get(topic_id) if self._term else None
 
-        Fails with KafkaError: NOT_CONTROLLER, BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH.
-        """
-        return self._ask(
-            "ControlledShutdown", lambda term: controlled_shutdown(term, broker_id, broker_epoch)
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
+        """Moves leadership away from a broker; the answer names what it still leads, or the error."""
+        moved = self._ask(
+            "ControlledShutdown",
+            lambda term: controlled_shutdown(term, request.broker_id, request.broker_epoch),
+        )
+        return _recover(
+            moved.then(_remaining), lambda error: ControlledShutdownResponse(error_code=_code(error))
         )
 
     def alter_partition(
@@ -140,21 +154,26 @@ class Controller:
         answer = self._ask("AlterPartitionReceived", lambda term: alter_partitions(term, request, version))
         return _recover(answer, lambda error: AlterPartitionResponse(error_code=_code(error)))
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
-        """A block of producer ids for a broker.
-
-        Fails with KafkaError: NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
-        """
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> Pending[AllocateProducerIdsResponse]:
+        """A block of producer ids for a broker, or the error in the answer."""
 
         def allocate(term: Term) -> Pending[ProducerIdBlock]:
-            known = term.context.broker_epochs.get(broker_id)
+            known = term.context.broker_epochs.get(request.broker_id)
             if known is None:
                 raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
-            if known != broker_epoch:
+            if known != request.broker_epoch:
                 raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-            return allocate_block(self._store, broker_id)
+            return allocate_block(self._store, request.broker_id)
 
-        return self._ask("AllocateProducerIds", allocate)
+        block = self._ask("AllocateProducerIds", allocate)
+        answer = block.then(
+            lambda block: AllocateProducerIdsResponse(
+                producer_id_start=block.first, producer_id_len=block.size
+            )
+        )
+        return _recover(answer, lambda error: AllocateProducerIdsResponse(error_code=_code(error)))
 
     def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
@@ -393,6 +412,11 @@ class Controller:
     def __repr__(self) -> str:
         role = f"ACTIVE epoch={self.epoch}" if self.is_active else f"standby of {self.active_controller_id}"
         return f"<Controller {self._config.broker_id} {role} {self._queue!r}>"
+
+
+def _remaining(partitions: list[TopicPartition]) -> ControlledShutdownResponse:
+    remaining = [RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in partitions]
+    return ControlledShutdownResponse(remaining_partitions=remaining)
 
 
 def _started(process: Callable[[Term], Pending[T]], term: Term) -> Pending[T]:
