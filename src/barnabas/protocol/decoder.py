@@ -30,6 +30,9 @@ from barnabas.protocol.wire import ARRAY_STRUCTS, ELEMENTS_MAX, TABLE_SIZE, Wire
 
 Decoder: TypeAlias = Callable[[Buffer, int], tuple[Struct, int]]
 _ERRORS: Final = (Malformed, StructError, IndexError)
+_ARRAYS: Final = {
+    f"array_{code}": [one.unpack_from for one in table] for code, table in ARRAY_STRUCTS.items()
+}
 
 
 def compile_decoder(layout: Layout) -> Decoder:
@@ -75,9 +78,12 @@ class _DecoderWriter:
             new=object.__new__,
             uvarint=wire.read_uvarint,
             unknown_tags=wire.read_unknown_tags,
-            Malformed=Malformed,
+            too_long=wire.too_long,
+            too_many=wire.too_many,
+            must_not_be_null=wire.must_not_be_null,
+            wrong_size=wire.wrong_size,
             Packer=Packer,
-            **{f"array_{code}": [one.unpack_from for one in table] for code, table in ARRAY_STRUCTS.items()},
+            **_ARRAYS,
         )
 
     def compile(self) -> tuple[Callable[..., Any], Any]:
@@ -145,7 +151,7 @@ class _DecoderWriter:
         with self.present(target, nullable=nullable):
             self.source.line(f"x = p + {count}")
             with self.source.block("if x > e:"):
-                self.source.line(self.refuse(f"a length of {{{count}}}, where {{e - p}} bytes are left"))
+                self.source.line(f"too_long({count}, e - p)")
             self.source.line(f"{target} = {self.cut(kind)}")
             self.source.line("p = x")
 
@@ -169,7 +175,7 @@ class _DecoderWriter:
         with self.source.block("if n:" if self.flexible else "if n >= 0:"):
             yield
         with self.source.block("else:"):
-            self.source.line(f"{target} = None" if nullable else self.refuse("null, which it must not be"))
+            self.source.line(f"{target} = None" if nullable else "must_not_be_null()")
 
     def more_of_varint(self, name: str) -> None:
         """Goes on with a varint when its first byte says so."""
@@ -183,7 +189,7 @@ class _DecoderWriter:
         assert size > 0, f"{field} has elements without bytes"
         with self.present(target, nullable=nullable):
             with self.source.block(f"if n > {ELEMENTS_MAX} or ({count}) * {size} > e - p:"):
-                self.source.line(self.refuse(f"a count of {{{count}}}, where {{e - p}} bytes are left"))
+                self.source.line(f"too_many({count}, e - p)")
             if isinstance(field.kind, Wire) and field.kind.code:
                 self.numbers(field.kind, target, count)
             else:
@@ -191,13 +197,12 @@ class _DecoderWriter:
 
     def numbers(self, kind: Wire, target: str, count: str) -> None:
         """Fixed-size elements, unpacked at once."""
+        unpack = f"Packer(f'>{{{count}}}{kind.code}').unpack_from"
         if kind.name == "uuid":
-            self.source.line(f"{target} = [bytes(b[i:i + 16]) for i in range(p, p + ({count}) * 16, 16)]")
-        else:
-            unpack = f"Packer(f'>{{{count}}}{kind.code}').unpack_from"
-            if kind.code in ARRAY_STRUCTS:
-                unpack = f"(array_{kind.code}[{count}] if n < {TABLE_SIZE} else {unpack})"
-            self.source.line(f"{target} = [*{unpack}(b, p)] if {count} else []")
+            unpack = f"Packer('>' + '16s' * ({count})).unpack_from"
+        elif kind.code in ARRAY_STRUCTS:
+            unpack = f"(array_{kind.code}[{count}] if n < {TABLE_SIZE} else {unpack})"
+        self.source.line(f"{target} = [*{unpack}(b, p)] if {count} else []")
         self.source.line(f"p += ({count}) * {kind.size}")
 
     def elements(self, field: Field, target: str, depth: int) -> None:
@@ -230,13 +235,13 @@ class _DecoderWriter:
             self.varint("n")
             self.source.line(f"x{depth} = p + n")
             with self.source.block(f"if x{depth} > e:"):
-                self.source.line(self.refuse("a tagged field of {n} bytes, where {e - p} are left"))
+                self.source.line("too_long(n, e - p)")
             for field in layout.tagged:
                 with self.source.block(f"if t == {field.tag}:"), self.source.field(field.name):
                     self.field(field, f"o{depth}.{field.name}", depth)
                     self.flush()
                     with self.source.block(f"if p != x{depth}:"):
-                        self.source.line(self.refuse("a tagged field whose size is not its content's"))
+                        self.source.line("wrong_size()")
                     self.source.line("continue")
             with self.source.block(f"if o{depth}.unknown_tags is None:"):
                 self.source.line(f"o{depth}.unknown_tags = {{}}")
@@ -248,10 +253,6 @@ class _DecoderWriter:
         self.source.line(f"{name} = b[p]")
         self.source.line("p += 1")
         self.more_of_varint(name)
-
-    def refuse(self, reason: str) -> str:
-        """The text that refuses the bytes at ``p``."""
-        return f'raise Malformed(f"{reason}")'
 
     def add(self, code: str, target: str) -> None:
         """Puts a fixed-size value into the batch."""

@@ -31,6 +31,8 @@ Encoder: TypeAlias = Callable[[Any], Chunks]
 COPY_MAX: Final = 2048
 """Records up to this many bytes are copied beside their header: cheaper than one more chunk."""
 _ERRORS: Final = (Malformed, StructError, AttributeError, TypeError, ValueError, OverflowError)
+_ARRAYS: Final = {f"array_{code}": [one.pack for one in table] for code, table in ARRAY_STRUCTS.items()}
+_BYTES: Final = [bytes((value,)) for value in range(256)]
 
 
 def compile_encoder(layout: Layout) -> Encoder:
@@ -68,11 +70,11 @@ class _EncoderWriter:
             uuid=wire.uuid,
             tag_section=wire.tag_section,
             join=b"".join,
-            byte=[bytes((value,)) for value in range(256)],
+            byte=_BYTES,
             Malformed=Malformed,
             Packer=Packer,
             FileSlice=FileSlice,
-            **{f"array_{code}": [one.pack for one in table] for code, table in ARRAY_STRUCTS.items()},
+            **_ARRAYS,
         )
 
     def compile(self) -> tuple[Callable[..., Any], Any]:

@@ -1,6 +1,7 @@
 """What one version of a schema looks like: its fields in wire order, its tagged fields, those it lacks."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from barnabas.protocol.schema import Field, Struct, resolved
 from barnabas.protocol.wire import Wire
@@ -53,6 +54,7 @@ class Layout:
         )
 
 
+@cache
 def layout_of(cls: type[Struct], version: int, *, flexible: bool) -> Layout:
     """The layout of a class in a version of the message that it belongs to."""
     fields = resolved(cls).values()

@@ -16,7 +16,7 @@ Grammar (``https://kafka.apache.org/protocol``; compact forms belong to flexible
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 from barnabas.core.chunks import Buffer, Chunk
 from barnabas.protocol.errors import Malformed
@@ -60,6 +60,26 @@ BUILTIN: Final = {
 }
 
 
+def too_long(length: int, left: int) -> NoReturn:
+    """Refuses a length that points behind the end."""
+    raise Malformed(f"a length of {length}, where {left} bytes are left")
+
+
+def too_many(count: int, left: int) -> NoReturn:
+    """Refuses a count of elements for which there cannot be enough bytes."""
+    raise Malformed(f"a count of {count}, where {left} bytes are left")
+
+
+def must_not_be_null() -> NoReturn:
+    """Refuses null where this version has none."""
+    raise Malformed("null, which it must not be")
+
+
+def wrong_size() -> NoReturn:
+    """Refuses a tagged field that ends elsewhere than its size says."""
+    raise Malformed("a tagged field whose size is not that of its content")
+
+
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Goes on with an unsigned varint whose first byte, already read, has its high bit set."""
     value = first & 0x7F
@@ -81,7 +101,7 @@ def read_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> tu
         tag, position = whole_uvarint(buffer, position)
         size, position = whole_uvarint(buffer, position)
         if position + size > end:
-            raise Malformed(f"a tagged field of {size} bytes, where {end - position} are left")
+            too_long(size, end - position)
         tags[tag] = bytes(buffer[position : position + size])
         position += size
     return tags, position
