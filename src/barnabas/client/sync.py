@@ -52,6 +52,11 @@ class LoopThread:
 
         return self.run(work())
 
+    @property
+    def closed(self) -> bool:
+        """Whether the thread has ended."""
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """Ends the thread; harmless when repeated."""
         if not self._loop.is_closed():
@@ -61,20 +66,29 @@ class LoopThread:
 
 
 class Face(Generic[A]):
-    """A client's synchronous face: holds the asynchronous one and its thread."""
+    """A synchronous face: an asynchronous twin and the thread that its loop runs in."""
 
-    def __init__(self, make: Callable[[], A], name: str) -> None:
-        self._thread = LoopThread(name)
-        try:
-            self._twin = self._thread.call(make)
-        except BaseException:
-            self._thread.close()
-            raise
+    def __init__(self, twin: A, thread: LoopThread) -> None:
+        self._twin = twin
+        self._thread = thread
 
-    @property
-    def closed(self) -> bool:
-        """Whether the thread has ended."""
-        return not self._thread._thread.is_alive()  # noqa: SLF001 - one module, one story
+    def end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Closes the twin, then the thread; harmless when repeated."""
+        if not self._thread.closed:
+            try:
+                self._thread.run(close())
+            finally:
+                self._thread.close()
+
+
+def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
+    """A twin, made in the loop of a thread of its own; raises what making it raises."""
+    thread = LoopThread(name)
+    try:
+        return thread.call(make), thread
+    except BaseException:
+        thread.close()
+        raise
 
 
 class blocking(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
@@ -118,7 +132,9 @@ class Producer(Face[AsyncProducer]):
     """
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        super().__init__(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
+        super().__init__(
+            *made_in_thread(lambda: AsyncProducer(bootstrap_servers, **options), "barnabas-producer")
+        )
         self._max_block_ms: int = self._twin.max_block_ms
 
     def send(
@@ -156,29 +172,27 @@ class Producer(Face[AsyncProducer]):
 
     def close(self) -> None:
         """Flushes and closes; raises as `flush`. Harmless when repeated."""
-        try:
-            if not self.closed:
-                self._thread.run(self._twin.close())
-        finally:
-            self._thread.close()
+        self.end(self._twin.close)
 
     def __enter__(self) -> Self:
-        self._thread.run(self._twin.start())
+        try:
+            self._thread.run(self._twin.start())
+        except BaseException:
+            self.end(self._twin.abort)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._thread.run(self._twin.abort())
-            self._thread.close()
+        self.end(self._twin.close if kind is None else self._twin.abort)
 
 
 class Consumer(Face[AsyncConsumer]):
     """`AsyncConsumer` without ``await``; use it from one thread at a time."""
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        super().__init__(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
+        super().__init__(
+            *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
+        )
 
     start = blocking(AsyncConsumer.start)
     assign = in_loop(AsyncConsumer.assign)
@@ -201,11 +215,7 @@ class Consumer(Face[AsyncConsumer]):
 
     def close(self) -> None:
         """Closes the connections; harmless when repeated."""
-        try:
-            if not self.closed:
-                self._thread.run(self._twin.close())
-        finally:
-            self._thread.close()
+        self.end(self._twin.close)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Every record, for ever."""
@@ -213,7 +223,11 @@ class Consumer(Face[AsyncConsumer]):
             yield from self.poll(timeout_ms=1000)
 
     def __enter__(self) -> Self:
-        self._thread.run(self._twin.start())
+        try:
+            self._thread.run(self._twin.start())
+        except BaseException:
+            self.end(self._twin.close)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

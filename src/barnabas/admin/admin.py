@@ -1,0 +1,130 @@
+"""`Admin`, asynchronous, and `BlockingAdmin`, its synchronous face: verbs by noun.
+
+::
+
+    async with Admin("127.0.0.1:9092") as admin:
+        await admin.topics.create(NewTopic("orders", partitions=3))
+        offsets = await admin.offsets.list({TopicPartition("orders", 0): LATEST_TIMESTAMP})
+"""
+
+from typing import Any, Self
+
+from barnabas.admin.cluster import ClusterInfo
+from barnabas.admin.configs import Configs
+from barnabas.admin.context import AdminContext
+from barnabas.admin.offsets import Offsets
+from barnabas.admin.topics import Topics
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
+from barnabas.client.sync import Face, blocking, made_in_thread
+from barnabas.core.config import Config, Source
+from barnabas.core.errors import ConfigError
+
+_IN_FLIGHT_MAX = 1
+
+
+class Admin:
+    """Manages a cluster. Options are the keys of Kafka's admin client with underscores.
+
+    Use it as an async context manager. Raises ConfigError for a bad option.
+    """
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+        config = _admin_config(
+            {"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-admin", **options}
+        )
+        self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
+        self._context = AdminContext(config, self._cluster)
+        self.topics = Topics(self._context)
+        self.offsets = Offsets(self._context)
+        self.configs = Configs(self._context)
+        self.cluster = ClusterInfo(self._context)
+
+    async def start(self) -> Self:
+        """Connects; raises `ClientTimeoutError` when no broker answers."""
+        await self._cluster.retrying(
+            self._cluster.refresh,
+            Deadline(self._context.timeout_ms),
+            f"No broker of {self._cluster.bootstrap} answered",
+        )
+        return self
+
+    async def close(self) -> None:
+        """Closes the connections; harmless when repeated."""
+        await self._cluster.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Admin {self._cluster.bootstrap}>"
+
+
+def _admin_config(options: dict[str, Any]) -> Config:
+    """A request must fit into a call: ``default.api.timeout.ms`` below ``request.timeout.ms`` is refused when
+    it was asked for, raised when it was not (``KafkaAdminClient.configureDefaultApiTimeoutMs``)."""
+    config = client_config(ADMIN_CONFIG, options)
+    whole, one = config["default.api.timeout.ms"], config["request.timeout.ms"]
+    if whole >= one:
+        return config
+    if config.source("default.api.timeout.ms") is not Source.DEFAULT:
+        raise ConfigError(
+            f"The specified value of default.api.timeout.ms must be no smaller than the value of"
+            f" request.timeout.ms ({whole} < {one})"
+        )
+    return config.with_values({"default.api.timeout.ms": one}, Source.DEFAULT)
+
+
+class _BlockingTopics(Face[Topics]):
+    create = blocking(Topics.create)
+    try_create = blocking(Topics.try_create)
+    list = blocking(Topics.list)
+    describe = blocking(Topics.describe)
+    try_describe = blocking(Topics.try_describe)
+    describe_all = blocking(Topics.describe_all)
+    delete = blocking(Topics.delete)
+    try_delete = blocking(Topics.try_delete)
+
+
+class _BlockingOffsets(Face[Offsets]):
+    list = blocking(Offsets.list)
+    try_list = blocking(Offsets.try_list)
+
+
+class _BlockingConfigs(Face[Configs]):
+    describe = blocking(Configs.describe)
+    try_describe = blocking(Configs.try_describe)
+
+
+class _BlockingClusterInfo(Face[ClusterInfo]):
+    describe = blocking(ClusterInfo.describe)
+
+
+class BlockingAdmin(Face[Admin]):
+    """`Admin` without ``await``."""
+
+    def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
+        admin, thread = made_in_thread(lambda: Admin(bootstrap_servers, **options), "barnabas-admin")
+        super().__init__(admin, thread)
+        self.topics = _BlockingTopics(admin.topics, thread)
+        self.offsets = _BlockingOffsets(admin.offsets, thread)
+        self.configs = _BlockingConfigs(admin.configs, thread)
+        self.cluster = _BlockingClusterInfo(admin.cluster, thread)
+
+    def close(self) -> None:
+        """Closes the connections; harmless when repeated."""
+        self.end(self._twin.close)
+
+    def __enter__(self) -> Self:
+        try:
+            self._thread.run(self._twin.start())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,121 @@
+"""``admin.configs``: the configuration of topics and brokers."""
+
+import asyncio
+from collections.abc import Iterable
+
+from barnabas.admin.context import AdminContext, raise_first
+from barnabas.admin.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
+from barnabas.client.cluster import Deadline
+from barnabas.core.config import ConfigType, Source
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+
+Entries = dict[str, ConfigEntry]
+
+
+class Configs:
+    """Configurations. A broker knows only its own, so each broker is asked itself; any may speak for topics."""
+
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
+
+    async def describe(
+        self,
+        resources: Iterable[ConfigResource] | ConfigResource,
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[ConfigResource, Entries]:
+        """All keys of these resources by name; raises `KafkaError` for the first that cannot be described."""
+        wanted = [resources] if isinstance(resources, ConfigResource) else list(resources)
+        results = await self.try_describe(
+            wanted, synonyms=synonyms, documentation=documentation, timeout_ms=timeout_ms
+        )
+        return raise_first(results)
+
+    async def try_describe(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[ConfigResource, Entries | BarnabasError]:
+        """As `describe`, with an error per resource."""
+        deadline = self._context.deadline(timeout_ms)
+        requests = [
+            (
+                broker,
+                DescribeConfigsRequest(
+                    resources=[
+                        DescribeConfigsResource(
+                            resource_type=one.type, resource_name=one.name, configuration_keys=None
+                        )
+                        for one in members
+                    ],
+                    include_synonyms=synonyms,
+                    include_documentation=documentation,
+                ),
+            )
+            for broker, members in _by_broker(resources).items()
+        ]
+        responses = await asyncio.gather(
+            *(self._ask(broker, request, deadline) for broker, request in requests)
+        )
+        return {
+            ConfigResource(ResourceType(one.resource_type), one.resource_name): (
+                KafkaError(ErrorCode.of(one.error_code), one.error_message or None)
+                if one.error_code
+                else {entry.name: _entry(entry) for entry in one.configs}
+            )
+            for response in responses
+            for one in response.results
+        }
+
+    async def _ask(
+        self, broker: int | None, request: DescribeConfigsRequest, deadline: Deadline
+    ) -> DescribeConfigsResponse:
+        if broker is None:
+            return await self._context.send_to_any(request, DescribeConfigsResponse, deadline)
+        cluster = self._context.cluster
+
+        async def attempt() -> DescribeConfigsResponse:
+            if broker not in cluster.metadata.brokers:
+                await cluster.refresh()
+            return await cluster.send(broker, request, DescribeConfigsResponse)
+
+        return await cluster.retrying(attempt, deadline, f"Broker {broker} did not answer")
+
+
+def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    grouped: dict[int | None, list[ConfigResource]] = {}
+    for resource in resources:
+        own = resource.type is not ResourceType.TOPIC and resource.name.isdigit()
+        grouped.setdefault(int(resource.name) if own else None, []).append(resource)
+    return grouped
+
+
+def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:
+    source = _source(answer.config_source)
+    if answer.config_source < 0 and answer.is_default:
+        source = Source.DEFAULT  # v0 says only whether it is the default
+    return ConfigEntry(
+        name=answer.name,
+        value=answer.value,
+        source=source,
+        is_read_only=answer.read_only,
+        is_sensitive=answer.is_sensitive,
+        synonyms=[ConfigSynonym(one.name, one.value, _source(one.source)) for one in answer.synonyms],
+        type=ConfigType(answer.config_type) if answer.config_type in set(ConfigType) else None,
+        documentation=answer.documentation,
+    )
+
+
+def _source(number: int) -> Source | None:
+    return Source(number) if number in set(Source) else None

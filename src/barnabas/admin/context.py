@@ -1,0 +1,79 @@
+"""What all nouns of the admin client share: the cluster, the deadline of a call, requests to the controller."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.core.config import Config
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.network.errors import DisconnectedError
+from barnabas.protocol.message import Request, Response
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+R = TypeVar("R", bound=Response)
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class AdminContext:
+    """The connection of an admin client and its time-outs."""
+
+    def __init__(self, config: Config, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.timeout_ms: int = config["default.api.timeout.ms"]
+        self.request_timeout_ms: int = config["request.timeout.ms"]
+
+    def deadline(self, timeout_ms: float | None) -> Deadline:
+        """The deadline of a call: the caller's, or ``default.api.timeout.ms``."""
+        return Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
+        """One request to any broker."""
+        return await self.cluster.send_to_any(request, answer, deadline)
+
+    async def send_to_controller(
+        self,
+        request: Request,
+        answer: type[R],
+        deadline: Deadline,
+        codes_of: Callable[[R], Iterable[int]],
+    ) -> R:
+        """One request to the controller, looked up again when the broker says that it is not the one."""
+
+        async def attempt() -> R:
+            if self.cluster.metadata.controller_id not in self.cluster.metadata.brokers:
+                await self.cluster.refresh()
+            controller = self.cluster.metadata.controller_id
+            if controller not in self.cluster.metadata.brokers:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
+            try:
+                response = await self.cluster.send(controller, request, answer)
+            except (DisconnectedError, OSError):
+                await self.cluster.refresh()
+                raise
+            if ErrorCode.NOT_CONTROLLER in codes_of(response):
+                await self.cluster.refresh()
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            return response
+
+        return await self.cluster.retrying(attempt, deadline, "The controller did not answer")
+
+    async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
+        """Fresh metadata of these topics, or of all; never creates one."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        response = await self.send_to_any(request, MetadataResponse, deadline)
+        self.cluster.update(response, complete=topics is None)
+        return response
+
+
+def raise_first(results: Mapping[K, V | BarnabasError]) -> dict[K, V]:
+    """The results; raises the first error there is."""
+    values: dict[K, V] = {}
+    for key, result in results.items():
+        if isinstance(result, BarnabasError):
+            raise result
+        values[key] = result
+    return values
+
+

@@ -1,0 +1,155 @@
+"""``admin.topics``: create, list, describe, delete."""
+
+from collections.abc import Iterable
+
+from barnabas.admin.context import AdminContext, raise_first
+from barnabas.admin.types import CreatedTopic, NewTopic, TopicDescription, TopicListing
+from barnabas.client.metadata import TopicMetadata
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from barnabas.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+class Topics:
+    """Topics of the cluster. Methods named ``try_...`` give an error per topic, the others raise the first."""
+
+    def __init__(self, context: AdminContext) -> None:
+        self._context = context
+
+    async def create(
+        self,
+        topics: Iterable[NewTopic] | NewTopic,
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, CreatedTopic]:
+        """Creates topics; raises `KafkaError` (say TOPIC_ALREADY_EXISTS) for the first that could not be.
+
+        Topics before and behind it may have been created all the same.
+        """
+        wanted = [topics] if isinstance(topics, NewTopic) else list(topics)
+        return raise_first(await self.try_create(wanted, validate_only=validate_only, timeout_ms=timeout_ms))
+
+    async def try_create(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, CreatedTopic | BarnabasError]:
+        """As `create`, with an error per topic."""
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics],
+            timeout_ms=self._context.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._context.send_to_controller(
+            request,
+            CreateTopicsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: (one.error_code for one in answer.topics),
+        )
+        return {one.name: _created(one) for one in response.topics}
+
+    async def list(self, *, internal: bool = False, timeout_ms: float | None = None) -> list[TopicListing]:
+        """All topics by name; internal ones only when asked for."""
+        await self._context.metadata(None, self._context.deadline(timeout_ms))
+        return [
+            TopicListing(topic.name, topic.topic_id, topic.is_internal)
+            for _, topic in sorted(self._context.cluster.metadata.topics.items())
+            if internal or not topic.is_internal
+        ]
+
+    async def describe(
+        self, names: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Partitions, leaders and replicas of topics; raises `KafkaError` for the first that is not there."""
+        return raise_first(await self.try_describe(names, timeout_ms=timeout_ms))
+
+    async def try_describe(
+        self, names: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TopicDescription | BarnabasError]:
+        """As `describe`, with an error per topic."""
+        wanted = list(dict.fromkeys(names))
+        if wanted:
+            await self._context.metadata(wanted, self._context.deadline(timeout_ms))
+        return {name: self._described(name) for name in wanted}
+
+    def _described(self, name: str) -> TopicDescription | BarnabasError:
+        metadata = self._context.cluster.metadata
+        topic = metadata.topics.get(name)
+        if topic is None:
+            code = metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return KafkaError(code, f"{code.message} (topic {name})")
+        return _description(topic)
+
+    async def describe_all(
+        self, *, internal: bool = False, timeout_ms: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """All topics, in one request."""
+        await self._context.metadata(None, self._context.deadline(timeout_ms))
+        return {
+            name: _description(topic)
+            for name, topic in sorted(self._context.cluster.metadata.topics.items())
+            if internal or not topic.is_internal
+        }
+
+    async def delete(self, names: Iterable[str] | str, *, timeout_ms: float | None = None) -> None:
+        """Deletes topics with all their records; raises `KafkaError` for the first that could not be."""
+        wanted = [names] if isinstance(names, str) else names
+        raise_first(await self.try_delete(wanted, timeout_ms=timeout_ms))
+
+    async def try_delete(
+        self, names: Iterable[str], *, timeout_ms: float | None = None
+    ) -> dict[str, BarnabasError | None]:
+        """As `delete`, with an error per topic."""
+        wanted = list(names)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in wanted],
+            topic_names=wanted,
+            timeout_ms=self._context.request_timeout_ms,
+        )
+        response = await self._context.send_to_controller(
+            request,
+            DeleteTopicsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: (one.error_code for one in answer.responses),
+        )
+        return {one.name or "": _error(one.error_code, one.error_message) for one in response.responses}
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignment else topic.partitions,
+        replication_factor=-1 if topic.assignment else topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+            for partition, replicas in topic.assignment.items()
+        ],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+    )
+
+
+def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:
+    error = _error(answer.error_code, answer.error_message)
+    if error is not None:
+        return error
+    return CreatedTopic(
+        answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor
+    )
+
+
+def _description(topic: TopicMetadata) -> TopicDescription:
+    return TopicDescription(topic.name, topic.topic_id, topic.is_internal, list(topic.partitions.values()))
+
+
+def _error(code: int, message: str | None) -> KafkaError | None:
+    return KafkaError(ErrorCode.of(code), message or None) if code else None

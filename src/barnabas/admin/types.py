@@ -1,0 +1,113 @@
+"""What the admin client takes and gives back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from barnabas.client.metadata import Broker, PartitionMetadata
+from barnabas.core.config import ConfigType, Source
+from barnabas.core.ids import Uuid
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. Counts of -1 take the broker's defaults; an assignment lists replicas by partition."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic that exists now (or could, when it was only validated); -1 where an old broker does not say."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    """A topic's name and id."""
+
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic with its partitions in order."""
+
+    name: str
+    topic_id: Uuid
+    is_internal: bool
+    partitions: Sequence[PartitionMetadata]
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to, numbered as on the wire (``ConfigResource.Type``)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """A topic, a broker (name: its id) or a broker's loggers."""
+
+    type: ResourceType
+    name: str
+
+    @classmethod
+    def topic(cls, name: str) -> "ConfigResource":
+        """The configuration of a topic."""
+        return cls(ResourceType.TOPIC, name)
+
+    @classmethod
+    def broker(cls, broker_id: int) -> "ConfigResource":
+        """The configuration of a broker."""
+        return cls(ResourceType.BROKER, str(broker_id))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A place the value could have come from."""
+
+    name: str
+    value: str | None
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key of a resource; the value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: Source | None
+    """None for a place that this client does not know."""
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: Sequence[ConfigSynonym]
+    type: ConfigType | None
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody set it."""
+        return self.source is Source.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as one broker knows it; controller None while there is none."""
+
+    cluster_id: str
+    controller: Broker | None
+    brokers: Sequence[Broker]
