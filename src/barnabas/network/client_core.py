@@ -53,6 +53,7 @@ class ClientCore:
         link = (self.links if known is None else known).get(node.id)
         if link is None or (link.node.host, link.node.port) != (node.host, node.port):
             link = NodeLink(node, self.settings, self._timings, self._make_wire)
+        link.node = node
         self.links[node.id] = link
         return link
 

@@ -240,7 +240,7 @@ def _check(config: ListenerConfig) -> None:
         _require(
             control != config.inter_broker_name,
             f"{CONTROL_PLANE_NAME}, when defined, should have a different value from the inter broker "
-            f"listener name. Currently they both have the value {control}",
+            f"listener name. Currently they both have the value ListenerName({control})",
         )
 
 

@@ -1,0 +1,263 @@
+import struct
+
+import pytest
+
+from barnabas.core.chunks import FileSlice, materialize
+from barnabas.core.pending import Pending
+from barnabas.network import conversation as module
+from barnabas.network.conversation import Conversation
+from barnabas.network.errors import CloseConnection
+from barnabas.network.frames import FrameReader, receive_buffer
+from barnabas.network.peer import ANONYMOUS, ListenerId
+
+
+class Line:
+    """A transport that records, and the peer at its other end."""
+
+    def __init__(self, clock, handle):
+        self.woken = 0
+        self.aborted = []
+        self.requests = []
+        self._handle = handle
+        self.conversation = Conversation(
+            self,
+            self,
+            FrameReader(receive_buffer(), 10_000),
+            clock,
+            listener=ListenerId("PLAINTEXT", "PLAINTEXT"),
+            address=("10.0.0.1", 5000),
+        )
+
+    def handle(self, peer, frame):
+        self.requests.append(bytes(frame))
+        return self._handle(peer, bytes(frame))
+
+    def wake(self):
+        self.woken += 1
+
+    def abort(self, error):
+        self.aborted.append(error)
+        self.conversation.closed()
+
+    def send(self, *bodies):
+        data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+        self.conversation.buffers()[0][: len(data)] = data
+        self.conversation.received(len(data))
+
+    def output(self):
+        return materialize(self.conversation.take_output())
+
+
+@pytest.fixture
+def pendings():
+    return {}
+
+
+@pytest.fixture
+def parked(pendings):
+    """A handler that answers lower-case requests later, numbers never, the others at once."""
+
+    def handle(_peer, body):
+        if body.isdigit():
+            return None
+        if body.isupper():
+            return [body]
+        return pendings.setdefault(body, Pending())
+
+    return handle
+
+
+def test_responses_of_one_read_come_out_together(clock):
+    line = Line(clock, lambda _, body: [body.upper()])
+
+    line.send(b"one", b"two", b"three")
+
+    assert line.output() == b"ONETWOTHREE"
+    assert not line.woken
+
+
+def test_responses_keep_the_order_of_requests(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a", b"B", b"c", b"7", b"D")
+
+    assert line.output() == b""
+    pendings[b"c"].complete([b"-c-"])
+    assert line.output() == b""
+    assert line.woken == 0
+    pendings[b"a"].complete([b"-a-"])
+    assert line.woken == 1
+    assert line.output() == b"-a-B-c-D"
+    assert line.conversation.waiting == 0
+
+
+def test_a_later_no_response_is_none(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a", b"B")
+
+    pendings[b"a"].complete(None)
+
+    assert line.output() == b"B"
+
+
+def test_a_pending_that_is_done_does_not_wait(clock):
+    line = Line(clock, lambda _, body: Pending.of([body]))
+
+    line.send(b"a", b"b")
+
+    assert line.output() == b"ab"
+    assert line.conversation.waiting == 0
+
+
+def test_too_many_parked_requests_stop_the_reading(clock, parked, pendings, monkeypatch):
+    monkeypatch.setattr(module, "PARKED_MAX", 3)
+    line = Line(clock, parked)
+    line.send(b"a", b"b", b"c", b"d", b"e")
+
+    assert line.requests == [b"a", b"b", b"c"]
+    assert not line.conversation.wants_read
+    assert not line.conversation.runnable
+    pendings[b"a"].complete([b"A"])
+    assert line.conversation.runnable
+    line.conversation.resume()
+    assert line.requests == [b"a", b"b", b"c", b"d"]
+    for body in (b"b", b"c", b"d"):
+        pendings[body].complete([body])
+    line.conversation.resume()
+    assert line.conversation.wants_read
+
+
+def test_output_that_nobody_takes_stops_the_handling(clock):
+    line = Line(clock, lambda *_: [b"x" * (module.OUTPUT_BYTES_MAX // 2 + 1)])
+
+    line.send(b"1", b"2", b"3", b"4")
+
+    assert line.requests == [b"1", b"2"]
+    assert not line.conversation.wants_read
+    line.output()
+    assert line.conversation.runnable
+    line.conversation.resume()
+    assert line.requests == [b"1", b"2", b"3", b"4"]
+
+
+def test_requests_that_come_while_a_backlog_waits_keep_their_place(clock, parked, pendings, monkeypatch):
+    monkeypatch.setattr(module, "PARKED_MAX", 1)
+    line = Line(clock, parked)
+    line.send(b"a", b"B")
+    line.send(b"C")
+    pendings[b"a"].complete([b"A"])
+
+    line.conversation.resume()
+
+    assert line.output() == b"ABC"
+
+
+def test_ranges_of_files_hardly_count_as_memory(clock):
+    line = Line(clock, lambda *_: [b"head", FileSlice(None, 0, 1 << 30)])
+
+    line.send(b"1", b"2")
+
+    assert line.requests == [b"1", b"2"]
+    assert line.conversation.wants_read
+
+
+def test_a_muted_peer_is_answered_and_then_heard_no_more_for_a_while(clock):
+    def handle(peer, body):
+        if body == b"loud":
+            peer.mute_until(clock.monotonic_ms() + 100)
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"loud", b"next")
+
+    assert line.output() == b"loud"
+    assert not line.conversation.wants_read
+    clock.advance(99)
+    assert not line.conversation.runnable
+    clock.advance(1)
+    assert line.woken == 1
+    line.conversation.resume()
+    assert line.output() == b"next"
+
+
+def test_the_longest_mute_counts(clock):
+    line = Line(clock, lambda _, body: [body])
+    peer = line.conversation.peer
+    peer.mute_until(clock.now + 50)
+    peer.mute_until(clock.now + 200)
+    peer.mute_until(clock.now + 10)
+
+    clock.advance(199)
+    assert not line.conversation.wants_read
+    clock.advance(1)
+    assert line.conversation.wants_read
+
+
+def test_what_a_service_raises_goes_to_the_transport(clock):
+    def handle(_peer, body):
+        raise CloseConnection("nonsense") if body == b"bad" else ValueError(body)
+
+    line = Line(clock, handle)
+
+    with pytest.raises(CloseConnection, match="nonsense"):
+        line.send(b"bad")
+
+
+@pytest.mark.parametrize("error", [CloseConnection("later"), ValueError("a bug")])
+def test_a_pending_that_fails_aborts(clock, parked, pendings, error):
+    line = Line(clock, parked)
+    line.send(b"a", b"b")
+
+    pendings[b"b"].fail(error)
+    assert not line.aborted, "the response before it is still owed"
+    pendings[b"a"].complete([b"A"])
+
+    assert line.aborted == [error]
+
+
+def test_a_service_can_close(clock):
+    def handle(peer, body):
+        if body == b"bye":
+            peer.close("enough")
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"hello", b"bye", b"unheard")
+
+    assert [str(error) for error in line.aborted] == ["enough"]
+    assert line.requests == [b"hello", b"bye"]
+
+
+def test_a_closed_conversation_ignores_what_completes_later(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a")
+    line.conversation.closed()
+
+    pendings[b"a"].complete([b"A"])
+
+    assert line.woken == 0
+    assert line.output() == b""
+
+
+def test_draining_answers_what_was_asked_and_hears_nothing_more(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a")
+    line.conversation.drain()
+    line.send(b"b")
+
+    pendings[b"a"].complete([b"A"])
+
+    assert line.output() == b"A"
+    assert line.requests == [b"a"]
+    assert not line.conversation.wants_read
+    assert "draining" in repr(line.conversation)
+
+
+def test_what_a_service_sees_of_a_peer(clock):
+    line = Line(clock, lambda *_: None)
+    peer = line.conversation.peer
+
+    assert peer.address == ("10.0.0.1", 5000)
+    assert peer.listener.name == "PLAINTEXT"
+    assert peer.principal == ANONYMOUS
+    assert peer.session is None
+    assert repr(peer) == "<Peer 10.0.0.1:5000 on PLAINTEXT>"

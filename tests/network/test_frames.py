@@ -1,0 +1,124 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.network.errors import CloseConnection
+from barnabas.network.frames import RECEIVE_BYTES, FrameReader, receive_buffer
+
+
+def framed(body):
+    return struct.pack(">i", len(body)) + body
+
+
+def feed(reader, data, pieces=(1 << 30,)):
+    """Gives the data to the reader as a socket would, in pieces of at most these sizes."""
+    frames, position, turn = [], 0, 0
+    while position < len(data):
+        limit = pieces[turn % len(pieces)]
+        turn += 1
+        count = 0
+        for buffer in reader.buffers():
+            piece = data[position + count : position + min(limit, count + len(buffer))]
+            buffer[: len(piece)] = piece
+            count += len(piece)
+            if count < len(buffer):
+                break
+        frames += reader.received(count)
+        position += count
+    return frames
+
+
+def test_many_frames_of_one_read():
+    reader = FrameReader(receive_buffer(), 1000)
+    bodies = [b"a", b"", b"ccc" * 50]
+
+    frames = feed(reader, b"".join(map(framed, bodies)))
+
+    assert [bytes(frame) for frame in frames] == bodies
+
+
+@given(
+    st.lists(st.binary(max_size=40), max_size=20),
+    st.lists(st.integers(1, 17), min_size=1, max_size=5),
+)
+def test_any_cut_gives_the_same_frames(bodies, pieces):
+    reader = FrameReader(receive_buffer(), 1000)
+
+    frames = feed(reader, b"".join(map(framed, bodies)), pieces)
+
+    assert [bytes(frame) for frame in frames] == bodies
+    assert not reader.waiting_for
+
+
+@pytest.mark.parametrize("piece", [1 << 30, 4096, 65537, 131071])
+def test_large_frames_between_small_ones(piece):
+    reader = FrameReader(receive_buffer(), 1 << 24)
+    bodies = [b"x", bytes(range(256)) * 12_000, b"y" * 300, b"z" * RECEIVE_BYTES, b"", b"w" * 700_001, b"v"]
+
+    frames = feed(reader, b"".join(map(framed, bodies)), [piece])
+
+    assert [bytes(frame) for frame in frames] == bodies
+
+
+def test_two_connections_share_the_buffer_without_mixing():
+    shared = receive_buffer()
+    one, other = FrameReader(shared, 1000), FrameReader(shared, 1000)
+    first, second = framed(b"first" * 20), framed(b"second" * 20)
+
+    got = feed(one, first[:3]) + feed(other, second[:50]) + feed(one, first[3:])
+    got += feed(other, second[50:])
+
+    assert [bytes(frame) for frame in got] == [b"first" * 20, b"second" * 20]
+
+
+def test_frames_stay_as_they_are_when_more_comes_and_can_be_written():
+    reader = FrameReader(receive_buffer(), 1000)
+
+    [kept] = feed(reader, framed(b"keep me"))
+    kept[0:4] = b"KEEP"
+    feed(reader, framed(b"another one"))
+
+    assert bytes(kept) == b"KEEP me"
+
+
+def test_a_large_frame_is_received_where_it_stays():
+    reader = FrameReader(receive_buffer(), 1 << 24)
+    body = b"r" * 3_000_000
+
+    [frame] = feed(reader, framed(body))
+
+    assert len(frame.obj) == len(body)
+
+
+def test_a_lying_length_costs_no_memory():
+    reader = FrameReader(receive_buffer(), 100 << 20)
+
+    feed(reader, struct.pack(">i", 100 << 20) + b"ten bytes!")
+
+    assert sum(map(len, reader.buffers())) <= 64 * 1024
+    assert reader.waiting_for == (100 << 20) - 10
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (-1, r"Invalid receive \(size = -1\)"),
+        (-(2**31), "size = -2147483648"),
+        (1001, r"Invalid receive \(size = 1001 larger than 1000\)"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", framed(b"fine")])
+def test_a_size_that_is_not_allowed_closes(size, reason, before):
+    reader = FrameReader(receive_buffer(), 1000)
+
+    with pytest.raises(CloseConnection, match=reason):
+        feed(reader, before + struct.pack(">i", size) + b"tail")
+
+
+def test_the_largest_allowed_size_passes():
+    reader = FrameReader(receive_buffer(), 1000)
+
+    assert len(feed(reader, framed(b"m" * 1000))) == 1
+    assert "between frames" in repr(reader)
