@@ -75,5 +75,3 @@ def raise_first(results: Mapping[K, V | BarnabasError]) -> dict[K, V]:
             raise result
         values[key] = result
     return values
-
-

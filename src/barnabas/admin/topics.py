@@ -142,9 +142,7 @@ def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:
     error = _error(answer.error_code, answer.error_message)
     if error is not None:
         return error
-    return CreatedTopic(
-        answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor
-    )
+    return CreatedTopic(answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor)
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import click
 
 from barnabas import __version__
+from barnabas.cli.options import ToolError
 from barnabas.core.errors import BarnabasError
 
 PACKAGE: Final = "barnabas.cli.commands"
@@ -80,6 +81,8 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as shown:
         click.echo(shown.ctx.get_help() if shown.ctx else "", err=True)
         code = 1
+    except ToolError as error:
+        code = _refuse(error.format_message(), prefix="")
     except click.ClickException as error:
         code = _refuse(_explain(error))
     except BarnabasError as error:
@@ -100,8 +103,8 @@ def _explain(error: click.ClickException) -> str:
     return message
 
 
-def _refuse(message: str) -> int:
-    click.echo(f"Error: {message}", err=True)
+def _refuse(message: str, prefix: str = "Error: ") -> int:
+    click.echo(f"{prefix}{message}", err=True)
     return 1
 
 

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from barnabas.client.producer import AsyncProducer
     from barnabas.client.producer_batch import Delivery
     from barnabas.client.sync import Consumer, Producer
-    from barnabas.client.types import ConsumerRecord, OffsetAndTimestamp, RawFetch, RecordMetadata, TimestampType
+    from barnabas.client.types import (
+        ConsumerRecord,
+        OffsetAndTimestamp,
+        RawFetch,
+        RecordMetadata,
+        TimestampType,
+    )
     from barnabas.core.ids import TopicPartition
 
 _HOMES = {

@@ -162,9 +162,7 @@ class RecordAccumulator:
     def unfinished(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """Every batch that has neither been stored nor given up, oldest first within a partition."""
         with self._lock:
-            return [
-                (queue, batch) for queue in self._active for batch in (*queue.in_flight, *queue.waiting)
-            ]
+            return [(queue, batch) for queue in self._active for batch in (*queue.in_flight, *queue.waiting)]
 
     def waiting(self) -> Iterable[tuple[PartitionQueue, ProducerBatch]]:
         """Those of them that no broker has been asked about at the moment."""

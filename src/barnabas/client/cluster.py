@@ -12,7 +12,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.client.config import bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
@@ -29,6 +29,9 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
+
+_WARN_AFTER: Final = 3
+"""Failed attempts after which somebody who waits in front of a terminal should hear why."""
 
 _log = EventLog("client")
 
@@ -139,6 +142,8 @@ class Cluster:
             if pause >= deadline.left_s:
                 raise self._timed_out(failure, deadline, last) from last
             attempts += 1
+            if attempts == _WARN_AFTER:
+                _log.warning("client.waiting", problem=failure, error=last)
             await asyncio.sleep(pause)
 
     @staticmethod

@@ -48,7 +48,9 @@ _COMMON: Final = (
 PRODUCER_CONFIG: Final = ConfigTable(
     [
         *_COMMON,
-        ConfigKey("acks", _STRING, "all", "Whose word counts: 0 nobody's, 1 the leader's, all the ISR's.", _acks),
+        ConfigKey(
+            "acks", _STRING, "all", "Whose word counts: 0 nobody's, 1 the leader's, all the ISR's.", _acks
+        ),
         ConfigKey("enable.idempotence", _BOOLEAN, True, "No duplicates, and order kept, through retries."),
         ConfigKey("linger.ms", _LONG, 0, "How long a batch may wait for more records.", at_least(0)),
         ConfigKey("batch.size", _INT, 16_384, "Bytes at which a batch is sent at once.", at_least(1)),
@@ -65,7 +67,9 @@ PRODUCER_CONFIG: Final = ConfigTable(
             "max.in.flight.requests.per.connection", _INT, 5, "Unanswered requests a broker.", at_least(1)
         ),
         ConfigKey("delivery.timeout.ms", _INT, 120_000, "How long a record may take in all.", at_least(1)),
-        ConfigKey("max.block.ms", _LONG, 60_000, "How long `send` may wait for room or metadata.", at_least(0)),
+        ConfigKey(
+            "max.block.ms", _LONG, 60_000, "How long `send` may wait for room or metadata.", at_least(0)
+        ),
     ]
 )
 

@@ -136,13 +136,13 @@ class AsyncConsumer:
         if not unplaced:
             return
         default = _RESETS[self._config["auto.offset.reset"]]
-        wanted = {
-            state.tp: default if state.reset_to is None else state.reset_to for state in unplaced
-        }
+        wanted = {state.tp: default if state.reset_to is None else state.reset_to for state in unplaced}
         lost = {tp: None for tp, timestamp in wanted.items() if timestamp is None}
         if lost:
             raise NoOffsetError(lost)
-        found = await self._offsets({tp: timestamp for tp, timestamp in wanted.items() if timestamp is not None})
+        found = await self._offsets(
+            {tp: timestamp for tp, timestamp in wanted.items() if timestamp is not None}
+        )
         for state in unplaced:
             # A seek in the meantime wins.
             if state.position is None and state.tp in found:
@@ -297,7 +297,9 @@ class AsyncConsumer:
         found = await self._offsets({TopicPartition(*tp): time_ms for tp, time_ms in times_ms.items()})
         return {tp: one if one.offset >= 0 else None for tp, one in found.items()}
 
-    async def _offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         results = await list_offsets(
             self._cluster, wanted, isolation_level=self._isolation_level, timeout_ms=self._timeout_ms
         )

@@ -107,7 +107,9 @@ class ClusterMetadata:
                 errors[name] = error
         return replace(
             self,
-            brokers={one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers},
+            brokers={
+                one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers
+            },
             topics=topics,
             errors=errors,
             cluster_id=response.cluster_id,

@@ -96,7 +96,9 @@ class OffsetLookup:
         code = metadata.errors.get(tp.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if tp.topic in metadata.topics:
             partition = metadata.partition(tp)
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else ErrorCode.LEADER_NOT_AVAILABLE
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else ErrorCode.LEADER_NOT_AVAILABLE
+            )
         if metadata.brokers:
             self._failed(tp, KafkaError(code, f"{code.message} ({tp})"))
 
@@ -104,7 +106,10 @@ class OffsetLookup:
         try:
             response = await asyncio.wait_for(
                 self._cluster.send(
-                    node_id, self._request(partitions), ListOffsetsResponse, versions=self._versions(partitions)
+                    node_id,
+                    self._request(partitions),
+                    ListOffsetsResponse,
+                    versions=self._versions(partitions),
                 ),
                 self._deadline.left_s,
             )
@@ -139,9 +144,7 @@ class OffsetLookup:
                     )
                 )
             topics.append(ListOffsetsTopic(name=name, partitions=asked))
-        return ListOffsetsRequest(
-            replica_id=_CONSUMER, isolation_level=self._isolation_level, topics=topics
-        )
+        return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=self._isolation_level, topics=topics)
 
     def _answered(self, tp: TopicPartition, answer: ListOffsetsPartitionResponse) -> None:
         code = ErrorCode.of(answer.error_code)

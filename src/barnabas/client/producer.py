@@ -35,7 +35,9 @@ class AsyncProducer:
     """
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
-        config = producer_config({"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-producer", **options})
+        config = producer_config(
+            {"bootstrap_servers": bootstrap_servers, "client_id": "barnabas-producer", **options}
+        )
         self._config = config
         self.max_block_ms: int = config["max.block.ms"]
         self._loop: asyncio.AbstractEventLoop | None = None

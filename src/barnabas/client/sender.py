@@ -266,4 +266,6 @@ class Sender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for queue, batch in self._accumulator.unfinished():
-            self._give_up(queue, batch, ClientClosedError("The producer was closed before the record was sent"))
+            self._give_up(
+                queue, batch, ClientClosedError("The producer was closed before the record was sent")
+            )

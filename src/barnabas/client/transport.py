@@ -61,10 +61,19 @@ class Interim:
                 r, w = await asyncio.open_connection(host, port, limit=1 << 20)
             except OSError as e:
                 raise DisconnectedError(str(e)) from e
-            conn = {"r": r, "w": w, "pending": {}, "ids": itertools.count(), "closed": False, "versions": {18: (0, 3)}}
+            conn = {
+                "r": r,
+                "w": w,
+                "pending": {},
+                "ids": itertools.count(),
+                "closed": False,
+                "versions": {18: (0, 3)},
+            }
             conn["task"] = asyncio.create_task(self.read(conn))
             self.conns[node_id] = conn
-            resp = await self.raw(conn, ApiVersionsRequest(client_software_name="barnabas", client_software_version="0"), 3)
+            resp = await self.raw(
+                conn, ApiVersionsRequest(client_software_name="barnabas", client_software_version="0"), 3
+            )
             conn["versions"] = {k.api_key: (k.min_version, k.max_version) for k in resp.api_keys}
             return conn
 
@@ -96,7 +105,9 @@ class Interim:
             f.set_result(RESPONSES[request.api]())
         else:
             conn["pending"][cid] = (request.api, v, f)
-        conn["w"].writelines(encode_request(RequestHeader(request.api, v, cid, self.config["client.id"]), request))
+        conn["w"].writelines(
+            encode_request(RequestHeader(request.api, v, cid, self.config["client.id"]), request)
+        )
         return f
 
     async def send(self, node_id, request, *, versions=None):

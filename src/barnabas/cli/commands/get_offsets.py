@@ -1,0 +1,96 @@
+"""``barnabas get-offsets``: kafka-get-offsets.sh."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barnabas.cli.options import BOOTSTRAP_HELP, reported_as
+
+if TYPE_CHECKING:
+    from barnabas.cli.partition_filter import PartitionFilter
+
+
+@click.command(short_help="Print offsets of partitions (kafka-get-offsets.sh).")
+@click.option("--bootstrap-server", metavar="HOST:PORT", help=BOOTSTRAP_HELP)
+@click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
+@click.option(
+    "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see below."
+)
+@click.option("--topic", metavar="REGEX", help="Topics whose whole name matches.  [default: all]")
+@click.option("--partitions", metavar="LIST", help="Partition numbers with commas.  [default: all]")
+@click.option("--time", default="latest", show_default=True, metavar="TIME", help="Which offset; see below.")
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Options of the admin client.",
+)
+@click.option(
+    "--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state."
+)
+def get_offsets(
+    bootstrap_server: str | None,
+    broker_list: str | None,
+    topic_partitions: str | None,
+    topic: str | None,
+    partitions: str | None,
+    time: str,
+    command_config: Path | None,
+    exclude_internal_topics: bool,
+) -> None:
+    """Print one line TOPIC:PARTITION:OFFSET for each partition, as kafka-get-offsets.sh does.
+
+    TIME is latest (-1), earliest (-2), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), or
+    milliseconds since 1970: then the first offset whose record is not older.
+
+    PARTITIONS in --topic-partitions is a number, FROM-TO (without TO), FROM- or -TO.
+
+    \b
+    Examples:
+      barnabas get-offsets --bootstrap-server 127.0.0.1:9092
+      barnabas get-offsets --topic orders --time earliest --bootstrap-server 127.0.0.1:9092
+      barnabas get-offsets --topic-partitions 'orders:0-3,logs.*' --bootstrap-server 127.0.0.1:9092
+    """
+    from barnabas.cli.partition_filter import parse_offset_time, partition_filter
+
+    bootstrap = bootstrap_server or broker_list
+    if not bootstrap:
+        raise click.UsageError("Missing required option(s) [bootstrap-server]")
+    with reported_as("Error occurred: "):
+        if topic_partitions is not None and (topic is not None or partitions is not None):
+            raise click.ClickException("--topic-partitions cannot be used with --topic or --partitions")
+        timestamp = parse_offset_time(time)
+        wanted = partition_filter(topic_partitions, topic, partitions)
+        asyncio.run(_print_offsets(bootstrap, command_config, timestamp, wanted, exclude_internal_topics))
+
+
+async def _print_offsets(
+    bootstrap: str, file: Path | None, timestamp: int, wanted: "PartitionFilter", exclude_internal: bool
+) -> None:
+    from barnabas.admin import Admin
+    from barnabas.cli.options import client_options
+    from barnabas.client.config import ADMIN_CONFIG
+    from barnabas.core.errors import BarnabasError
+    from barnabas.core.ids import TopicPartition
+
+    options = client_options(file, (), ADMIN_CONFIG, bootstrap, "GetOffsetShell")
+    async with Admin(options.pop("bootstrap.servers"), **options) as admin:
+        topics = await admin.topics.describe_all(internal=not exclude_internal)
+        partitions = [
+            TopicPartition(name, one.partition)
+            for name, topic in topics.items()
+            for one in topic.partitions
+            if wanted.allows(name, one.partition)
+        ]
+        if not partitions:
+            raise click.ClickException("Could not match any topic-partitions with the specified filters")
+        results = await admin.offsets.try_list(dict.fromkeys(partitions, timestamp))
+    # Sorted as text, so that t-10 stands before t-2: whoever compares with Kafka's script sees no difference.
+    for tp in sorted(results, key=str):
+        result = results[tp]
+        if isinstance(result, BarnabasError):
+            click.echo(f"Skip getting offsets for topic-partition {tp} due to error: {result}", err=True)
+        elif result.offset >= 0:
+            click.echo(f"{tp.topic}:{tp.partition}:{result.offset}")

@@ -1,0 +1,95 @@
+"""``barnabas topics``: kafka-topics.sh."""
+
+import click
+
+from barnabas.cli.options import BOOTSTRAP_HELP, refuse_together, reported_as
+
+_ACTIONS = ("create", "list", "describe", "delete")
+_REPORTS = (
+    "under-replicated-partitions",
+    "unavailable-partitions",
+    "under-min-isr-partitions",
+    "at-min-isr-partitions",
+)
+
+
+@click.command(short_help="Create, list, describe and delete topics (kafka-topics.sh).")
+@click.option("--bootstrap-server", metavar="HOST:PORT", help=BOOTSTRAP_HELP)
+@click.option(
+    "--command-config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Options of the admin client.",
+)
+@click.option("--create", is_flag=True, help="Create a topic.")
+@click.option("--list", is_flag=True, help="List topics.")
+@click.option("--describe", is_flag=True, help="Show partitions, leaders, replicas and set values.")
+@click.option("--delete", is_flag=True, help="Delete topics, with all their records.")
+@click.option("--topic", metavar="NAME", help="The topic; a regular expression except with --create.")
+@click.option("--topic-id", metavar="ID", help="The topic to describe, by its id.")
+@click.option("--partitions", type=int, help="Number of partitions of a new topic.  [default: the cluster's]")
+@click.option("--replication-factor", type=int, help="Replicas of each partition.  [default: the cluster's]")
+@click.option(
+    "--replica-assignment", metavar="B:B,B:B", help="Brokers of each partition, instead of the two counts."
+)
+@click.option(
+    "--config", multiple=True, metavar="KEY=VALUE", help="A configuration value of the new topic; repeatable."
+)
+@click.option("--if-not-exists", is_flag=True, help="With --create: an existing topic is fine.")
+@click.option("--if-exists", is_flag=True, help="With --describe and --delete: a missing topic is fine.")
+@click.option(
+    "--exclude-internal", is_flag=True, help="Leave out __consumer_offsets and __transaction_state."
+)
+@click.option(
+    "--under-replicated-partitions", is_flag=True, help="Describe only partitions with replicas out of sync."
+)
+@click.option(
+    "--unavailable-partitions", is_flag=True, help="Describe only partitions without a living leader."
+)
+@click.option(
+    "--under-min-isr-partitions", is_flag=True, help="Describe only partitions below min.insync.replicas."
+)
+@click.option(
+    "--at-min-isr-partitions", is_flag=True, help="Describe only partitions exactly at min.insync.replicas."
+)
+@click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with values of their own.")
+@click.pass_context
+def topics(ctx: click.Context, **_given: object) -> None:
+    """Create, list, describe and delete topics, with the flags and lines of kafka-topics.sh.
+
+    \b
+    Examples:
+      barnabas topics --create --topic orders --partitions 3 --bootstrap-server 127.0.0.1:9092
+      barnabas topics --create --topic logs --config retention.ms=86400000 --bootstrap-server 127.0.0.1:9092
+      barnabas topics --list --bootstrap-server 127.0.0.1:9092
+      barnabas topics --describe --topic orders --bootstrap-server 127.0.0.1:9092
+      barnabas topics --delete --topic 'test-.*' --bootstrap-server 127.0.0.1:9092
+    """
+    given = {name.replace("_", "-"): value for name, value in ctx.params.items()}
+    _check(given)
+    from barnabas.cli import topic_service
+
+    with reported_as("Error while executing topic command : "):
+        topic_service.run(given)
+
+
+def _check(given: dict[str, object]) -> None:
+    """The rules of TopicCommand about which flags go together."""
+    if sum(bool(given[action]) for action in _ACTIONS) != 1:
+        raise click.UsageError(
+            "Command must include exactly one action: --list, --describe, --create or --delete"
+        )
+    if not given["bootstrap-server"]:
+        raise click.UsageError("--bootstrap-server must be specified")
+    if (given["create"] or given["delete"]) and not given["topic"]:
+        raise click.UsageError('Missing required argument "[topic]"')
+    if given["describe"] and given["if-exists"] and not (given["topic"] or given["topic-id"]):
+        raise click.UsageError("--topic or --topic-id is required to describe a topic")
+    for option in ("config", "partitions", "replication-factor", "replica-assignment", "if-not-exists"):
+        refuse_together(given, option, [action for action in _ACTIONS if action != "create"])
+    refuse_together(given, "replica-assignment", ["partitions", "replication-factor"])
+    refuse_together(given, "if-exists", ["create", "list"])
+    refuse_together(given, "exclude-internal", ["create", "delete"])
+    for report in _REPORTS:
+        refuse_together(given, report, ["create", "list", "delete", "topics-with-overrides"])
+    refuse_together(given, "topics-with-overrides", ["create", "list", "delete"])

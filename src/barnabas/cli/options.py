@@ -1,0 +1,78 @@
+"""What several commands share: client options from files and ``key=value``, topic filters, checks of flags."""
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import INTERNAL_TOPICS
+
+BOOTSTRAP_HELP: Final = "The brokers to connect to first: host:port, several with commas."
+
+
+def key_values(pairs: Iterable[str]) -> dict[str, str]:
+    """``key=value`` texts as a mapping; a missing value is empty, as for Kafka's scripts."""
+    split = (pair.partition("=") for pair in pairs)
+    return {key: value for key, _, value in split}
+
+
+def client_options(
+    file: Path | None, pairs: Iterable[str], known: Mapping[str, Any], bootstrap: str, client_id: str
+) -> dict[str, Any]:
+    """Options for a client: the file's, then the pairs, then the bootstrap servers.
+
+    Keys that this client does not have are named on stderr and left out, as Java's clients warn about them.
+    """
+    from barnabas.core.broker_config import read_properties
+
+    given = read_properties(file.read_text(encoding="utf-8")) if file else {}
+    given |= key_values(pairs)
+    for key in sorted(set(given).difference(known)):
+        click.echo(f"Warning: this client does not obey {key}", err=True)
+    options = {key: value for key, value in given.items() if key in known}
+    return {"client.id": client_id, **options, "bootstrap.servers": bootstrap}
+
+
+class TopicFilter:
+    """Topics whose whole name matches (``IncludeList``): commas mean "or", blanks and quotes go away."""
+
+    def __init__(self, raw: str) -> None:
+        text = raw.strip().replace(",", "|").replace(" ", "").strip("\"'")
+        try:
+            self._pattern = re.compile(text)
+        except re.error:
+            raise click.ClickException(f"{text} is an invalid regex.") from None
+
+    def allows(self, topic: str, *, exclude_internal: bool = False) -> bool:
+        """Whether the topic is meant."""
+        internal = exclude_internal and topic in INTERNAL_TOPICS
+        return not internal and self._pattern.fullmatch(topic) is not None
+
+
+def refuse_together(given: Mapping[str, Any], option: str, others: Iterable[str]) -> None:
+    """Raises UsageError when `option` was given with one of the others, in the words of Kafka's scripts."""
+    if given.get(option):
+        for other in others:
+            if given.get(other):
+                raise click.UsageError(f'Option "[{option}]" can\'t be used with option "[{other}]"')
+
+
+class ToolError(click.ClickException):
+    """An error in the exact words of one of Kafka's scripts: printed as it is."""
+
+
+@contextlib.contextmanager
+def reported_as(prefix: str) -> Iterator[None]:
+    """Turns what goes wrong inside into one line with this prefix, as the script of the same name prints it."""
+    try:
+        yield
+    except click.UsageError:
+        raise
+    except click.ClickException as error:
+        raise ToolError(prefix + error.format_message()) from error
+    except BarnabasError as error:
+        raise ToolError(f"{prefix}{error}") from error

@@ -1,0 +1,68 @@
+"""Records to text, with the properties of kafka-console-consumer.sh (``DefaultMessageFormatter``)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from barnabas.client.types import ConsumerRecord, TimestampType
+
+_DEFAULTS: Final = {
+    "print.timestamp": "false",
+    "print.key": "false",
+    "print.offset": "false",
+    "print.partition": "false",
+    "print.headers": "false",
+    "print.value": "true",
+    "key.separator": "\t",
+    "line.separator": "\n",
+    "headers.separator": ",",
+    "null.literal": "null",
+}
+
+
+class RecordFormatter:
+    """Formats records: the parts that are switched on, between separators. Raises ClickException."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        unknown = sorted(set(properties).difference(_DEFAULTS))
+        if unknown:
+            raise click.ClickException(f"Unknown property {unknown[0]}; there are {', '.join(_DEFAULTS)}")
+        given = {**_DEFAULTS, **properties}
+        self._timestamp, self._key, self._offset, self._partition, self._headers, self._value = (
+            given[f"print.{part}"].strip().lower() == "true"
+            for part in ("timestamp", "key", "offset", "partition", "headers", "value")
+        )
+        self._separator = given["key.separator"].encode()
+        self._end = given["line.separator"].encode()
+        self._headers_separator = given["headers.separator"].encode()
+        self._null = given["null.literal"].encode()
+
+    def format(self, record: ConsumerRecord) -> bytes:
+        """The bytes to print; empty when nothing is switched on."""
+        parts = []
+        if self._timestamp:
+            parts.append(_timestamp(record))
+        if self._partition:
+            parts.append(b"Partition:%d" % record.partition)
+        if self._offset:
+            parts.append(b"Offset:%d" % record.offset)
+        if self._headers:
+            parts.append(self._format_headers(record))
+        if self._key:
+            parts.append(self._null if record.key is None else record.key)
+        if self._value:
+            parts.append(self._null if record.value is None else record.value)
+        return self._separator.join(parts) + self._end if parts else b""
+
+    def _format_headers(self, record: ConsumerRecord) -> bytes:
+        pairs = [
+            name.encode() + b":" + (self._null if value is None else value) for name, value in record.headers
+        ]
+        return self._headers_separator.join(pairs) or b"NO_HEADERS"
+
+
+def _timestamp(record: ConsumerRecord) -> bytes:
+    if record.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        return b"NO_TIMESTAMP"
+    return f"{record.timestamp_type.label}:{record.timestamp}".encode()

@@ -1,0 +1,211 @@
+"""What ``barnabas topics`` does once its flags are understood (``TopicCommand.TopicService``)."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from barnabas.admin import Admin, ConfigEntry, ConfigResource, NewTopic, TopicDescription
+from barnabas.cli.options import TopicFilter, client_options, key_values
+from barnabas.client.config import ADMIN_CONFIG
+from barnabas.client.metadata import PartitionMetadata
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import ZERO_UUID, uuid_from_text, uuid_text
+
+_COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could"
+    " collide. To avoid issues it is best to use either, but not both."
+)
+_SHORT_MAX = 32_767
+Given = Mapping[str, Any]
+
+
+def run(given: Given) -> None:
+    """Runs the one action that was asked for. Raises ClickException and KafkaError."""
+    asyncio.run(_run(given))
+
+
+async def _run(given: Given) -> None:
+    file = Path(given["command-config"]) if given["command-config"] else None
+    options = client_options(file, (), ADMIN_CONFIG, given["bootstrap-server"], "barnabas-topics")
+    new_topic = _new_topic(given) if given["create"] else None
+    async with Admin(options.pop("bootstrap.servers"), **options) as admin:
+        if new_topic is not None:
+            await _create(admin, new_topic, if_not_exists=given["if-not-exists"])
+        elif given["list"]:
+            click.echo("\n".join(await _names(admin, given)))
+        elif given["describe"]:
+            await _describe(admin, given)
+        else:
+            await _delete(admin, given)
+
+
+def _new_topic(given: Given) -> NewTopic:
+    factor, partitions = given["replication-factor"], given["partitions"]
+    if factor is not None and not 1 <= factor <= _SHORT_MAX:
+        raise click.ClickException(f"The replication factor must be between 1 and {_SHORT_MAX} inclusive")
+    if partitions is not None and partitions < 1:
+        raise click.ClickException("The partitions must be greater than 0")
+    if not all("=" in pair for pair in given["config"]):
+        raise click.ClickException(
+            'Invalid topic config: all configs to be added must be in the format "key=val".'
+        )
+    return NewTopic(
+        given["topic"],
+        partitions=-1 if partitions is None else partitions,
+        replication_factor=-1 if factor is None else factor,
+        assignment=parse_replica_assignment(given["replica-assignment"] or ""),
+        configs={key.strip(): value.strip() for key, value in key_values(given["config"]).items()},
+    )
+
+
+def parse_replica_assignment(text: str) -> dict[int, list[int]]:
+    """``1:2,2:3`` as brokers by partition; raises ClickException for what cannot be one."""
+    assignment: dict[int, list[int]] = {}
+    for partition, brokers in enumerate(text.split(",") if text else ()):
+        try:
+            replicas = [int(broker) for broker in brokers.split(":")]
+        except ValueError:
+            raise click.ClickException(
+                f"--replica-assignment expects broker ids like 1:2,2:3, but received: {text}"
+            ) from None
+        twice = sorted({broker for broker in replicas if replicas.count(broker) > 1})
+        if twice:
+            named = ",".join(map(str, twice))
+            raise click.ClickException(f"Partition replica lists may not contain duplicate entries: {named}")
+        assignment[partition] = replicas
+        if len(replicas) != len(assignment[0]):
+            raise click.ClickException(f"Partition {partition} has different replication factor: {replicas}")
+    return assignment
+
+
+async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None:
+    if "." in topic.name or "_" in topic.name:
+        click.echo(_COLLISION)
+    try:
+        await admin.topics.create(topic)
+    except KafkaError as error:
+        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+            return
+        raise
+    click.echo(f"Created topic {topic.name}.")
+
+
+async def _names(admin: Admin, given: Given) -> list[str]:
+    wanted = TopicFilter(given["topic"]) if given["topic"] else None
+    exclude = given["exclude-internal"]
+    listed = [one.name for one in await admin.topics.list(internal=not exclude)]
+    return [name for name in listed if wanted is None or wanted.allows(name, exclude_internal=exclude)]
+
+
+async def _existing(admin: Admin, given: Given) -> list[str]:
+    names = await _names(admin, given)
+    if given["topic"] and not names and not given["if-exists"]:
+        raise click.ClickException(f"Topic '{given['topic']}' does not exist as expected")
+    return names
+
+
+async def _delete(admin: Admin, given: Given) -> None:
+    names = await _existing(admin, given)
+    if names:
+        await admin.topics.delete(names)
+
+
+async def _describe(admin: Admin, given: Given) -> None:
+    names = await (_by_id(admin, given) if given["topic-id"] else _existing(admin, given))
+    if not names:
+        return
+    described = await admin.topics.describe(names)
+    configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
+    alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
+    report = Report(given, alive)
+    for name, topic in described.items():
+        for line in report.lines(topic, configs[ConfigResource.topic(name)]):
+            click.echo(line)
+
+
+async def _by_id(admin: Admin, given: Given) -> list[str]:
+    try:
+        topic_id = uuid_from_text(given["topic-id"])
+    except ValueError as error:
+        raise click.ClickException(f"--topic-id expects an id as --describe prints it: {error}") from error
+    listed = await admin.topics.list(internal=not given["exclude-internal"])
+    names = [one.name for one in listed if one.topic_id == topic_id]
+    if not names and not given["if-exists"]:
+        raise click.ClickException(f"TopicId '{given['topic-id']}' does not exist as expected")
+    return names
+
+
+class Report:
+    """The lines of ``--describe``."""
+
+    def __init__(self, given: Given, alive: Iterable[int]) -> None:
+        self._alive = frozenset(alive)
+        self._overridden_only = given["topics-with-overrides"]
+        checks = {
+            "under-replicated-partitions": self._is_under_replicated,
+            "unavailable-partitions": self._is_unavailable,
+            "under-min-isr-partitions": self._is_under_min_isr,
+            "at-min-isr-partitions": self._is_at_min_isr,
+        }
+        self._checks = [check for option, check in checks.items() if given[option]]
+
+    def lines(self, topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> list[str]:
+        """The topic's own line and those of its partitions, as far as they are asked for."""
+        lines = []
+        overridden = any(not entry.is_default for entry in config.values())
+        if not self._checks and (overridden or not self._overridden_only):
+            lines.append(topic_line(topic, config))
+        if not self._overridden_only:
+            minimum = int(config["min.insync.replicas"].value or 1)
+            lines += [
+                partition_line(topic.name, one)
+                for one in topic.partitions
+                if not self._checks or any(check(one, minimum) for check in self._checks)
+            ]
+        return lines
+
+    @staticmethod
+    def _is_under_replicated(one: PartitionMetadata, _minimum: int) -> bool:
+        return len(one.isr) < len(one.replicas)
+
+    def _is_unavailable(self, one: PartitionMetadata, _minimum: int) -> bool:
+        return one.leader not in self._alive
+
+    @staticmethod
+    def _is_under_min_isr(one: PartitionMetadata, minimum: int) -> bool:
+        return one.leader < 0 or len(one.isr) < minimum
+
+    @staticmethod
+    def _is_at_min_isr(one: PartitionMetadata, minimum: int) -> bool:
+        return len(one.isr) == minimum
+
+
+def topic_line(topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> str:
+    """The line of a topic. Values count as set when they are not the built-in default, as in TopicCommand."""
+    shown = ",".join(f"{name}={entry.value}" for name, entry in config.items() if not entry.is_default)
+    parts = [f"Topic: {topic.name}"]
+    if topic.topic_id != ZERO_UUID:
+        parts.append(f"TopicId: {uuid_text(topic.topic_id)}")
+    parts += [
+        f"PartitionCount: {len(topic.partitions)}",
+        f"ReplicationFactor: {len(topic.partitions[0].replicas) if topic.partitions else 0}",
+        f"Configs: {shown}",
+    ]
+    return "\t".join(parts)
+
+
+def partition_line(name: str, one: PartitionMetadata) -> str:
+    """The line of a partition. Eligible leader replicas (KIP-966) belong to KRaft and are not known here."""
+    parts = [
+        f"Topic: {name}",
+        f"Partition: {one.partition}",
+        f"Leader: {one.leader if one.leader >= 0 else 'none'}",
+        f"Replicas: {','.join(map(str, one.replicas))}",
+        f"Isr: {','.join(map(str, one.isr))}",
+        "Elr: N/A",
+        "LastKnownElr: N/A",
+    ]
+    return "\t" + "\t".join(parts)
