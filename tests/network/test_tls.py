@@ -1,0 +1,141 @@
+import asyncio
+import os
+import shutil
+import ssl
+import struct
+import subprocess
+
+import pytest
+from network_harness import DiskFile, FunctionService, echo, framed
+
+from barnabas.network.clock import LoopClock
+from barnabas.network.endpoints import Endpoint
+from barnabas.network.server import Server
+from barnabas.network.settings import SocketSettings
+
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="makes its certificate with openssl")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(cert)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+@pytest.fixture
+def serve_tls(certificate):
+    def run(scenario, service=echo, **settings):
+        async def main():
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server = Server(
+                LoopClock(asyncio.get_running_loop()), SocketSettings(**settings), tls={"SECURE": context}
+            )
+            port = server.bind(Endpoint("SECURE", "127.0.0.1", 0, "SSL")).port
+            server.start(FunctionService(service))
+            trust = ssl.create_default_context(cafile=certificate[0])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, limit=1 << 26)
+            try:
+                async with asyncio.timeout(15):
+                    await scenario(server, port, reader, writer)
+            finally:
+                writer.transport.abort()
+                await server.stop(grace_ms=0)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def response(reader):
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+def test_requests_of_all_sizes_in_order(serve_tls):
+    async def scenario(_server, _port, reader, writer):
+        bodies = [b"", b"small", os.urandom(3_000_000), b"x" * 70_000, b"end"]
+        writer.writelines(map(framed, bodies))
+        for body in bodies:
+            assert await response(reader) == body
+
+    serve_tls(scenario)
+
+
+def test_files(serve_tls, tmp_path):
+    data = os.urandom(2_000_000)
+    (tmp_path / "segment").write_bytes(data)
+    file = DiskFile(tmp_path / "segment")
+
+    def service(*_):
+        return [struct.pack(">i", 1_900_004), b"head", file.slice(50_000, 1_900_000)]
+
+    async def scenario(_server, _port, reader, writer):
+        writer.write(framed(b"?") * 3)
+        for _ in range(3):
+            assert await response(reader) == b"head" + data[50_000:1_950_000]
+
+    serve_tls(scenario, service=service)
+
+
+def test_a_peer_that_does_not_read_holds_little_memory(serve_tls):
+    handled = []
+
+    def service(_peer, frame):
+        handled.append(bytes(frame))
+        return [framed(b"x" * 100_000)]
+
+    async def scenario(_server, _port, reader, writer):
+        writer.transport.pause_reading()
+        writer.write(framed(b"?") * 1000)
+        await asyncio.sleep(0.1)
+        assert len(handled) < 300
+        writer.transport.resume_reading()
+        for _ in range(1000):
+            await response(reader)
+        assert len(handled) == 1000
+
+    serve_tls(scenario, service=service)
+
+
+def test_plaintext_on_a_tls_port_is_closed_and_harms_nobody(serve_tls):
+    async def scenario(server, port, reader, writer):
+        plain_reader, plain_writer = await asyncio.open_connection("127.0.0.1", port)
+        plain_writer.write(framed(b"plain"))
+        await plain_reader.read()
+        plain_writer.close()
+        await plain_writer.wait_closed()
+        writer.write(framed(b"fine"))
+        assert await response(reader) == b"fine"
+        assert len(server.connections) == 1
+
+    serve_tls(scenario)
+
+
+def test_who_goes_away_is_forgotten(serve_tls):
+    async def scenario(server, _port, reader, writer):
+        writer.write(framed(b"fine"))
+        assert await response(reader) == b"fine"
+        writer.transport.abort()
+        while server.connections:  # noqa: ASYNC110 - until the server has noticed
+            await asyncio.sleep(0.001)
+
+    serve_tls(scenario)
+
+
+def test_a_request_that_is_too_large(serve_tls):
+    async def scenario(_server, _port, reader, writer):
+        writer.write(struct.pack(">i", 1001) + b"x" * 100)
+        assert await reader.read() == b""
+
+    serve_tls(scenario, request_bytes_max=1000)
