@@ -65,7 +65,8 @@ class Admin:
 
 def _admin_config(options: dict[str, Any]) -> Config:
     """A request must fit into a call: ``default.api.timeout.ms`` below ``request.timeout.ms`` is refused when
-    it was asked for, raised when it was not (``KafkaAdminClient.configureDefaultApiTimeoutMs``)."""
+    it was asked for, raised when it was not (``KafkaAdminClient.configureDefaultApiTimeoutMs``).
+    """
     config = client_config(ADMIN_CONFIG, options)
     whole, one = config["default.api.timeout.ms"], config["request.timeout.ms"]
     if whole >= one:

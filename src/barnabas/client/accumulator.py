@@ -126,7 +126,8 @@ class RecordAccumulator:
 
     def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
         """Every queue whose first batch waits for nothing but time, with that time. Nobody lingers while
-        the buffer is full."""
+        the buffer is full.
+        """
         with self._lock:
             linger_s = linger_s if self.has_room else 0.0
             found = [(queue.due_at(linger_s, self.batch_bytes), queue) for queue in self._active]

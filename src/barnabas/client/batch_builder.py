@@ -69,7 +69,8 @@ class BatchBuilder:
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers, limit_bytes: int
     ) -> bool:
         """Adds a record; False, and nothing added, when the batch would outgrow the limit. The first record
-        of a batch always fits: a record larger than ``batch.size`` travels alone."""
+        of a batch always fits: a record larger than ``batch.size`` travels alone.
+        """
         index = self.count
         if not index:
             self.base_timestamp = timestamp
@@ -80,8 +81,7 @@ class BatchBuilder:
         self._pieces.append(encoded)
         self.count = index + 1
         self.size_bytes = size
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
+        self.max_timestamp = max(self.max_timestamp, timestamp)
         return True
 
     def close(self) -> bytes:

@@ -33,7 +33,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import batch_headers
 
 if TYPE_CHECKING:
-    import pyarrow
+    import pyarrow as pa
 
 _IN_FLIGHT_MAX: Final = 100
 _RESETS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
@@ -181,7 +181,8 @@ class AsyncConsumer:
         state: AssignedPartition, fetch: CompletedFetch, limit: int, *, first: bool
     ) -> list[ConsumerRecord]:
         """Up to `limit` records of one partition. Damage is raised only when it comes first: records that
-        were taken before it must reach the caller."""
+        were taken before it must reach the caller.
+        """
         try:
             records = fetch.take(limit)
         except KafkaError:
@@ -195,7 +196,8 @@ class AsyncConsumer:
 
     async def fetch_raw(self, timeout_ms: float = 0) -> list[RawFetch]:
         """The record batches that arrived, as bytes, one piece a partition; waits up to the time for the
-        first. Positions move behind the last whole batch. Raises as `poll`."""
+        first. Positions move behind the last whole batch. Raises as `poll`.
+        """
         deadline = Deadline(timeout_ms)
         while True:
             await self._prepare()
@@ -210,7 +212,7 @@ class AsyncConsumer:
 
     async def poll_arrow(
         self, timeout_ms: float = 0, *, include_headers: bool = False
-    ) -> "list[pyarrow.RecordBatch]":
+    ) -> "list[pa.RecordBatch]":
         """The next records as pyarrow batches with the columns of Spark's Kafka source, one a partition.
 
         Needs ``barnabas[arrow]``. Raises as `poll`, and ColumnarError for damaged batches.

@@ -64,7 +64,8 @@ class PartitionQueue:
 
     def due_at(self, linger_s: float, full_bytes: int) -> float | None:
         """When the first batch may go (seconds of the monotonic clock); None when there is nothing to send,
-        or not before an answer has come."""
+        or not before an answer has come.
+        """
         if not self.waiting:
             return None
         first = self.waiting[0]

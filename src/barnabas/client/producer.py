@@ -134,7 +134,7 @@ class AsyncProducer:
             key = _as_bytes("key", key)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // _NS_PER_MS
-        return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)  # type: ignore[arg-type]
+        return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
 
     async def make_ready(self, topic: str, deadline: Deadline) -> None:
         """Waits until the topic is known and there is room; raises as `send` does."""

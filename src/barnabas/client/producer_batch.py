@@ -96,7 +96,8 @@ class Delivery:
 
     def result(self, timeout_ms: float | None = None) -> RecordMetadata:
         """Blocks until the record is stored. Raises `KafkaError` if it was not, `ClientTimeoutError` when
-        the time is over first. Never call it on the producer's own event loop: await instead."""
+        the time is over first. Never call it on the producer's own event loop: await instead.
+        """
         self._batch.observed = True
         try:
             stored = self._batch.future.result(None if timeout_ms is None else timeout_ms / 1000)

@@ -75,7 +75,7 @@ def _decode_plain(data: bytes, header: BatchHeader, tp: TopicPartition) -> list[
                     return None
                 index = index & 0x7F | high << 7
             position += 1
-            pair = []
+            pair: list[bytes | None] = []
             for _side in _KEY_AND_VALUE:
                 if (length := data[position]) == 1:
                     pair.append(None)

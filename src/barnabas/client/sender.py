@@ -15,8 +15,8 @@ before, and the batch goes under a new epoch.
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.cluster import Cluster, Deadline
@@ -26,6 +26,7 @@ from barnabas.client.producer_batch import ProducerBatch
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.produce import (
@@ -125,7 +126,7 @@ class Sender:
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         self._start(self._exchange(node_id, sent))
 
-    def _start(self, work: "asyncio.Coroutine[None, None, None]") -> "asyncio.Task[None]":
+    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -173,12 +174,12 @@ class Sender:
             return
         metadata = self._cluster.metadata
         answers = {
-            (metadata.topic_name(topic.topic_id, topic.name), one.index): one
+            TopicPartition(metadata.topic_name(topic.topic_id, topic.name), one.index): one
             for topic in response.responses
             for one in topic.partition_responses
         }
         for queue, batch in sent:
-            answer = answers.get(tuple(queue.tp))
+            answer = answers.get(queue.tp)
             if answer is None:
                 self._again(queue, batch, DisconnectedError(f"the broker left out {queue.tp}"))
             else:

@@ -1,7 +1,11 @@
 """`AssignedPartition`: one partition that a consumer reads, and where it stands."""
 
-from barnabas.client.completed_fetch import CompletedFetch
+from typing import TYPE_CHECKING
+
 from barnabas.core.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from barnabas.client.completed_fetch import CompletedFetch
 
 
 class AssignedPartition:

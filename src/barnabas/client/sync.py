@@ -166,7 +166,6 @@ class Producer(Face[AsyncProducer]):
         """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
         return self.send(topic, value, key, **options).result()
 
-    start = blocking(AsyncProducer.start)
     flush = blocking(AsyncProducer.flush)
     partitions_for = blocking(AsyncProducer.partitions_for)
 
@@ -194,7 +193,6 @@ class Consumer(Face[AsyncConsumer]):
             *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
         )
 
-    start = blocking(AsyncConsumer.start)
     assign = in_loop(AsyncConsumer.assign)
     assignment = in_loop(AsyncConsumer.assignment)
     seek = in_loop(AsyncConsumer.seek)

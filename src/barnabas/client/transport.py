@@ -1,23 +1,32 @@
-"""The port through which a client reaches brokers, and its real implementation, `NetworkClient`."""
+"""The port through which a client reaches brokers, and its real implementation on `NetworkClient`."""
 
-import asyncio
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from barnabas.client.config import Address
 from barnabas.core.config import Config
+from barnabas.network.api_versions import NodeApiVersions
+from barnabas.network.client import NetworkClient
+from barnabas.network.errors import DisconnectedError
+from barnabas.network.node_link import SOFTWARE_NAME, ClientSettings, Node
 from barnabas.protocol.message import Request, Response
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
+
+Versions = tuple[int, int]
 
 
 class Transport(Protocol):
     """Connections to brokers by node id; bootstrap servers have ids below 0."""
 
-    async def send(self, node_id: int, request: Request) -> Response:
-        """The answer, in the highest version that both sides know."""
+    async def send(self, node_id: int, request: Request, *, versions: Versions | None = None) -> Response:
+        """The answer, in the highest version that both sides know, within `versions` where given.
+
+        Raises DisconnectedError (the connection is lost, or cannot be made), UnsupportedVersionError.
+        """
 
     def least_loaded_node(self) -> int | None:
-        """A broker to ask what any broker can answer."""
+        """A broker to ask what any broker can answer; None while none can be reached."""
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
         """Where brokers are from now on."""
@@ -26,96 +35,54 @@ class Transport(Protocol):
         """Closes all connections."""
 
 
-Versions = tuple[int, int]
+class NetworkTransport:
+    """`Transport` on sockets."""
 
-
-def NetworkTransport(addresses, config, n):
-    return Interim(addresses, config)
-
-
-class Interim:
-    def __init__(self, addresses, config):
-        self.nodes = {-1 - i: a for i, a in enumerate(addresses)}
-        self.conns = {}
-        self.config = config
-        self.locks = {}
-
-    def least_loaded_node(self):
-        ids = [n for n in self.nodes if n >= 0] or list(self.nodes)
-        return ids[0]
-
-    def set_brokers(self, brokers):
-        self.nodes = {n: a for n, a in self.nodes.items() if n < 0} | dict(brokers)
-
-    async def connect(self, node_id):
-        from barnabas.network.errors import DisconnectedError
-        from barnabas.protocol.messages.api_versions import ApiVersionsRequest
-
-        lock = self.locks.setdefault(node_id, asyncio.Lock())
-        async with lock:
-            conn = self.conns.get(node_id)
-            if conn and not conn["closed"]:
-                return conn
-            host, port = self.nodes[node_id]
-            try:
-                r, w = await asyncio.open_connection(host, port, limit=1 << 20)
-            except OSError as e:
-                raise DisconnectedError(str(e)) from e
-            conn = {
-                "r": r,
-                "w": w,
-                "pending": {},
-                "ids": itertools.count(),
-                "closed": False,
-                "versions": {18: (0, 3)},
-            }
-            conn["task"] = asyncio.create_task(self.read(conn))
-            self.conns[node_id] = conn
-            resp = await self.raw(
-                conn, ApiVersionsRequest(client_software_name="barnabas", client_software_version="0"), 3
-            )
-            conn["versions"] = {k.api_key: (k.min_version, k.max_version) for k in resp.api_keys}
-            return conn
-
-    async def read(self, conn):
-        from barnabas.network.errors import DisconnectedError
-        from barnabas.protocol.framing import decode_response
-
-        try:
-            while True:
-                n = int.from_bytes(await conn["r"].readexactly(4), "big")
-                frame = memoryview(await conn["r"].readexactly(n))
-                cid = int.from_bytes(frame[:4], "big")
-                api, v, f = conn["pending"].pop(cid)
-                if not f.done():
-                    f.set_result(decode_response(api, v, frame)[1])
-        except (asyncio.IncompleteReadError, OSError):
-            conn["closed"] = True
-            for _, _, f in conn["pending"].values():
-                if not f.done():
-                    f.set_exception(DisconnectedError("closed"))
-
-    def raw(self, conn, request, v):
-        from barnabas.protocol.framing import RequestHeader, encode_request
-        from barnabas.protocol.registry import RESPONSES
-
-        cid = next(conn["ids"])
-        f = asyncio.get_running_loop().create_future()
-        if request.api == 0 and request.acks == 0:
-            f.set_result(RESPONSES[request.api]())
-        else:
-            conn["pending"][cid] = (request.api, v, f)
-        conn["w"].writelines(
-            encode_request(RequestHeader(request.api, v, cid, self.config["client.id"]), request)
+    def __init__(self, addresses: Sequence[Address], config: Config, in_flight_max: int) -> None:
+        settings = ClientSettings(
+            client_id=config["client.id"],
+            max_in_flight=in_flight_max,
+            request_timeout_ms=config["request.timeout.ms"],
         )
-        return f
+        self._client = NetworkClient(addresses, settings=settings)
 
-    async def send(self, node_id, request, *, versions=None):
-        conn = await self.connect(node_id)
-        lo, hi = conn["versions"][request.api]
-        return await self.raw(conn, request, min(hi, type(request).max_version))
+    async def send(self, node_id: int, request: Request, *, versions: Versions | None = None) -> Response:
+        """See `Transport.send`."""
+        version = None
+        if versions is not None:
+            known = await self._versions_of(node_id)
+            version = known.latest_usable(type(request), *versions)
+        silent = isinstance(request, ProduceRequest) and request.acks == 0
+        try:
+            future = self._client.send(node_id, request, version=version, expects_response=not silent)
+        except KeyError:
+            raise DisconnectedError(f"broker {node_id} is not known any more") from None
+        response = await future
+        if silent:
+            return ProduceResponse()
+        assert isinstance(response, Response)
+        return response
 
-    async def close(self):
-        for c in self.conns.values():
-            c["task"].cancel()
-            c["w"].close()
+    async def _versions_of(self, node_id: int) -> NodeApiVersions:
+        link = self._client.core.links.get(node_id)
+        if link is not None and link.versions is None:
+            # Any request makes the connection, and with it the versions.
+            await self.send(
+                node_id, ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="0")
+            )
+        if link is None or link.versions is None:
+            raise DisconnectedError(f"broker {node_id} is not connected")
+        return link.versions
+
+    def least_loaded_node(self) -> int | None:
+        """See `Transport.least_loaded_node`."""
+        node = self._client.least_loaded_node()
+        return None if node is None else node.id
+
+    def set_brokers(self, brokers: Mapping[int, Address]) -> None:
+        """See `Transport.set_brokers`."""
+        self._client.set_nodes(Node(node_id, *address) for node_id, address in brokers.items())
+
+    async def close(self) -> None:
+        """See `Transport.close`."""
+        await self._client.close()

@@ -83,7 +83,7 @@ _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Options of the producer, from a file.",
 )
-def produce(  # noqa: D417
+def produce(
     topic: str,
     bootstrap_server: str,
     sync: bool,

@@ -54,7 +54,7 @@ _REPORTS = (
 )
 @click.option("--topics-with-overrides", is_flag=True, help="Describe only topics with values of their own.")
 @click.pass_context
-def topics(ctx: click.Context, **_given: object) -> None:
+def topics(ctx: click.Context, /, **_given: object) -> None:
     """Create, list, describe and delete topics, with the flags and lines of kafka-topics.sh.
 
     \b
