@@ -74,7 +74,13 @@ def test_get_offsets(both, flags):
 def test_topics(both, flags):
     theirs, mine = both("kafka-topics", "topics", *flags)
 
-    assert sorted(mine) == sorted(theirs)
+    assert sorted(map(_without_elr, mine)) == sorted(map(_without_elr, theirs))
+
+
+def _without_elr(line: str) -> str:
+    # Eligible leader replicas (KIP-966) come from an API that 3.9 with ZooKeeper does not have; Kafka's tool
+    # asks a 4.2 broker for them, ours asks for none.
+    return line.partition("\tElr:")[0]
 
 
 def test_a_topic_made_by_ours_is_there_for_theirs_and_goes_the_other_way_round(
