@@ -142,6 +142,7 @@ class Controller:
         moved = self._ask(
             "ControlledShutdown",
             lambda term: controlled_shutdown(term, request.broker_id, request.broker_epoch),
+            ErrorCode.STALE_CONTROLLER_EPOCH,  # Kafka's ControllerMovedException, and not NOT_CONTROLLER
         )
         return _recover(
             moved.then(_remaining), lambda error: ControlledShutdownResponse(error_code=_code(error))
@@ -358,17 +359,25 @@ class Controller:
 
         self._queue.put(Event(name, run))
 
-    def _ask(self, name: str, process: Callable[[Term], Pending[T]]) -> Pending[T]:
-        """Queues a request; fails with NOT_CONTROLLER if its turn comes to one that is not elected."""
+    def _ask(
+        self,
+        name: str,
+        process: Callable[[Term], Pending[T]],
+        refusal: ErrorCode = ErrorCode.NOT_CONTROLLER,
+    ) -> Pending[T]:
+        """Queues a request; fails with the refusal if its turn comes to one that is not elected."""
         answer: Pending[T] = Pending()
+
+        def refuse() -> None:
+            answer.fail(KafkaError(refusal))
 
         def run() -> Pending[None]:
             if self._term is None:
-                answer.fail(KafkaError(ErrorCode.NOT_CONTROLLER))
+                refuse()
                 return Pending.of(None)
             return _forward(_started(process, self._term), answer)
 
-        self._queue.put(Event(name, run, lambda: answer.fail(KafkaError(ErrorCode.NOT_CONTROLLER))))
+        self._queue.put(Event(name, run, refuse))
         return answer
 
     def _event_failed(self, event: Event, error: BaseException) -> Pending[None]:
@@ -463,4 +472,6 @@ def _swallow(source: Pending[None]) -> Pending[None]:
 
 
 def _code(error: BaseException) -> ErrorCode:
+    if isinstance(error, ControllerMovedError):
+        return ErrorCode.NOT_CONTROLLER  # sends the broker to the new one
     return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR

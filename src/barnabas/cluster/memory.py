@@ -230,8 +230,8 @@ class MemoryStore:
 
     def changed(self, changes: Sequence[WatchEvent]) -> None:
         """Fires the watches that these changes are waited for with."""
-        for watch, event in self._watches.take(changes):
-            self._call_soon(partial(watch, event))
+        for fired in self._watches.take(changes):
+            self._call_soon(partial(fired.watch, fired.event))
 
     def expired(self) -> None:
         """The session ended: tells the listeners, and begins the next one when they are ready."""

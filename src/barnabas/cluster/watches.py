@@ -2,8 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from barnabas.cluster.store import Change, Watch, WatchEvent
+
+
+class Fired(NamedTuple):
+    """A watch, what it is told, and of which kind it was."""
+
+    watch: Watch
+    event: WatchEvent
+    on_children: bool
 
 
 class WatchTable:
@@ -24,17 +33,21 @@ class WatchTable:
         """Waits for a child that comes or goes, or for the deletion of the znode."""
         self._on_children[path][watch] = None
 
-    def take(self, changes: Iterable[WatchEvent]) -> list[tuple[Watch, WatchEvent]]:
+    def take(self, changes: Iterable[WatchEvent]) -> list[Fired]:
         """The watches that these changes fire, in order; they are forgotten."""
-        fired = []
+        fired: list[Fired] = []
         for event in changes:
-            watches: dict[Watch, None] = {}
             if event.change is not Change.CHILDREN:
-                watches |= self._on_node.pop(event.path, {})
+                fired += [Fired(watch, event, False) for watch in self._on_node.pop(event.path, ())]
             if event.change in (Change.CHILDREN, Change.DELETED):
-                watches |= self._on_children.pop(event.path, {})
-            fired += [(watch, event) for watch in watches]
+                fired += [Fired(watch, event, True) for watch in self._on_children.pop(event.path, ())]
         return fired
+
+    def restore(self, fired: Iterable[Fired]) -> None:
+        """Lets watches wait again: the changes that fired them were undone."""
+        for each in fired:
+            leave = self.on_children if each.on_children else self.on_node
+            leave(each.event.path, each.watch)
 
     def clear(self) -> None:
         """Forgets all of them: the session is over."""

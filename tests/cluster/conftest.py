@@ -1,0 +1,110 @@
+"""A loop without asyncio, and a store of each kind behind one face."""
+
+import queue
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from barnabas.cluster.memory import MemoryEnsemble, MemoryStore
+from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store import MetadataStore
+from barnabas.core.pending import Pending
+
+
+class Loop:
+    """Runs what is handed to `call_soon`, from whatever thread, on the thread of the test."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self._queue.put(callback)
+
+    def run(self) -> None:
+        """Everything that waits by now, and what that makes wait."""
+        while not self._queue.empty():
+            self._queue.get_nowait()()
+
+    def until(self, condition: Callable[[], bool], timeout_s: float = 20) -> None:
+        """Runs until the condition holds."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            try:
+                self._queue.get(timeout=max(0.0, deadline - time.monotonic()))()
+            except queue.Empty:
+                raise TimeoutError("the condition did not come true") from None
+
+    def wait(self, pending: Pending):
+        """The value of a Pending."""
+        self.until(lambda: pending.done)
+        return pending.result()
+
+
+class Cluster:
+    """Sessions on one tree."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.stores: list[MetadataStore] = []
+
+    def session(self) -> MetadataStore:
+        store = self.make()
+        self.stores.append(store)
+        self.loop.wait(store.start())
+        return store
+
+    def close(self) -> None:
+        for store in self.stores:
+            self.loop.wait(store.close())
+
+
+class MemoryCluster(Cluster):
+    def __init__(self, loop: Loop) -> None:
+        super().__init__(loop)
+        self.ensemble = MemoryEnsemble(lambda: 1_700_000_000_000)
+
+    def make(self) -> MemoryStore:
+        return MemoryStore(self.ensemble, self.loop.call_soon)
+
+    def expire(self, store: MemoryStore) -> None:
+        self.ensemble.expire(store.session_id)
+
+
+class SqliteCluster(Cluster):
+    def __init__(self, loop: Loop, path: Path) -> None:
+        super().__init__(loop)
+        self.path = path
+
+    def make(self) -> SqliteStore:
+        return SqliteStore(self.path, self.loop.call_soon, synchronous="OFF")
+
+    def expire(self, store: SqliteStore) -> None:
+        """Ends the session as another process does that finds its heartbeat too old."""
+        import sqlite3
+
+        connection = sqlite3.connect(self.path, timeout=5)
+        with connection:
+            connection.execute("UPDATE session SET heartbeat_ms = -100000000 WHERE id = ?", (store.session_id,))
+        connection.close()
+        other = SqliteStore(self.path, self.loop.call_soon, synchronous="OFF", session_timeout_ms=30)
+        self.stores.append(other)
+        self.loop.wait(other.start())
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def cluster(request, loop, tmp_path):
+    made = MemoryCluster(loop) if request.param == "memory" else SqliteCluster(loop, tmp_path / "meta" / "store.db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(cluster) -> MetadataStore:
+    return cluster.session()
