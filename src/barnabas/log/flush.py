@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 
 
@@ -47,6 +48,9 @@ class InPlaceSyncer:
 
 class Flushable(Protocol):
     """What a log offers to the group commit."""
+
+    offline: bool
+    """Set once the log is closed, deleted or broken: then nothing can be promised any more."""
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         """The end of the log now, and the files that make everything below it durable."""
@@ -82,8 +86,15 @@ class GroupCommit:
         answer = self._waiting.pop(log, None)
         if answer is None:
             return
+        if log.offline:
+            answer.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+            return
+        try:
+            end_offset, files = log.begin_flush()
+        except OSError as error:
+            answer.fail(log.storage_failed(error))
+            return
         self._running.add(log)
-        end_offset, files = log.begin_flush()
         self._syncer.sync(files).when_done(lambda done: self._finish(log, end_offset, answer, done))
 
     def _finish(self, log: Flushable, end_offset: int, answer: Pending[None], done: Pending[None]) -> None:

@@ -601,9 +601,11 @@ class Log:
     # -- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leaves the directory as a clean shutdown does: all synced, indexes cut, a snapshot at the end."""
-        if self.offline:
-            return
+        """Leaves the directory as a clean shutdown does: all synced, indexes cut, a snapshot at the end.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
+        self._check_online()
         self.flush()
         try:
             self.producers.map_end_offset = self.log_end_offset
@@ -614,7 +616,8 @@ class Log:
         self.release()
 
     def release(self) -> None:
-        """Lets go of all files without touching the disk."""
+        """Lets go of all files without touching the disk; the log serves nobody any more."""
+        self.offline = True
         for segment in self.segments:
             segment.forget_files()
 

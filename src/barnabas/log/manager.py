@@ -282,8 +282,10 @@ class LogManager:
             self._filesystem.rename(log.directory, target)
             self._filesystem.sync_directory(parent)
         except OSError as error:
-            raise log.storage_failed(error) from error
-        log.offline = True
+            self._failed(log.directory, error)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
+            ) from error
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._remove_later(target, log.config.file_delete_delay_ms)
 
@@ -419,7 +421,6 @@ class LogManager:
         directory.go_offline(error)
         for tp, log in list(self._logs.items()):
             if _parent(log) == directory.path:
-                log.offline = True
                 log.release()
                 del self._logs[tp]
         self._on_offline(directory.path)

@@ -1,0 +1,222 @@
+"""One contract for every filesystem, the real one and the simulated one."""
+
+import errno
+
+import pytest
+
+from barnabas.core.chunks import FileSlice
+from barnabas.log.filesystem import LockedError, OsFilesystem
+from barnabas.testing.disk import SimulatedFilesystem
+
+
+@pytest.fixture(params=["os", "simulated"])
+def disk(request, tmp_path):
+    """A filesystem and a directory in it."""
+    if request.param == "os":
+        return OsFilesystem(), str(tmp_path)
+    filesystem = SimulatedFilesystem()
+    filesystem.mkdir("/work/here")
+    return filesystem, "/work/here"
+
+
+def test_files_are_written_in_place(disk):
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+    file.pwrite(b"hello world", 0)
+    file.pwrite(memoryview(b"W"), 6)
+    file.pwrite(bytearray(b"!"), 13)
+
+    assert file.pread(100, 0) == b"hello World\0\0!"
+    assert file.pread(5, 6) == b"World"
+    assert file.pread(5, 100) == b""
+    assert file.size() == filesystem.size(f"{root}/a") == 14
+    file.truncate(5)
+    assert filesystem.read(f"{root}/a") == b"hello"
+    file.truncate(7)
+    assert filesystem.read(f"{root}/a") == b"hello\0\0"
+    file.sync()
+
+
+def test_opening_what_is_not_there(disk):
+    filesystem, root = disk
+
+    for action in (
+        filesystem.open,
+        filesystem.size,
+        filesystem.read,
+        filesystem.modified_ms,
+        filesystem.listdir,
+    ):
+        with pytest.raises(FileNotFoundError):
+            action(f"{root}/missing")
+    with pytest.raises(FileNotFoundError):
+        filesystem.open(f"{root}/missing/a", create=True)
+    assert not filesystem.exists(f"{root}/missing")
+
+
+def test_opening_twice_is_one_file(disk):
+    filesystem, root = disk
+    one = filesystem.open(f"{root}/a", create=True)
+    two = filesystem.open(f"{root}/a", create=True)
+    one.pwrite(b"x", 0)
+
+    assert two.pread(1, 0) == b"x"
+
+
+def test_an_open_file_outlives_its_name(disk):
+    filesystem, root = disk
+    filesystem.write_atomic(f"{root}/a", b"content")
+    held = FileSlice(filesystem.open(f"{root}/a"), 0, 7)
+    filesystem.rename(f"{root}/a", f"{root}/b")
+    filesystem.remove(f"{root}/b")
+
+    assert held.read() == b"content"
+    assert not filesystem.exists(f"{root}/b")
+
+
+def test_directories(disk):
+    filesystem, root = disk
+    filesystem.mkdir(f"{root}/one/two")
+    filesystem.mkdir(f"{root}/one/two")
+    filesystem.write_atomic(f"{root}/one/file", b"", sync=False)
+
+    assert filesystem.listdir(f"{root}/one") == ["file", "two"]
+    assert filesystem.is_directory(f"{root}/one/two")
+    assert not filesystem.is_directory(f"{root}/one/file")
+    filesystem.rename(f"{root}/one", f"{root}/other")
+    assert filesystem.listdir(root) == ["other"]
+    assert filesystem.read(f"{root}/other/file") == b""
+    filesystem.sync_directory(f"{root}/other")
+    filesystem.remove_tree(f"{root}/other")
+    filesystem.remove_tree(f"{root}/other")
+    assert filesystem.listdir(root) == []
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_atomic_replacement(disk, sync):
+    filesystem, root = disk
+    for content in (b"old and long", b"new"):
+        filesystem.write_atomic(f"{root}/file", content, sync=sync)
+
+    assert filesystem.read(f"{root}/file") == b"new"
+    assert filesystem.listdir(root) == ["file"]
+    assert filesystem.modified_ms(f"{root}/file") > 0
+    filesystem.remove(f"{root}/file")
+    filesystem.remove(f"{root}/file")
+
+
+def test_locks_exclude(disk):
+    filesystem, root = disk
+    lock = filesystem.lock(f"{root}/.lock")
+    with pytest.raises(LockedError, match="locked"):
+        filesystem.lock(f"{root}/.lock")
+    lock.release()
+    lock.release()
+
+    filesystem.lock(f"{root}/.lock").release()
+
+
+def test_descriptors_close_with_their_last_reference(tmp_path):
+    import os
+
+    file = OsFilesystem().open(str(tmp_path / "a"), create=True)
+    descriptor = file.fileno()
+    os.fstat(descriptor)
+    del file
+
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_process_with_a_record_lock_is_respected(tmp_path):
+    # A JVM broker takes a POSIX record lock, which only another process can tell from its own.
+    import subprocess
+    import sys
+
+    path = str(tmp_path / ".lock")
+    script = (
+        "import fcntl, sys\n"
+        f"file = open({path!r}, 'w')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(LockedError):
+            OsFilesystem().lock(path)
+        holder.stdin.close()
+    OsFilesystem().lock(path).release()
+
+
+class TestMisfortune:
+    """What only the simulated disk does."""
+
+    def test_a_crash_loses_what_was_not_synced(self):
+        survivors = set()
+        for seed in range(40):
+            disk = SimulatedFilesystem(seed=seed)
+            disk.mkdir("/d")
+            file = disk.open("/d/a", create=True)
+            file.pwrite(b"durable", 0)
+            file.sync()
+            disk.sync_directory("/d")
+            file.pwrite(b"12345678", 7)
+            file.pwrite(b"abcdefgh", 15)
+            disk.crash()
+            survivors.add(disk.read("/d/a"))
+
+        assert all(content.startswith(b"durable") for content in survivors)
+        assert all(b"durable12345678abcdefgh".startswith(content) for content in survivors)
+        assert {b"durable", b"durable12345678"} < survivors
+        assert len(survivors) > 4, "writes are torn as well"
+
+    def test_a_crash_loses_names_that_were_not_synced(self):
+        outcomes = set()
+        for seed in range(20):
+            disk = SimulatedFilesystem(seed=seed)
+            disk.mkdir("/d")
+            disk.open("/d/a", create=True).sync()
+            disk.crash()
+            outcomes.add(disk.exists("/d/a"))
+
+        assert outcomes == {True, False}
+
+    def test_a_synced_replacement_survives(self):
+        for seed in range(20):
+            disk = SimulatedFilesystem(seed=seed)
+            disk.mkdir("/d")
+            disk.write_atomic("/d/a", b"old")
+            disk.write_atomic("/d/a", b"new")
+            disk.crash()
+
+            assert disk.read("/d/a") == b"new"
+
+    def test_a_full_disk_takes_what_fits(self):
+        disk = SimulatedFilesystem(capacity=8192)
+        disk.mkdir("/d")
+        file = disk.open("/d/a", create=True)
+        file.truncate(1 << 20)
+        file.pwrite(b"x" * 5000, 0)
+
+        with pytest.raises(OSError, match="No space") as caught:
+            file.pwrite(b"y" * 5000, 5000)
+        assert caught.value.errno == errno.ENOSPC
+        assert file.pread(10, 8190) == b"yy" + bytes(8), "a hole takes no room, and two bytes fitted"
+        file.truncate(0)
+        file.pwrite(b"z" * 8192, 0)
+
+    def test_failures_by_place_and_operation(self):
+        disk = SimulatedFilesystem()
+        disk.mkdir("/d")
+        file = disk.open("/d/a", create=True)
+        disk.fail("/d/a", "sync")
+        file.pwrite(b"x", 0)
+        with pytest.raises(OSError, match="simulated"):
+            file.sync()
+        disk.heal()
+        file.sync()
+
+        assert disk.syncs == 1

@@ -1,0 +1,313 @@
+"""Directories, start and shutdown, checkpoints, deletion, disk errors."""
+
+import json
+
+import pytest
+from log_world import NOW_MS, TP, World, batch, fill, values_of
+
+from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.names import directory_name, partition_of, retired_name
+
+OTHER = TopicPartition("orders", 1)
+
+
+def test_a_clean_restart(world):
+    manager = world.started()
+    log = fill(manager.get_or_create(TP, b"1" * 16, is_new=True), 5)
+    log.high_watermark = 4
+    expected = values_of(log)
+    manager.shutdown()
+
+    marker = json.loads(world.disk.read("/data/.kafka_cleanshutdown"))
+    assert marker == {"version": 0, "brokerEpoch": -1}
+    assert world.disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 5\n"
+    assert world.disk.read("/data/replication-offset-checkpoint") == b"0\n1\norders 0 4\n"
+    assert world.disk.read("/data/log-start-offset-checkpoint") == b"0\n0\n"
+    assert world.disk.read("/data/meta.properties") == b"#\nbroker.id=1\nversion=0\ncluster.id=cluster\n"
+
+    manager = world.started()
+    assert not world.disk.exists("/data/.kafka_cleanshutdown"), "from now on it is not clean"
+    log = manager.get(TP)
+    assert values_of(log) == expected
+    assert (log.high_watermark, log.recovery_point, log.topic_id) == (4, 5, b"1" * 16)
+    assert manager.get_or_create(TP, b"1" * 16) is log
+    assert manager.get(OTHER) is None
+
+
+def test_the_log_start_survives_with_its_checkpoint(world):
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 5)
+    log.high_watermark = 5
+    log.maybe_increment_log_start_offset(3)
+    manager.checkpoint_log_start_offsets()
+    manager.checkpoint_high_watermarks()
+    manager.shutdown(clean=False)
+    log = world.started().get(TP)
+
+    assert (log.log_start_offset, log.high_watermark) == (3, 5)
+
+
+def test_another_process_holds_the_directory(world):
+    manager = world.started()
+    with pytest.raises(ConfigError, match=r"/data for configuration log.dirs: Failed to acquire lock"):
+        world.started()
+    manager.shutdown()
+    world.started()
+
+
+def test_a_directory_of_another_broker_or_cluster(world):
+    world.started().shutdown()
+    with pytest.raises(ConfigError, match=r"Configured broker.id 2 doesn't match stored broker.id 1"):
+        world.manager().start(broker_id=2, cluster_id="cluster").result()
+    world = World(world.disk)
+    world.disk.crash()
+    with pytest.raises(ConfigError, match="doesn't match stored clusterId cluster"):
+        world.manager().start(broker_id=1, cluster_id="other").result()
+
+
+def test_whose_directories_they_are(world):
+    assert world.manager().open_directories() is None
+    world = World()
+    world.started().shutdown()
+    assert world.manager().open_directories() == ("cluster", 1)
+
+
+def test_directories_that_disagree():
+    world = World()
+    world.started(["/data"]).shutdown()
+    manager = world.manager(["/more"])
+    manager.start(broker_id=9, cluster_id="cluster").result()
+    manager.shutdown()
+
+    with pytest.raises(ConfigError, match="different brokers"):
+        world.manager(["/data", "/more"]).open_directories()
+
+
+@pytest.mark.parametrize("text", [b"version=1\n", b"version=0\nbroker.id=abc\n", b""])
+def test_unusable_meta_properties(world, text):
+    world.disk.write_atomic("/data/meta.properties", text)
+    with pytest.raises(ConfigError, match=r"meta\.properties"):
+        world.started()
+
+
+def test_new_logs_go_where_there_are_fewest():
+    world = World()
+    manager = world.started(["/data", "/more"])
+    for partition in range(4):
+        manager.get_or_create(TopicPartition("t", partition))
+
+    for root in ("/data", "/more"):
+        assert len([name for name in world.disk.listdir(root) if name.startswith("t-")]) == 2
+
+
+def test_deletion_renames_at_once_and_removes_later(world):
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 3)
+    held = log.read(0, 1000).records
+    manager.delete(TP)
+
+    assert manager.get(TP) is None
+    (name,) = [name for name in world.disk.listdir("/data") if name.endswith("-delete")]
+    assert len(name) == len("orders-0.") + 32 + len("-delete")
+    assert held.read()
+    with pytest.raises(KafkaError) as caught:
+        fill(log, 1)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert fill(manager.get_or_create(TP, b"2" * 16), 1).log_end_offset == 1, "a namesake starts anew"
+    world.clock.advance(60_000)
+    assert not world.disk.exists(f"/data/{name}")
+    manager.delete(OTHER)
+
+
+def test_a_deletion_that_was_interrupted_goes_on(world):
+    manager = world.started()
+    fill(manager.get_or_create(TP), 3)
+    manager.delete(TP)
+    manager.shutdown()
+    world.started()
+    world.clock.advance(60_000)
+
+    assert not [name for name in world.disk.listdir("/data") if name.endswith("-delete")]
+
+
+def test_strays_are_kept_but_not_served(world):
+    manager = world.started()
+    fill(manager.get_or_create(TP), 3)
+    manager.mark_stray(TP)
+    manager.shutdown()
+    manager = world.started()
+    world.clock.advance(1 << 40)
+
+    assert len(manager.logs) == 0
+    assert [name for name in world.disk.listdir("/data") if name.endswith("-stray")]
+
+
+def test_names():
+    long = TopicPartition("x" * 249, 12)
+    unique = "0" * 32
+
+    assert directory_name(TP) == "orders-0"
+    assert partition_of("a-b-3") == ("a-b", 3)
+    assert partition_of("orders") is partition_of("orders-x") is partition_of("-1") is None
+    assert retired_name(TP, unique, "-delete") == f"orders-0.{unique}-delete"
+    assert len(retired_name(long, unique, "-delete")) == 255
+    assert retired_name(long, unique, "-delete").endswith(f"x-12.{unique}-delete")
+
+
+def test_foreign_files_are_left_alone(world):
+    world.disk.write_atomic("/data/notes-7", b"a file")
+    world.disk.mkdir("/data/backup")
+    manager = world.started()
+    manager.shutdown()
+
+    assert len(manager.logs) == 0
+    assert world.disk.read("/data/notes-7") == b"a file"
+
+
+class TestDiskErrors:
+    def test_one_directory_fails_and_the_other_serves(self):
+        world = World()
+        offline = []
+        manager = world.started(["/data", "/more"], on_offline=offline.append)
+        logs = [manager.get_or_create(TopicPartition("t", number)) for number in range(4)]
+        world.disk.fail("/data")
+        bad = [log for log in logs if log.directory.startswith("/data")]
+        good = [log for log in logs if log.directory.startswith("/more")]
+
+        with pytest.raises(KafkaError) as caught:
+            fill(bad[0], 1)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert offline == manager.offline_directories == ["/data"]
+        assert manager.online_directories == ["/more"]
+        assert [manager.get(log.tp) for log in bad] == [None, None]
+        with pytest.raises(KafkaError):
+            fill(bad[1], 1)
+        assert fill(good[0], 3).log_end_offset == 3
+
+        fresh = TopicPartition("new", 0)
+        with pytest.raises(KafkaError, match="Can not create log") as caught:
+            manager.get_or_create(fresh)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert manager.get_or_create(fresh, is_new=True).directory == "/more/new-0"
+        world.disk.heal()
+        manager.shutdown()
+        assert world.disk.exists("/more/.kafka_cleanshutdown")
+        assert not world.disk.exists("/data/.kafka_cleanshutdown")
+
+    def test_a_directory_that_fails_at_start(self):
+        world = World()
+        world.disk.fail("/data", "name")
+        manager = world.started(["/data", "/more"])
+        assert manager.online_directories == ["/more"]
+
+    def test_without_any_directory_there_is_no_start(self):
+        world = World()
+        world.disk.fail("/data", "name")
+        with pytest.raises(ConfigError, match="none of the specified log dirs"):
+            world.started()
+
+    def test_a_checkpoint_that_cannot_be_written(self, world):
+        manager = world.started()
+        manager.get_or_create(TP)
+        world.disk.fail("/data/recovery")
+        manager.checkpoint_recovery_points()
+        assert manager.offline_directories == ["/data"]
+
+    def test_an_unreadable_checkpoint_costs_a_recovery_only(self, world):
+        manager = world.started()
+        fill(manager.get_or_create(TP), 5)
+        manager.shutdown()
+        world.disk.write_atomic("/data/recovery-point-offset-checkpoint", b"nonsense")
+        assert world.started().get(TP).log_end_offset == 5
+
+
+class TestMaintenance:
+    def test_retention_over_all_logs(self):
+        world = World(segment_bytes=300, retention_ms=1000)
+        manager = world.started()
+        for tp in (TP, OTHER):
+            log = fill(manager.get_or_create(tp), 5, 2)
+            log.high_watermark = 10
+        assert manager.clean_up() == 0
+        world.clock.advance(1003)
+        deleted = manager.clean_up()
+
+        assert deleted >= 4
+        assert [log.log_start_offset for log in manager] == [10, 10]
+        files = world.disk.listdir("/data/orders-0")
+        assert [name for name in files if name.endswith(".deleted")]
+        world.clock.advance(60_000)
+        files = world.disk.listdir("/data/orders-0")
+        assert not [name for name in files if name.endswith(".deleted")]
+
+    def test_flush_by_time(self):
+        world = World(flush_ms=1000)
+        manager = world.started()
+        log = fill(manager.get_or_create(TP), 3)
+        world.clock.advance(1000)
+        manager.flush_by_time()
+        world.clock.advance()
+        assert log.recovery_point == 3
+        manager.checkpoint_recovery_points()
+        assert world.disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 3\n"
+
+    def test_expiry_of_producers(self, world):
+        manager = world.started(producer_expiration_ms=500)
+        log = manager.get_or_create(TP)
+        log.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+        assert manager.expire_producers() == 0
+        world.clock.advance(500)
+        assert manager.expire_producers() == 1
+
+    def test_a_new_configuration_reaches_the_logs(self, world):
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        world.config = type(world.config)(max_message_bytes=10)
+        manager.reconfigure("elsewhere")
+        fill(log, 1)
+        manager.reconfigure("orders")
+        with pytest.raises(KafkaError):
+            fill(log, 1)
+
+
+def test_large_recoveries_go_through_the_offload(world):
+    calls = []
+
+    class Counting:
+        def run(self, function, /, *args, **kwargs):
+            calls.append(function.__name__)
+            return Pending.of(function(*args, **kwargs))
+
+    manager = world.started()
+    fill(manager.get_or_create(TP), 3, size=500_000)
+    fill(manager.get_or_create(OTHER), 3)
+    manager.shutdown(clean=False)
+    manager = world.manager()
+    manager._offload = Counting()
+    manager.start(broker_id=1, cluster_id="cluster").result()
+
+    assert calls == ["recover_log"]
+    assert [log.log_end_offset for log in manager] == [3, 3]
+
+
+def test_on_a_real_disk(tmp_path):
+    world = World(OsFilesystem(), str(tmp_path), segment_bytes=1000)
+    manager = world.started()
+    log = fill(manager.get_or_create(TP, b"1" * 16), 50, 2)
+    expected = values_of(log)
+    assert [offset for offset, _ in expected] == list(range(100))
+    manager.shutdown()
+    assert (tmp_path / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+
+    manager = world.started()
+    assert values_of(manager.get(TP)) == expected
+    manager.shutdown(clean=False)
+    manager = world.started()
+    assert values_of(manager.get(TP)) == expected
+    manager.delete(TP)
+    world.clock.advance(60_000)
+    manager.shutdown()
+    assert not list(tmp_path.glob("orders*"))

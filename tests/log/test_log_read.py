@@ -1,0 +1,144 @@
+"""Reading by offset and by time."""
+
+import pytest
+from log_world import NOW_MS, World, batch, fill, values_of
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.records.batch import batch_headers, build_batch
+from barnabas.records.compression import Codec
+from barnabas.records.record import Record
+
+
+def test_everything_from_any_offset():
+    world = World(segment_bytes=1500, index_interval_bytes=200)
+    log = world.log()
+    for number in range(60):
+        log.append(batch(1 + number % 3, size=20), 0, NOW_MS)
+    everything = values_of(log)
+
+    assert len(log.segments) > 4
+    assert [offset for offset, _ in everything] == list(range(log.log_end_offset))
+    for start in range(log.log_end_offset):
+        assert values_of(log, start) == everything[start:]
+
+
+def test_a_read_starts_with_the_batch_that_holds_the_offset(world):
+    log = fill(world.log(), 3, 5)
+    result = log.read(7, 1 << 20)
+
+    assert result.first_offset == 5
+    assert [header.base_offset for header in batch_headers(result.records.read())] == [5, 10]
+
+
+def test_bytes_are_limited_but_one_batch_may_be_asked_for(world):
+    log = fill(world.log(), 3, 5)
+    size = log.size // 3
+
+    cut = log.read(0, size - 1)
+    assert (len(cut), cut.first_entry_incomplete) == (size - 1, True)
+    whole = log.read(0, 1, min_one_message=True)
+    assert (len(whole), whole.first_entry_incomplete) == (size, False)
+    assert len(log.read(0, size + 10, min_one_message=True)) == size + 10, "the last batch may be cut"
+    assert len(log.read(0, 0)) == 0
+
+
+@pytest.mark.parametrize("recent", [True, False])
+def test_nothing_at_or_above_the_upper_bound(world, recent):
+    log = fill(world.log(), 600 if not recent else 20, 2)
+    for upper in (0, 2, 10, 38):
+        assert [offset for offset, _ in values_of(log, 0, upper)] == list(range(upper))
+    assert log.read(10, 1000, upper_bound_offset=10).records == b""
+    assert log.read(12, 1000, upper_bound_offset=10).records == b""
+
+
+def test_the_bound_may_lie_in_an_earlier_segment():
+    log = fill(World(segment_bytes=400).log(), 20, 2)
+    assert len(log.segments) > 3
+
+    for upper in range(0, 40, 2):
+        assert [offset for offset, _ in values_of(log, 0, upper)] == list(range(upper))
+
+
+def test_outside_the_log(world):
+    log = fill(world.log(), 3)
+    log.high_watermark = 3
+    log.maybe_increment_log_start_offset(2)
+
+    for offset in (0, 1, 4, -1, 1 << 60):
+        with pytest.raises(KafkaError) as caught:
+            log.read(offset, 100)
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.read(3, 100).records == b""
+    with pytest.raises(KafkaError) as caught:
+        log.maybe_increment_log_start_offset(4)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert not log.maybe_increment_log_start_offset(1)
+
+
+def test_a_gap_reads_on_at_what_follows(world):
+    log = world.log()
+    log.append_as_follower(build_batch([Record(5, 1, b"k", b"v")]))
+    log.append_as_follower(build_batch([Record(50, 1, b"k", b"v")]))
+
+    assert log.read(10, 1000).first_offset == 50
+    assert log.read(0, 1, min_one_message=True).first_offset == 5
+
+
+def test_a_slice_stays_readable_when_the_segment_goes(world):
+    log = fill(world.log(), 3)
+    log.high_watermark = 3
+    held = log.read(0, 1000).records
+    before = held.read()
+    log.truncate_fully_and_start_at(100)
+
+    assert held.read() == before
+
+
+class TestTime:
+    def log(self, codec=Codec.NONE, **config):
+        """Times 0 10 20 | 30 5 40 | 50 50 50 in batches of three, many segments."""
+        world = World(segment_bytes=250, index_interval_bytes=1, **config)
+        log = world.log()
+        for times in ((0, 10, 20), (30, 5, 40), (50, 50, 50)):
+            records = [Record(place, 1000 + time, b"k", b"v" * 30) for place, time in enumerate(times)]
+            log.append(bytearray(build_batch(records, codec=codec)), 4, NOW_MS)
+        return log
+
+    @pytest.mark.parametrize("codec", list(Codec))
+    @pytest.mark.parametrize(
+        ("target", "offset", "timestamp"),
+        [(0, 0, 1000), (1005, 1, 1010), (1010, 1, 1010), (1021, 3, 1030), (1031, 5, 1040), (1050, 6, 1050)],
+    )
+    def test_the_first_record_at_or_after(self, codec, target, offset, timestamp):
+        assert self.log(codec).offset_for_timestamp(target) == (timestamp, offset, 4)
+
+    def test_beyond_the_last_and_beyond_the_bound(self):
+        log = self.log()
+        assert log.offset_for_timestamp(1051) is None
+        assert log.offset_for_timestamp(1050, upper_bound=6) is None
+        assert log.offset_for_timestamp(1050, upper_bound=7).offset == 6
+
+    def test_records_before_the_log_start_do_not_count(self):
+        log = self.log()
+        log.high_watermark = 9
+        log.maybe_increment_log_start_offset(2)
+        assert log.offset_for_timestamp(0) == (1020, 2, 4)
+
+    def test_greatest_timestamp(self, world):
+        assert self.log().max_timestamp_offset() == (1050, 6, 4)
+        assert world.log().max_timestamp_offset() is None
+
+    def test_greatest_timestamp_of_an_older_segment(self):
+        log = self.log()
+        log.append(batch(timestamp=3), 4, NOW_MS)
+        log.append(batch(timestamp=2), 4, NOW_MS)
+        assert log.max_timestamp_offset() == (1050, 6, 4)
+        assert log.offset_for_timestamp(1041).offset == 6
+
+    def test_times_survive_truncation(self):
+        log = self.log()
+        log.truncate_to(6)
+        assert log.max_timestamp_offset() == (1040, 5, 4)
+        log.truncate_to(3)
+        assert log.max_timestamp_offset() == (1020, 2, 4)
+        assert log.offset_for_timestamp(1021) is None

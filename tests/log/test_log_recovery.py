@@ -1,0 +1,230 @@
+"""What is left after an unclean stop."""
+
+import pytest
+from log_world import NOW_MS, TP, World, batch, fill, values_of
+
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+
+ROOT = "/data/orders-0"
+
+
+def damaged(world, name, position, data=b"\xff"):
+    """Overwrites bytes of a file behind everybody's back."""
+    world.disk.open(f"{ROOT}/{name}").pwrite(data, position)
+
+
+def segments_of(world, count=30, **config):
+    """A log of several segments that was left without a clean shutdown; its values and file names."""
+    world.config = type(world.config)(segment_bytes=500, index_interval_bytes=150, **config)
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), count)
+    expected = values_of(log)
+    bases = [segment.base_offset for segment in log.segments]
+    manager.shutdown(clean=False)
+    return expected, bases
+
+
+def files_of(world, *suffixes):
+    return {
+        name: world.disk.read(f"{ROOT}/{name}")
+        for name in world.disk.listdir(ROOT)
+        if name.endswith(suffixes or (".log", ".index", ".timeindex", ".txnindex"))
+    }
+
+
+def test_everything_is_there_after_the_process_died(world):
+    expected, bases = segments_of(world)
+    log = world.started().get(TP)
+
+    assert values_of(log) == expected
+    assert [segment.base_offset for segment in log.segments] == bases
+    assert log.recovery_point == log.log_end_offset == 30
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 5000, b"garbage" * 30, bytes(batch())[:-1], bytes(batch())])
+def test_a_tail_that_is_no_batch_is_cut(world, tail):
+    expected, bases = segments_of(world)
+    name = f"{bases[-1]:020d}.log"
+    damaged(world, name, world.disk.size(f"{ROOT}/{name}"), tail)
+    log = world.started().get(TP)
+
+    # The last tail is a valid batch with base offset 0: out of place, so it does not count.
+    assert values_of(log) == expected
+    fill(log, 1)
+    assert values_of(log)[-1][0] == 30
+
+
+def test_the_first_bad_batch_ends_the_log(world):
+    expected, bases = segments_of(world)
+    size = len(batch())
+    damaged(world, f"{bases[2]:020d}.log", size + 30)
+    log = world.started().get(TP)
+    end = bases[2] + 1
+
+    assert log.log_end_offset == end
+    assert values_of(log) == expected[:end]
+    assert [segment.base_offset for segment in log.segments] == bases[:3]
+    assert not [name for name in files_of(world) if int(name.split(".")[0]) > bases[2]]
+    fill(log, 3)
+    assert [offset for offset, _ in values_of(log)] == list(range(end + 3))
+
+
+def test_what_was_synced_is_not_read_again(world):
+    _, bases = segments_of(world)
+    world.disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\norders 0 %d\n" % bases[3])
+    world.disk.fail(f"{ROOT}/{bases[0]:020d}.log", "read")
+    log = world.started().get(TP)
+
+    assert log.log_end_offset == 30
+
+
+def test_indexes_are_rebuilt_as_they_were_for_single_batches(world):
+    world.config = type(world.config)(segment_bytes=3000, index_interval_bytes=150)
+    manager = world.started()
+    fill(manager.get_or_create(TP), 60)
+    manager.shutdown()
+    written = files_of(world)
+    for name in written:
+        if not name.endswith(".log"):
+            world.disk.remove(f"{ROOT}/{name}")
+    world.disk.remove("/data/.kafka_cleanshutdown")
+    manager = world.started()
+    manager.shutdown()
+
+    assert files_of(world).keys() == written.keys()
+    assert files_of(world, ".log") == {name: data for name, data in written.items() if name.endswith(".log")}
+    assert all(data for name, data in files_of(world, "index").items())
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "odd", "negative"])
+def test_a_bad_index_is_rebuilt_after_a_clean_shutdown(world, suffix, damage):
+    world.config = type(world.config)(segment_bytes=500, index_interval_bytes=1)
+    manager = world.started()
+    log = manager.get_or_create(TP)
+    for number in range(20):
+        log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+    expected = values_of(log)
+    manager.shutdown()
+    before = files_of(world)
+    name = next(name for name in before if name.endswith(f".{suffix}") and int(name.split(".")[0]) > 3)
+    if damage == "missing":
+        world.disk.remove(f"{ROOT}/{name}")
+    elif damage == "odd":
+        damaged(world, name, len(before[name]))
+    else:
+        damaged(world, name, len(before[name]) - (8 if suffix == "index" else 4), b"\xff" * 4)
+    manager = world.started()
+
+    assert values_of(manager.get(TP)) == expected
+    manager.shutdown()
+    assert {key: data for key, data in files_of(world).items() if data != before.get(key)}.keys() <= {
+        name.rpartition(".")[0] + ".index",
+        name.rpartition(".")[0] + ".timeindex",
+    }
+    assert world.disk.size(f"{ROOT}/{name}") > 0
+
+
+def test_epochs_are_learnt_from_batches(world):
+    log_manager = world.started()
+    log = log_manager.get_or_create(TP)
+    for epoch in (0, 0, 3, 3, 8):
+        fill(log, 1, epoch=epoch)
+    log_manager.shutdown(clean=False)
+    world.disk.write_atomic(f"{ROOT}/leader-epoch-checkpoint", b"0\n1\n0 0\n")
+    log = world.started().get(TP)
+
+    assert log.leader_epochs.entries == ((0, 0), (3, 2), (8, 4))
+
+
+def test_files_torn_by_a_loss_of_power_do_not_stop_the_start(world):
+    segments_of(world)
+    world.disk.write_atomic(f"{ROOT}/leader-epoch-checkpoint", b"0\n1")
+    world.disk.write_atomic(f"{ROOT}/partition.metadata", b"version: 0\ntopic_")
+    log = world.started().get(TP)
+
+    assert log.leader_epochs.entries == ((0, 0),)
+    assert (log.topic_id, log.log_end_offset) == (None, 30)
+
+
+def test_leftovers_are_put_right(world):
+    expected, bases = segments_of(world)
+    one, two = f"{bases[1]:020d}", f"{bases[2]:020d}"
+    disk = world.disk
+    disk.write_atomic(f"{ROOT}/{0:020d}.log.deleted", b"x")
+    disk.write_atomic(f"{ROOT}/{7:020d}.index", b"an index without its log")
+    # A compaction that had written its result for segments one and two, but had not swapped it in yet.
+    merged = disk.read(f"{ROOT}/{one}.log") + disk.read(f"{ROOT}/{two}.log")
+    disk.write_atomic(f"{ROOT}/{one}.log.swap", merged)
+    log = world.started().get(TP)
+
+    assert values_of(log) == expected
+    assert [segment.base_offset for segment in log.segments] == [*bases[:2], *bases[3:]]
+    assert not [name for name in disk.listdir(ROOT) if name.endswith((".deleted", ".swap", ".cleaned"))]
+    assert not disk.exists(f"{ROOT}/{7:020d}.index")
+
+
+def test_an_unfinished_compaction_is_dropped(world):
+    expected, bases = segments_of(world)
+    for name in (f"{bases[1]:020d}.log.cleaned", f"{bases[2]:020d}.log.swap", f"{bases[2]:020d}.index.swap"):
+        world.disk.write_atomic(f"{ROOT}/{name}", b"half")
+    log = world.started().get(TP)
+
+    assert values_of(log) == expected
+    assert [segment.base_offset for segment in log.segments] == bases
+
+
+def test_a_log_that_ends_before_its_start_checkpoint(world):
+    manager = world.started()
+    fill(manager.get_or_create(TP), 5)
+    manager.shutdown()
+    world.disk.write_atomic("/data/log-start-offset-checkpoint", b"0\n1\norders 0 9\n")
+    log = world.started().get(TP)
+
+    assert (log.log_start_offset, log.log_end_offset) == (9, 9)
+    fill(log, 1)
+    assert [offset for offset, _ in values_of(log)] == [9]
+
+
+def test_batches_larger_than_a_read_block(world):
+    manager = world.started()
+    log = manager.get_or_create(TP)
+    for size in (900_000, 800_000, 1_040_000, 10):
+        log.append(bytearray(build_batch([Record(0, NOW_MS, b"k", bytes(size))])), 0, NOW_MS)
+    manager.shutdown(clean=False)
+    log = world.started().get(TP)
+
+    assert [len(value) for _, value in values_of(log)] == [900_000, 800_000, 1_040_000, 10]
+
+
+def test_an_empty_log(world):
+    manager = world.started()
+    manager.get_or_create(TP)
+    manager.shutdown(clean=False)
+    log = world.started().get(TP)
+
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    fill(log, 1)
+
+
+def test_power_loss_with_group_commit_keeps_every_acknowledged_record():
+    for seed in range(25):
+        world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=100)
+        world.disk._chance.seed(seed)
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        acknowledged = 0
+        for number in range(20):
+            fill(log, 1)
+            answer = log.flush_soon()
+            if number % 3 == 2:
+                world.clock.advance()
+            if answer.done:
+                acknowledged = log.log_end_offset
+        everything = values_of(log)
+        world.disk.crash()
+        log = world.started().get(TP)
+
+        assert log.log_end_offset >= acknowledged > 0
+        assert values_of(log) == everything[: log.log_end_offset], "a clean prefix"
