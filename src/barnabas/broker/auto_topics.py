@@ -7,7 +7,8 @@ configuration of their own.
 
 from collections.abc import Iterable
 
-from barnabas.broker.topics import NewTopic, Topics
+from barnabas.broker.topics import Topics
+from barnabas.cluster.topics import NewTopic
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

@@ -3,7 +3,7 @@
 Everything here is handed in by `barnabas.node`; a handler constructs nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,13 +13,19 @@ from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.producer_ids import ProducerIdBlock
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.message import Response
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from barnabas.replica.fetch_session import FetchManager
 from barnabas.replica.manager import ReplicaManager
 
@@ -64,11 +70,26 @@ class ControllerPort(Protocol):
     ) -> Pending[AlterPartitionResponse]:
         """Decides on ISR changes that a leader proposes."""
 
-    def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
-        """Moves leaderships away from a broker that is about to stop; those that are left."""
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
+        """Moves leaderships away from a broker that is about to stop."""
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> Pending[AllocateProducerIdsResponse]:
         """Gives a broker its next block of producer ids."""
+
+
+class TopicConfigs(Protocol):
+    """The values that were set on topics (`cluster.configs.ConfigStore`)."""
+
+    def topic(self, topic: str) -> Mapping[str, str]:
+        """A topic's own values by key, as far as they were read."""
+
+    def ensure(self, topics: Iterable[str]) -> Pending[None]:
+        """Reads the values of topics that were not read before."""
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """These topics are deleted: one of the same name is another topic."""
 
 
 @dataclass(slots=True)
@@ -85,8 +106,7 @@ class BrokerServices:
     topics: Topics
     controller: ControllerPort
     producer_ids: ProducerIds
-    topic_config: Callable[[str], Mapping[str, str]]
-    """The values that were set on a topic, by key; empty where none were."""
+    topic_configs: TopicConfigs
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration; requests to an older one are refused."""
     api_table: ApiTable

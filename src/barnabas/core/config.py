@@ -200,6 +200,10 @@ class Config(Mapping[str, Any]):
         """Where the value of this key came from."""
         return self._sources.get(name, Source.DEFAULT)
 
+    def explicit(self) -> frozenset[str]:
+        """The keys that somebody set."""
+        return frozenset(self._sources)
+
     def with_values(self, given: Mapping[str, Any], source: Source) -> "Config":
         """A copy in which these texts win; raises ConfigError."""
         parsed = {

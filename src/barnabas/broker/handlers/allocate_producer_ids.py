@@ -26,7 +26,4 @@ def allocate_producer_ids(
     controller = context.broker.controller
     if not controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    block = controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
-    return block.then(
-        lambda given: AllocateProducerIdsResponse(producer_id_start=given.first, producer_id_len=given.size)
-    )
+    return controller.allocate_producer_ids(request)

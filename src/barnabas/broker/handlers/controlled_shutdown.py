@@ -9,13 +9,11 @@ Not implemented: nothing.
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
-from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
-    RemainingPartition,
 )
 
 
@@ -25,13 +23,4 @@ def controlled_shutdown(
 ) -> Pending[ControlledShutdownResponse]:
     """Moves leaderships away."""
     context.require_cluster(Operation.CLUSTER_ACTION)
-    remaining = context.broker.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
-    return remaining.then(_respond)
-
-
-def _respond(remaining: list[TopicPartition]) -> ControlledShutdownResponse:
-    return ControlledShutdownResponse(
-        remaining_partitions=[
-            RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
-        ]
-    )
+    return context.broker.controller.controlled_shutdown(request)

@@ -12,7 +12,7 @@ from collections import Counter
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
-from barnabas.broker.topics import CreatedTopic, NewTopic
+from barnabas.cluster.topics import CreatedTopic, NewTopic
 from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

@@ -94,7 +94,7 @@ def _entries(
         validate_topic_name(name)
         if name not in broker.metadata_cache:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic_entries(broker.config, broker.topic_config(name), docs=docs)
+        return topic_entries(broker.config, broker.topic_configs.topic(name), docs=docs)
     if resource.resource_type != BROKER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
     if not name:

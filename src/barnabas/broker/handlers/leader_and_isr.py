@@ -10,13 +10,23 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
+from barnabas.core.pending import Steps, steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 
 @handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), throttled=False)
-def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-    """Takes on roles."""
+@steps
+def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Steps[LeaderAndIsrResponse]:
+    """Takes on roles, once it is known how the topics are configured: their logs may have to be made."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
+    yield context.broker.topic_configs.ensure(_topics(request))
     return context.broker.replica_manager.become_leader_or_follower(request, context.version)
+
+
+def _topics(request: LeaderAndIsrRequest) -> list[str]:
+    return [
+        *(topic.topic_name for topic in request.topic_states),
+        *(state.topic_name for state in request.ungrouped_partition_states),
+    ]

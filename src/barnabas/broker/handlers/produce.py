@@ -22,7 +22,6 @@ from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -30,7 +29,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.replica.produce import AppendResult, Results
+from barnabas.replica.produce import NOWHERE, AppendResult, Results
 
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
@@ -69,28 +68,28 @@ def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | None:
     """Appends records."""
-    if _is_transactional(request):
-        _authorize_transaction(context, request)
     refused: dict[TopicPartition, ErrorCode] = {}
     entries: dict[TopicPartition, memoryview] = {}
     known = context.broker.metadata_cache.snapshot.partitions
+    version = context.version
     for topic in request.topic_data:
         name = topic.name
         authorized = context.authorize(Operation.WRITE, Resource.TOPIC, name)
         partitions = known.get(name, ())
         for partition in topic.partition_data:
             tp = TopicPartition(name, partition.index)
+            records = partition.records
+            error = _check(records, version)
+            if error is ErrorCode.INVALID_TXN_STATE:
+                _authorize_transaction(context, request)
             if not authorized:
                 refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif partition.index not in partitions:
                 refused[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif error or not isinstance(records, memoryview):
+                refused[tp] = error
             else:
-                records = partition.records
-                error = _check(records, context.version)
-                if error or not isinstance(records, memoryview):
-                    refused[tp] = error
-                else:
-                    entries[tp] = records
+                entries[tp] = records
     results = context.broker.replica_manager.append(
         entries,
         request.acks,
@@ -100,17 +99,6 @@ def produce(
     if isinstance(results, Pending):
         return results.then(lambda done: _respond(context, request, done, refused))
     return _respond(context, request, results, refused)
-
-
-def _is_transactional(request: ProduceRequest) -> bool:
-    for topic in request.topic_data:
-        for partition in topic.partition_data:
-            records = partition.records
-            if not isinstance(records, memoryview) or len(records) <= _ATTRIBUTES:
-                continue
-            if records[_ATTRIBUTES] & _TRANSACTIONAL:
-                return True
-    return False
 
 
 def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
@@ -150,39 +138,30 @@ def _respond(
         _close_on_error(results, refused)
         return None
     leaders: dict[int, NodeEndpoint] = {}
-    responses = []
-    for topic in request.topic_data:
-        entry = TopicProduceResponse(name=topic.name)
-        for partition in topic.partition_data:
-            tp = TopicPartition(topic.name, partition.index)
-            result = results.get(tp)
-            answer = (
-                PartitionProduceResponse(index=partition.index, error_code=refused[tp], base_offset=-1)
-                if result is None
-                else _answer(partition.index, result)
-            )
-            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
-                _name_leader(context, tp, answer, leaders)
-            entry.partition_responses.append(answer)
-        responses.append(entry)
-    return ProduceResponse(responses=responses, node_endpoints=list(leaders.values()))
+    for tp, error in refused.items():
+        results[tp] = AppendResult(NOWHERE, error)
+    topics: dict[str, TopicProduceResponse] = {}
+    for tp, result in results.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = TopicProduceResponse(name=tp.topic)
+        answer = _answer(tp.partition, result)
+        if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
+            _name_leader(context, tp, answer, leaders)
+        topic.partition_responses.append(answer)
+    return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
 
 
 def _answer(index: int, result: AppendResult) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(
+    info = result.info
+    return PartitionProduceResponse(
         index=index,
         error_code=result.error,
-        base_offset=result.base_offset,
-        log_append_time_ms=result.log_append_time_ms,
-        log_start_offset=result.log_start_offset,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time,
+        log_start_offset=info.log_start_offset,
+        error_message=result.message,
     )
-    if result.message is not None:
-        answer.error_message = result.message
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=text)
-            for place, text in result.record_errors
-        ]
-    return answer
 
 
 def _name_leader(

@@ -19,7 +19,8 @@ def update_metadata(context: RequestContext, request: UpdateMetadataRequest) -> 
     """Takes in the cluster's metadata."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
-    context.broker.replica_manager.update_metadata(request)
+    deleted = context.broker.replica_manager.update_metadata(request)
+    context.broker.topic_configs.forget({tp.topic for tp in deleted})
     topics = {state.topic_name for state in request.ungrouped_partition_states}
     topics.update(topic.topic_name for topic in request.topic_states)
     context.broker.topic_changes.metadata_changed(topics)

@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from barnabas.core.broker_config import SHIPPED_VALUES, broker_config, read_prop
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _log = EventLog("serve")
 
@@ -25,7 +29,9 @@ LEVELS = ["debug", "info", "warning", "error"]
     help="Folder for the log and the metadata.  [default: barnabas-data, or log.dirs of --config]",
 )
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.  [default: 9092]")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.  [default: 9092]"
+)
 @click.option("--id", "broker_id", type=click.IntRange(min=0), help="Id of this broker.  [default: 0]")
 @click.option(
     "--config",
@@ -33,8 +39,16 @@ LEVELS = ["debug", "info", "warning", "error"]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file in the form of Kafka's server.properties.",
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One configuration value; wins over all.")
-@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True, help="What goes to stderr.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One configuration value; wins over all."
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="warning",
+    show_default=True,
+    help="What goes to stderr.",
+)
 @click.option("--event-loop", type=click.Choice(["asyncio", "uvloop"]), default="asyncio", show_default=True)
 def serve(
     data: Path | None,
@@ -46,7 +60,7 @@ def serve(
     log_level: str,
     event_loop: str,
 ) -> None:
-    """Run one broker in the foreground, until SIGTERM or Ctrl-C.
+    r"""Run one broker in the foreground, until SIGTERM or Ctrl-C.
 
     Prints one line that begins with "ready" and names the listeners when clients may come. The data survives
     restarts; any Kafka client works.
@@ -102,8 +116,10 @@ def _run(config: Config, event_loop: str) -> None:
         try:
             import uvloop  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
-            raise click.ClickException("--event-loop uvloop needs it installed: pip install 'barnabas[uvloop]'") from error
-        factory = uvloop.new_event_loop
+            raise click.ClickException(
+                "--event-loop uvloop needs it installed: pip install 'barnabas[uvloop]'"
+            ) from error
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     else:
         factory = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:

@@ -1,0 +1,317 @@
+"""`BrokerNode`: one broker, from its configuration to its stop (``KafkaServer``).
+
+Theory of operation
+-------------------
+The start follows Kafka's order (``KafkaServer.startup``), because each step needs what the one before it made:
+the metadata store; the cluster's id and the broker's; the configuration of topics; the logs; the sockets, bound
+but silent, so that their ports are known; the registration, which gives the broker its epoch; the election. The
+broker is *ready* when the controller has told it of the cluster: the first client finds a broker that knows itself.
+
+Every step that starts something also says how to end it; the stop undoes them from the last to the first. It
+hands over leaderships before that, and only a broker that had started leaves the marker of a clean shutdown.
+"""
+
+import asyncio
+import gc
+import socket
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final, TypeVar
+
+from barnabas.broker.dispatch import Dispatcher
+from barnabas.cluster.brokers import Broker
+from barnabas.cluster.brokers import Endpoint as RegisteredEndpoint
+from barnabas.cluster.configs import ConfigStore
+from barnabas.cluster.registration import (
+    BrokerRegistration,
+    RegistrationError,
+    cluster_id,
+    ensure_persistent_paths,
+    generate_broker_id,
+)
+from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store import MetadataStore, StoreError
+from barnabas.cluster.znodes import ConfigChange
+from barnabas.core.broker_config import log_directories
+from barnabas.core.config import Config
+from barnabas.core.errors import BarnabasError, ConfigError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import uuid_text
+from barnabas.core.pending import Pending
+from barnabas.core.topic_config import topic_config, topic_defaults
+from barnabas.log.config import LogConfig
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.manager import LogManager
+from barnabas.network.clock import LoopClock
+from barnabas.network.endpoints import Endpoint, ListenerConfig
+from barnabas.network.server import Server
+from barnabas.network.settings import SocketSettings
+from barnabas.node.offload import ProcessOffload
+from barnabas.node.parts import Parts, new_uuid
+from barnabas.node.syncer import ThreadSyncer
+from barnabas.node.timers import Timers
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+
+_log = EventLog("node")
+
+T = TypeVar("T")
+
+METADATA_FILE: Final = "metadata.sqlite"
+TIMER_MAX_MS: Final = 2**31
+"""A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
+_YOUNG_OBJECTS_MAX: Final = 50_000
+"""Allocations between two collections: requests leave few cycles, and a pause costs latency."""
+
+
+class StartError(BarnabasError):
+    """The broker cannot start; the text says why and what to do."""
+
+
+class BrokerNode:
+    """One running broker. Belongs to the running event loop."""
+
+    def __init__(self, config: Config) -> None:
+        """Checks the configuration; raises ConfigError."""
+        self.config = config
+        self.listeners = ListenerConfig.parse(config, explicit=config.explicit())
+        _check_supported(config, self.listeners)
+        self.log_dirs = log_directories(config)
+        self.broker_id: int = config["broker.id"]
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """Where it listens, with real ports; empty until it is started."""
+        self._topic_defaults = topic_defaults(config)
+        self._loop = asyncio.get_running_loop()
+        self._clock = LoopClock(self._loop)
+        self._offload = ProcessOffload(self._loop, config["num.recovery.threads.per.data.dir"])
+        self._failure: asyncio.Future[str] = self._loop.create_future()
+        self._parts: Parts | None = None
+        self._running = AsyncExitStack()
+        """What has been started, in order; undone from the end."""
+        self._stopping_cleanly = False
+
+    # ------------------------------------------------------------------------------------------ start
+
+    async def start(self) -> None:
+        """Starts everything; raises StartError or ConfigError, and then leaves nothing running."""
+        try:
+            await self._start()
+        except (RegistrationError, StoreError, OSError) as error:
+            await self._running.aclose()
+            raise StartError(str(error)) from error
+        except BaseException:
+            await self._running.aclose()
+            raise
+        self._stopping_cleanly = True
+
+    async def _start(self) -> None:
+        store = await self._open_store()
+        self.cluster_id = await wait(cluster_id(store, lambda: uuid_text(new_uuid())))
+        configs = ConfigStore(store, self._clock)
+        logs = await self._open_logs(store, configs)
+        server = self._bind()
+        registration = BrokerRegistration(store, self._describe_self(), self._clock)
+        parts = self._parts = Parts(
+            self.config,
+            self.listeners,
+            self._clock,
+            broker_id=self.broker_id,
+            cluster_id=self.cluster_id,
+            store=store,
+            configs=configs,
+            logs=logs,
+            registration=registration,
+        )
+        self._running.push_async_callback(parts.close)
+        await wait(registration.register())
+        server.start(Dispatcher(parts.services))
+        await wait(parts.controller.startup())
+        await self._until_known(parts)
+        self._start_timers(logs)
+        parts.replicas.start()
+        _settle()
+
+    async def _open_store(self) -> MetadataStore:
+        path = Path(self.config["barnabas.metadata.path"] or f"{self.log_dirs[0]}/{METADATA_FILE}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store = SqliteStore(
+            path,
+            self._loop.call_soon_threadsafe,
+            session_timeout_ms=self.config["zookeeper.session.timeout.ms"],
+            synchronous=self.config["barnabas.metadata.synchronous"],
+        )
+        self._running.push_async_callback(lambda: wait(store.close()))
+        await wait(store.start())
+        await wait(ensure_persistent_paths(store))
+        return store
+
+    async def _open_logs(self, store: MetadataStore, configs: ConfigStore) -> LogManager:
+        """Locks, recovers and loads; the directories may decide the broker's id."""
+        syncer = ThreadSyncer(self._loop)
+        logs = LogManager(
+            self.log_dirs,
+            filesystem=OsFilesystem(),
+            clock=self._clock,
+            offload=self._offload,
+            log_config=lambda topic: self._log_config(configs.topic(topic)),
+            syncer=syncer,
+            on_offline=lambda path: self._directory_failed(logs, path),
+            producer_expiration_ms=self.config["producer.id.expiration.ms"],
+        )
+        self._running.callback(self._offload.close)
+        self._running.callback(syncer.close)
+        self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
+        found = logs.open_directories()
+        if self.broker_id < 0:
+            self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
+        await wait(configs.start(lambda change, _values: _reconfigure(logs, change)))
+        await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
+        return logs
+
+    async def _choose_id(self, store: MetadataStore, stored: int | None) -> int:
+        if stored is not None and stored >= 0:
+            return stored
+        if not self.config["broker.id.generation.enable"]:
+            raise ConfigError("broker.id must be set while broker.id.generation.enable is false")
+        return await wait(generate_broker_id(store, self.config["reserved.broker.max.id"]))
+
+    def _bind(self) -> Server:
+        server = Server(
+            self._clock,
+            SocketSettings.from_config(self.config),
+            inter_broker_listener=self.listeners.inter_broker_name,
+        )
+        self._running.push_async_callback(server.stop)
+        self.endpoints = tuple(server.bind(endpoint) for endpoint in self.listeners.listeners)
+        return server
+
+    def _describe_self(self) -> Broker:
+        advertised = self.listeners.advertise(self.endpoints, socket.gethostname())
+        endpoints = (RegisteredEndpoint(e.name, e.host, e.port, e.security_protocol) for e in advertised)
+        return Broker(self.broker_id, tuple(endpoints), self.config["broker.rack"])
+
+    async def _until_known(self, parts: Parts) -> None:
+        """Waits for the first UpdateMetadata that names this broker."""
+        deadline = self._clock.monotonic_ms() + self.config["zookeeper.session.timeout.ms"]
+        while parts.metadata.alive_broker(self.broker_id) is None:
+            if self._clock.monotonic_ms() > deadline:
+                raise StartError(
+                    f"the controller (broker {parts.controller.active_controller_id}) did not tell this broker of "
+                    "the cluster in time: see whether it runs, and whether it can reach this broker"
+                )
+            await asyncio.sleep(0.001)
+
+    def _start_timers(self, logs: LogManager) -> None:
+        config = self.config
+        timers = Timers(self._clock)
+        self._running.callback(timers.stop)
+        for name, key, work in (
+            ("kafka-log-retention", "log.retention.check.interval.ms", logs.clean_up),
+            ("kafka-log-flusher", "log.flush.scheduler.interval.ms", logs.flush_by_time),
+            (
+                "kafka-recovery-point-checkpoint",
+                "log.flush.offset.checkpoint.interval.ms",
+                logs.checkpoint_recovery_points,
+            ),
+            (
+                "kafka-log-start-offset-checkpoint",
+                "log.flush.start.offset.checkpoint.interval.ms",
+                logs.checkpoint_log_start_offsets,
+            ),
+            (
+                "PeriodicProducerExpirationCheck",
+                "producer.id.expiration.check.interval.ms",
+                logs.expire_producers,
+            ),
+        ):
+            if config[key] < TIMER_MAX_MS:
+                timers.repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+
+    # ----------------------------------------------------------------------------------- while it runs
+
+    async def failed(self) -> str:
+        """Waits until the broker cannot go on; why."""
+        return await self._failure
+
+    def _log_config(self, own: Mapping[str, str]) -> LogConfig:
+        values = topic_config(self._topic_defaults, own)
+        return LogConfig.from_values(values, validate_records=self.config["barnabas.validate.records"])
+
+    def _directory_failed(self, logs: LogManager, path: str) -> None:
+        _log.error("log_dir.failed", path=path, mend="replace the disk, then restart the broker")
+        if self._parts is not None:
+            self._parts.directory_failed()
+        if not logs.online_directories and not self._failure.done():
+            self._failure.set_result(
+                f"all log directories have failed, {path} was the last: the log says why"
+            )
+
+    # -------------------------------------------------------------------------------------------- stop
+
+    async def stop(self) -> None:
+        """Hands over leaderships, answers what waits, closes the logs cleanly, ends the session."""
+        if self._parts is not None and self.config["controlled.shutdown.enable"]:
+            await self._hand_over(self._parts)
+        await self._running.aclose()
+
+    async def _hand_over(self, parts: Parts) -> None:
+        """Asks the controller to move leaderships away (``KafkaServer.controlledShutdown``).
+
+        A cluster of one has nobody to hand over to.
+        """
+        if len(parts.metadata.alive_brokers()) < 2:
+            return
+        request = ControlledShutdownRequest(
+            broker_id=self.broker_id, broker_epoch=parts.registration.broker_epoch
+        )
+        for attempt in range(1, self.config["controlled.shutdown.max.retries"] + 1):
+            try:
+                response = await wait(parts.to_controller.send(request))
+            except BarnabasError as error:
+                reason = str(error)
+            else:
+                if not response.error_code and not response.remaining_partitions:
+                    return
+                reason = (
+                    f"error {response.error_code}, {len(response.remaining_partitions)} partitions remain"
+                )
+            _log.warning("shutdown.not_handed_over", attempt=attempt, reason=reason)
+            await asyncio.sleep(self.config["controlled.shutdown.retry.backoff.ms"] / 1000)
+
+    def __repr__(self) -> str:
+        return f"<BrokerNode {self.broker_id} {','.join(map(str, self.endpoints))}>"
+
+
+async def wait(pending: Pending[T]) -> T:
+    """A Pending's value, awaited on the running loop."""
+    if not pending.done:
+        done = asyncio.Event()
+        pending.when_done(lambda _: done.set())
+        await done.wait()
+    return pending.result()
+
+
+def _reconfigure(logs: LogManager, change: ConfigChange) -> None:
+    if change.entity_type == "topics":
+        logs.reconfigure(change.entity)
+
+
+def _check_supported(config: Config, listeners: ListenerConfig) -> None:
+    """What a configuration may ask for that this broker does not have. Raises ConfigError."""
+    if config["zookeeper.connect"]:
+        raise ConfigError(
+            f"Invalid value {config['zookeeper.connect']} for configuration zookeeper.connect: this version keeps its "
+            "metadata in the embedded store only; leave the key out"
+        )
+    for endpoint in listeners.listeners:
+        if endpoint.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT listeners only"
+            )
+
+
+def _settle() -> None:
+    """What lives now lives as long as the broker: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS_MAX, 20, 50)

@@ -1,0 +1,236 @@
+"""The requests that brokers send each other: controller to broker, and broker to controller.
+
+Theory of operation
+-------------------
+To the broker in the same process a request is handed over as an object, in a later turn of the loop, and
+takes the same handler as one from the wire; to any other it goes over the network, one in flight. The
+controller's requests are repeated for ever, because a broker that missed one would be wrong for ever
+(``RequestSendThread``); a broker that is gone is removed, and its queue with it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from barnabas.broker.context import RequestContext
+from barnabas.cluster.brokers import Broker
+from barnabas.cluster.channel import ControlRequest, ControlResponse
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
+from barnabas.network.client import NetworkClient
+from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.peer import ListenerId, Peer
+from barnabas.protocol.framing import RequestHeader
+from barnabas.protocol.message import Request
+
+if TYPE_CHECKING:
+    from barnabas.broker.services import BrokerServices
+
+_log = EventLog("node.channels")
+
+RETRY_MS: Final = 100
+
+
+class _NoConnection:
+    """The connection of the peer that lives in this process: there is nothing to mute or close."""
+
+    def mute_until(self, monotonic_ms: float) -> None:
+        """Requests between the parts of one broker are never throttled."""
+
+    def close(self, reason: str) -> None:
+        """There is no socket."""
+
+
+class LocalBroker:
+    """This broker's own handlers, for requests that need no socket."""
+
+    def __init__(self, listener: ListenerId) -> None:
+        self._peer = Peer(listener, ("127.0.0.1", 0), _NoConnection())
+        self.services: BrokerServices
+        """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
+
+    def handle(self, request: Request) -> Pending[Any]:
+        """The answer of the handler that requests of the highest version get."""
+        assert request.api is not None
+        api = self.services.api_table[request.api]
+        header = RequestHeader(request.api, api.max_version, 0, str(self.services.broker_id))
+        context = RequestContext(self.services, header, self._peer, 0)
+        try:
+            outcome = api.handler(context, request)
+        except Exception as error:
+            return Pending.of(api.failed(request, _as_kafka_error(error), api.max_version))
+        return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
+
+
+def _as_kafka_error(error: Exception) -> KafkaError:
+    if isinstance(error, KafkaError):
+        return error
+    _log.error("channel.local_request_failed", exc_info=error)
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+class Remote(Protocol):
+    """What the channels need of a `NetworkClient`."""
+
+    def add_node(self, node: Node) -> None:
+        """Makes a node known."""
+
+    def remove_node(self, node_id: int) -> None:
+        """Forgets a node."""
+
+    def request(self, node_id: int, request: Request) -> Pending[Any]:
+        """Sends a request; fails when no answer came."""
+
+
+class _Queue:
+    """What one broker has still to be told, in order."""
+
+    __slots__ = ("in_flight", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[ControlRequest, Callable[[ControlResponse], object]]] = deque()
+        self.in_flight = False
+
+
+class BrokerChannels:
+    """Implements `cluster.channel.BrokerChannel` (``ControllerChannelManager``)."""
+
+    def __init__(
+        self, broker_id: int, listener: str, clock: Clock, *, local: LocalBroker, remote: Remote
+    ) -> None:
+        self._broker_id = broker_id
+        self._listener = listener
+        self._clock = clock
+        self._local = local
+        self._remote = remote
+        self._queues: dict[int, _Queue] = {}
+
+    def add_broker(self, broker: Broker) -> None:
+        """Opens the queue to a broker."""
+        self._queues[broker.id] = _Queue()
+        if broker.id == self._broker_id:
+            return
+        endpoint = broker.endpoint(self._listener)
+        if endpoint is None:
+            _log.error(
+                "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
+            )
+            return
+        self._remote.add_node(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Drops the queue to a broker, with what waits in it."""
+        self._queues.pop(broker_id, None)
+        if broker_id != self._broker_id:
+            self._remote.remove_node(broker_id)
+
+    def send(
+        self, broker_id: int, request: ControlRequest, on_response: Callable[[ControlResponse], object]
+    ) -> None:
+        """Queues a request; a broker that was not added gets nothing."""
+        queue = self._queues.get(broker_id)
+        if queue is None:
+            _log.warning("channel.not_added", broker=broker_id, request=type(request).__name__)
+            return
+        queue.waiting.append((request, on_response))
+        if not queue.in_flight:
+            queue.in_flight = True
+            self._clock.call_soon(lambda: self._deliver(broker_id, queue))
+
+    def _deliver(self, broker_id: int, queue: _Queue) -> None:
+        if self._queues.get(broker_id) is not queue:
+            return  # removed meanwhile, perhaps added again
+        request, on_response = queue.waiting[0]
+        answer = self._request(broker_id, request)
+        answer.when_done(lambda done: self._answered(broker_id, queue, on_response, done))
+
+    def _request(self, broker_id: int, request: ControlRequest) -> Pending[Any]:
+        if broker_id == self._broker_id:
+            return self._local.handle(request)
+        try:
+            return self._remote.request(broker_id, request)
+        except Exception as error:
+            return Pending.failed(error)
+
+    def _answered(
+        self,
+        broker_id: int,
+        queue: _Queue,
+        on_response: Callable[[ControlResponse], object],
+        done: Pending[Any],
+    ) -> None:
+        if self._queues.get(broker_id) is not queue:
+            return
+        if done.error is not None:
+            _log.info("channel.retry", broker=broker_id, reason=done.error)
+            self._clock.call_later(RETRY_MS, lambda: self._deliver(broker_id, queue))
+            return
+        queue.waiting.popleft()
+        on_response(done.result())
+        if queue.waiting:
+            self._clock.call_soon(lambda: self._deliver(broker_id, queue))
+        else:
+            queue.in_flight = False
+
+    def __repr__(self) -> str:
+        waiting = {broker: len(queue.waiting) for broker, queue in self._queues.items()}
+        return f"<BrokerChannels from broker {self._broker_id} waiting={waiting}>"
+
+
+class ToController:
+    """The way from this broker to whoever is the controller (``NodeToControllerChannelManager``).
+
+    The controller is the one that sent the last UpdateMetadata. A request that finds it gone fails; its
+    sender tries again, by when the next controller has spoken.
+    """
+
+    def __init__(
+        self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote
+    ) -> None:
+        self._broker_id = broker_id
+        self._listener = listener
+        self._metadata = metadata
+        self._remote = remote
+        self._local = local
+
+    def send(self, request: Request) -> Pending[Any]:
+        """The controller's answer; fails with NOT_CONTROLLER or a network error."""
+        controller_id = self._metadata.controller_id
+        if controller_id == self._broker_id:
+            return self._local.handle(request)
+        broker = self._metadata.alive_broker(controller_id)
+        endpoint = broker.endpoint(self._listener) if broker else None
+        if endpoint is None:
+            return Pending.failed(
+                KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known at the moment")
+            )
+        self._remote.add_node(Node(controller_id, endpoint.host, endpoint.port))
+        return self._remote.request(controller_id, request)
+
+
+def controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> NetworkClient:
+    """The controller's connections to brokers: the versions are known, an attempt follows at once."""
+    settings = ClientSettings(
+        client_id=str(broker_id),
+        max_in_flight=1,
+        request_timeout_ms=timeout_ms,
+        reconnect_backoff_ms=0,
+        reconnect_backoff_max_ms=0,
+        discover_versions=False,
+    )
+    return NetworkClient(settings=settings, clock=clock)
+
+
+def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> NetworkClient:
+    """A broker's connection to the controller, which may be older: versions are asked for."""
+    settings = ClientSettings(
+        client_id=str(broker_id),
+        max_in_flight=1,
+        request_timeout_ms=timeout_ms,
+        reconnect_backoff_ms=50,
+        reconnect_backoff_max_ms=50,
+    )
+    return NetworkClient(settings=settings, clock=clock)

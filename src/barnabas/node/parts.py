@@ -1,0 +1,152 @@
+"""`Parts`: everything of a broker between its store, its logs and its sockets, put together in one place."""
+
+import random
+import uuid
+from collections.abc import Iterable
+
+from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.producer_ids import ProducerIdManager
+from barnabas.broker.registry import ApiTable
+from barnabas.broker.services import BrokerServices
+from barnabas.broker.topic_changes import TopicChanges
+from barnabas.cluster.configs import ConfigStore
+from barnabas.cluster.controller import Controller
+from barnabas.cluster.controller_config import ControllerConfig
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.registration import BrokerRegistration
+from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.topics import TopicAdmin, TopicDefaults
+from barnabas.core.clock import Clock
+from barnabas.core.config import Config
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition, Uuid, uuid_text
+from barnabas.core.topic_config import topic_defaults
+from barnabas.log.manager import LogManager
+from barnabas.network.endpoints import ListenerConfig
+from barnabas.network.peer import ListenerId
+from barnabas.node.channels import (
+    BrokerChannels,
+    LocalBroker,
+    ToController,
+    controller_client,
+    to_controller_client,
+)
+from barnabas.replica.alter_partition import AlterPartitionManager
+from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
+from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.state_changes import FetchTarget
+
+_log = EventLog("node.parts")
+
+FETCH_SESSION_IDS = range(1, 2**31)
+
+
+class NoReplication:
+    """Stands where the replica fetchers will: a follower here keeps what it has and copies nothing."""
+
+    def fetch(self, targets: Iterable[FetchTarget]) -> None:
+        """Says which partitions are not copied."""
+        for target in targets:
+            _log.warning("replica.not_copied", partition=target.partition.tp, leader=target.leader)
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """There is nothing to stop."""
+
+
+class Parts:
+    """The controller, the replicas, the channels between brokers, and what handlers reach of all of them."""
+
+    def __init__(
+        self,
+        config: Config,
+        listeners: ListenerConfig,
+        clock: Clock,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        store: MetadataStore,
+        configs: ConfigStore,
+        logs: LogManager,
+        registration: BrokerRegistration,
+    ) -> None:
+        self.metadata = MetadataCache(broker_id)
+        self.registration = registration
+        self._configs = configs
+        epoch = self._epoch
+        chooser = random.Random()
+        listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
+        local = LocalBroker(ListenerId(listener.name, listener.security_protocol))
+        timeout_ms = config["controller.socket.timeout.ms"]
+        self._to_brokers = controller_client(broker_id, timeout_ms, clock)
+        self._to_controller = to_controller_client(broker_id, timeout_ms, clock)
+        self.to_controller = ToController(
+            broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
+        )
+        self.controller = Controller(
+            ControllerConfig.of(config, broker_id, listener.name),
+            store,
+            BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
+            registration,
+            clock,
+            new_uuid,
+        )
+        self.replicas = ReplicaManager(
+            broker_id,
+            config=config,
+            clock=clock,
+            logs=logs,
+            metadata=self.metadata,
+            alter_partition=AlterPartitionManager(broker_id, epoch, self.to_controller, clock),
+            fetchers=NoReplication(),
+        )
+        defaults = TopicDefaults(
+            config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
+        )
+        topics = TopicAdmin(store, self.metadata, configs, defaults, chooser)
+        self._topic_changes = TopicChanges(self.metadata, clock)
+        sessions = FetchSessionCache(
+            config["max.incremental.fetch.session.cache.slots"],
+            now_ms=clock.time_ms,
+            new_id=lambda: chooser.choice(FETCH_SESSION_IDS),
+        )
+        self.services = local.services = BrokerServices(
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            config=config,
+            clock=clock,
+            replica_manager=self.replicas,
+            metadata_cache=self.metadata,
+            fetch_manager=FetchManager(sessions),
+            topics=topics,
+            controller=self.controller,
+            producer_ids=ProducerIdManager(broker_id, epoch, self.to_controller),
+            topic_configs=configs,
+            broker_epoch=epoch,
+            api_table=ApiTable.of_handlers(),
+            topic_changes=self._topic_changes,
+            auto_topics=AutoTopics(topics, config),
+        )
+
+    def _epoch(self) -> int:
+        return self.registration.broker_epoch
+
+    def directory_failed(self) -> None:
+        """A log directory went offline: its partitions are not served any more."""
+        online = self.replicas.partitions.online
+        lost = [tp for tp, partition in online.items() if partition.log is not None and partition.log.offline]
+        self.replicas.log_directory_failed(lost)
+
+    async def close(self) -> None:
+        """Answers what waits, resigns, and closes the connections to other brokers."""
+        self._topic_changes.shutdown()
+        self.replicas.shutdown()
+        self.controller.shutdown()
+        for client in (self._to_brokers, self._to_controller):
+            await client.close()
+
+
+def new_uuid() -> Uuid:
+    """A random UUID whose text tools do not take for an option (``Uuid.randomUuid``)."""
+    while uuid_text(value := uuid.uuid4().bytes).startswith("-"):
+        pass
+    return value
