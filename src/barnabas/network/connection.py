@@ -18,7 +18,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
@@ -30,6 +30,9 @@ from barnabas.network.peer import ListenerId, Service
 from barnabas.network.sender import Flush, Sender
 
 events = EventLog("network")
+
+LITTLE_BYTES: Final = 64 * 1024
+"""Output up to this is joined and sent at once; more is gathered without a copy."""
 
 
 class Hub(Protocol):
@@ -105,9 +108,19 @@ class Connection:
 
     def _pump(self) -> None:
         """Sends and handles until nothing is left or the peer does not keep up."""
+        self._run(0)
+
+    def _received(self, count: int) -> None:
+        """Handles what has come, and goes on as `_pump` does."""
+        self.active = True
+        self._run(count)
+
+    def _run(self, count: int) -> None:
         conversation = self.conversation
         self._busy = True
         try:
+            if count:
+                conversation.received(count)
             while self._send() and conversation.runnable:
                 conversation.resume()
         except Exception as error:
@@ -125,17 +138,6 @@ class Connection:
     def _read_on(self) -> None:
         """Reads again if it was paused and the conversation wants to."""
         raise NotImplementedError
-
-    def _received(self, count: int) -> None:
-        self.active = True
-        self._busy = True
-        try:
-            self.conversation.received(count)
-        except Exception as error:
-            self.abort(error)
-        self._busy = False
-        if self.open:
-            self._pump()
 
     def abort(self, error: Exception) -> None:
         """Closes with one log line whose weight says whose fault it is."""
@@ -167,7 +169,7 @@ class Connection:
         self._close_if_settled()
 
     def _close_if_settled(self) -> None:
-        if not self.conversation.waiting and not self.conversation.has_output and not self.sending:
+        if not self.conversation.waiting and not self.conversation.output_bytes and not self.sending:
             self.close()
 
     def _close_transport(self) -> None:
@@ -223,38 +225,45 @@ class PlainConnection(Connection):
             self.close()
 
     def _send(self) -> bool:
-        sender = self._sender
-        if self._writing or self._cold:
-            return False
-        while self.conversation.has_output:
-            sender.push(self.conversation.take_output())
-            if not self._flush():
-                return False
-        return True
+        conversation = self.conversation
+        while not (self._writing or self._cold):
+            if not conversation.output_bytes:
+                return True
+            little = conversation.output_bytes <= LITTLE_BYTES
+            output = conversation.take_output()
+            if little:
+                outcome = self._sender.send(output)
+            else:
+                self._sender.push(output)
+                outcome = self._sender.flush()
+            if outcome is not Flush.DRAINED:
+                self._wait(outcome)
+        return False
 
-    def _flush(self) -> bool:
-        """Sends what is queued; where it cannot go on, sees to it that it will."""
-        outcome = self._sender.flush()
-        self.active = True
+    def _wait(self, outcome: Flush) -> None:
+        """Sees to it that sending goes on."""
         if outcome is Flush.COLD:
             self._warm_up()
-        blocked = outcome is Flush.BLOCKED
-        if blocked != self._writing:
-            self._writing = blocked
-            if blocked:
-                self._hub.loop.add_writer(self._socket, self._on_writable)
-            else:
-                self._hub.loop.remove_writer(self._socket)
-        return outcome is Flush.DRAINED
+        else:
+            self._writing = True
+            self._hub.loop.add_writer(self._socket, self._on_writable)
 
     def _on_writable(self) -> None:
+        self.active = True
         try:
-            drained = self._flush()
+            outcome = self._sender.flush()
         except OSError as error:
             self.abort(error)
             return
-        if drained:
+        if self._writing and outcome is Flush.BLOCKED:
+            return
+        if self._writing:
+            self._writing = False
+            self._hub.loop.remove_writer(self._socket)
+        if outcome is Flush.DRAINED:
             self._pump()
+        else:
+            self._wait(outcome)
 
     def _warm_up(self) -> None:
         """Lets a thread read the next range of a file, and goes on when it is in memory."""

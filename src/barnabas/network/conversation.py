@@ -96,12 +96,19 @@ class Conversation:
     @property
     def wants_read(self) -> bool:
         """Whether the transport should receive more."""
-        return not self._backlog and not self._stalled
+        return not (
+            self._backlog
+            or self._halted
+            or self._output_bytes > OUTPUT_BYTES_MAX
+            or len(self._slots) >= PARKED_MAX
+        )
 
     @property
     def runnable(self) -> bool:
         """Whether requests that were read already can be handled now, by `resume`."""
-        return bool(self._backlog) and not self._stalled
+        return bool(self._backlog) and not (
+            self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= PARKED_MAX
+        )
 
     @property
     def waiting(self) -> int:
@@ -109,13 +116,9 @@ class Conversation:
         return len(self._slots)
 
     @property
-    def has_output(self) -> bool:
-        """Whether `take_output` would give anything."""
-        return bool(self._output)
-
-    @property
-    def _stalled(self) -> bool:
-        return self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= PARKED_MAX
+    def output_bytes(self) -> int:
+        """What `take_output` would give, roughly: ranges of files count little; 0 when it gives nothing."""
+        return self._output_bytes
 
     def buffers(self) -> list[memoryview]:
         """Where the transport receives the next bytes."""
@@ -144,29 +147,28 @@ class Conversation:
         return output
 
     def _handle(self, frames: Iterable[memoryview]) -> None:
-        handle, peer, slots = self._service.handle, self.peer, self._slots
+        handle, peer, slots, output = self._service.handle, self.peer, self._slots, self._output
         waiting = iter(frames)
         for frame in waiting:
             outcome = handle(peer, frame)
-            if outcome is None:
-                continue
-            if isinstance(outcome, Pending):
+            # Nearly every outcome is one piece of bytes that can leave at once: that way is kept short.
+            if type(outcome) is list and not slots:
+                if len(outcome) == 1 and type(outcome[0]) is bytes:
+                    output.append(outcome[0])
+                    self._output_bytes += len(outcome[0])
+                else:
+                    self._emit(outcome)
+            elif isinstance(outcome, Pending):
                 self._park(outcome)
-            elif slots:
+            elif outcome is not None:
                 slots.append(outcome)
-            else:
-                self._emit(outcome)
-            if self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= PARKED_MAX or self._halted:
+            if self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= PARKED_MAX:
                 self._backlog.extend(waiting)
 
     def _emit(self, chunks: Chunks) -> None:
         self._output += chunks
-        if len(chunks) == 1 and type(chunks[0]) is bytes:
-            self._output_bytes += len(chunks[0])
-        else:
-            self._output_bytes += sum(
-                _SLICE_COST if isinstance(chunk, FileSlice) else len(chunk) for chunk in chunks
-            )
+        for chunk in chunks:
+            self._output_bytes += _SLICE_COST if isinstance(chunk, FileSlice) else len(chunk)
 
     def _park(self, pending: Pending[Chunks | None]) -> None:
         if pending.done and not self._slots:

@@ -84,27 +84,31 @@ class FrameReader:
         if end - start < _HEAD:
             self._head = bytes(shared[start:end])
             return []
-        size = self._checked(_SIZE.unpack_from(shared, start)[0])
-        if start + _HEAD + size > end:
-            self._begin(size, shared[start + _HEAD : end])
+        body = start + _HEAD
+        (size,) = _SIZE.unpack_from(shared, start)
+        if body + size == end and 0 <= size <= self.size_max:
+            # One request and nothing else: what a client with one in flight always sends.
+            return [memoryview(bytearray(shared[body:end]))]
+        if body + self._checked(size) > end:
+            self._begin(size, shared[body:end])
             return []
-        # A resizable buffer would forbid its views to be kept; this one is never resized.
         return self._cut_copy(memoryview(bytearray(shared[start:end])))
 
     def _cut_copy(self, data: memoryview) -> list[memoryview]:
         frames: list[memoryview] = []
         position, end, size_max, unpack = 0, len(data), self.size_max, _SIZE.unpack_from
-        while end - position >= _HEAD:
+        last = end - _HEAD
+        while position <= last:
             (size,) = unpack(data, position)
             position += _HEAD
-            if not 0 <= size <= size_max:
-                self._checked(size)
-            if position + size > end:
-                self._begin(size, data[position:])
+            after = position + size
+            if after > end or not 0 <= size <= size_max:
+                self._begin(self._checked(size), data[position:])
                 return frames
-            frames.append(data[position : position + size])
-            position += size
-        self._head = bytes(data[position:])
+            frames.append(data[position:after])
+            position = after
+        if position < end:
+            self._head = bytes(data[position:])
         return frames
 
     def _begin(self, size: int, start: memoryview) -> None:

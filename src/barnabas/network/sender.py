@@ -60,6 +60,30 @@ class Sender:
             if chunk:
                 self._queue.append(chunk)
 
+    def send(self, chunks: Chunks) -> Flush:
+        """Queues chunks and flushes; raises like `push` and `flush`.
+
+        When nothing waits and it is all a little memory, it is sent without passing through the queue.
+        """
+        if self._queue:
+            self.push(chunks)
+            return self.flush()
+        try:
+            data = b"".join(chunks)  # type: ignore[arg-type]
+        except TypeError:
+            # A range of a file among them.
+            self.push(chunks)
+            return self.flush()
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        self.sent_bytes += sent
+        if sent < len(data):
+            self._queue.append(memoryview(data)[sent:])
+            return Flush.BLOCKED
+        return Flush.DRAINED
+
     def flush(self) -> Flush:
         """Sends what the socket takes. Raises OSError of the socket or of a file."""
         queue = self._queue

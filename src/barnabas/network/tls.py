@@ -93,7 +93,7 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
             return False
         while not self._full:
             if not self._queue:
-                if not self.conversation.has_output:
+                if not self.conversation.output_bytes:
                     return True
                 self._queue.extend(self.conversation.take_output())
             transport.write(b"".join(self._next_step()))
@@ -128,7 +128,7 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         self._queue.clear()
         if self._transport is None:
             self._handshake.cancel()
-        elif self.conversation.has_output or self._full:
+        elif self.conversation.output_bytes or self._full:
             self._transport.abort()
         else:
             self._transport.close()
