@@ -11,25 +11,23 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
-from barnabas.core.pending import Pending
 from barnabas.log.log import Log
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
-from barnabas.replica.fetch import FetchParams, FetchReader, PartitionRead
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.fetch import FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition
 from barnabas.replica.offsets import TimestampAndOffset, offset_for
 from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
-from barnabas.replica.produce import Appender, Results, Wake
+from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.state_changes import Fetchers, StateChanges
 
@@ -53,16 +51,16 @@ class ReplicaManager:
     """The broker's partitions and everything that waits for them."""
 
     __slots__ = (
-        "_appender",
         "_changes",
         "_clock",
         "_config",
         "_logs",
         "_metadata",
         "_ports",
-        "_reader",
         "_timers",
         "_wake",
+        "append",
+        "fetch",
         "fetch_purgatory",
         "partitions",
         "produce_purgatory",
@@ -98,8 +96,11 @@ class ReplicaManager:
         )
         self.partitions = HostedPartitions(metadata)
         self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake)
-        self._appender = Appender(self.partitions, self.produce_purgatory, self._wake)
-        self._reader = FetchReader(self.partitions, self.fetch_purgatory)
+        # Bound once: these two are called for every request there is.
+        self.append = Appender(self.partitions, self.produce_purgatory, self._wake).append
+        """Appends a produce request: see `produce.Appender.append`."""
+        self.fetch = FetchReader(self.partitions, self.fetch_purgatory).fetch
+        """Reads for a fetch request: see `fetch.FetchReader.fetch`."""
 
     def _open_log(self, tp: TopicPartition, topic_id: Uuid, is_new: bool) -> Log:
         return self._logs.get_or_create(tp, None if topic_id == ZERO_UUID else topic_id, is_new=is_new)
@@ -131,25 +132,6 @@ class ReplicaManager:
         return self._metadata.apply(request)
 
     # --- what clients ask -------------------------------------------------------------------------------
-
-    def append(
-        self,
-        entries: Mapping[TopicPartition, bytearray | memoryview],
-        required_acks: int,
-        timeout_ms: int,
-        *,
-        internal_topics_allowed: bool = False,
-    ) -> Results | Pending[Results]:
-        """Appends as `produce.Appender.append` does."""
-        return self._appender.append(
-            entries, required_acks, timeout_ms, internal_topics_allowed=internal_topics_allowed
-        )
-
-    def fetch(
-        self, params: FetchParams, partitions: Iterable[CachedPartition]
-    ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
-        """Reads as `fetch.FetchReader.fetch` does."""
-        return self._reader.fetch(params, partitions)
 
     def list_offset(
         self,

@@ -287,10 +287,13 @@ class Partition:
 
     def _advance_high_watermark(self) -> bool:
         log = self.leader_log
-        if log is None or len(self.isr_state.isr) < self.min_isr:
+        if log is None:
             return False
-        end_offset = log.log_end_offset
-        offset = self._smallest_end_offset(end_offset) if self._replicas else end_offset
+        offset = log.log_end_offset
+        if self._replicas:
+            if len(self.isr_state.isr) < self.min_isr:
+                return False
+            offset = self._smallest_end_offset(offset)
         if offset <= log.high_watermark:
             return False
         log.high_watermark = offset

@@ -35,45 +35,29 @@ _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TI
 
 
 class AppendResult:
-    """What became of one partition's records."""
+    """What became of one partition's records: where they are, or why they are not."""
 
-    __slots__ = (
-        "base_offset",
-        "error",
-        "last_offset",
-        "log_append_time_ms",
-        "log_start_offset",
-        "message",
-        "record_errors",
-        "synced",
-    )
+    __slots__ = ("error", "info", "message", "synced")
 
     def __init__(
-        self, error: ErrorCode = ErrorCode.NONE, log_start_offset: int = -1, message: str | None = None
+        self, info: AppendInfo, error: ErrorCode = ErrorCode.NONE, message: str | None = None
     ) -> None:
+        self.info = info
         self.error = error
         self.message = message
-        self.base_offset = -1
-        self.last_offset = -1
-        self.log_append_time_ms = -1
-        self.log_start_offset = log_start_offset
-        self.record_errors: list[tuple[int, str | None]] = []
-        """(index in the batch, what is wrong with it)"""
         self.synced: Pending[None] | None = None
         """Where ``flush.messages`` asks for it: done when the records are on stable storage."""
 
-    @classmethod
-    def of(cls, info: AppendInfo) -> "AppendResult":
-        """The result of an append that succeeded."""
-        result = cls(log_start_offset=info.log_start_offset)
-        result.base_offset = info.first_offset
-        result.last_offset = info.last_offset
-        result.log_append_time_ms = info.log_append_time
-        return result
-
     def __repr__(self) -> str:
-        return f"<AppendResult {self.error.name} {self.base_offset}..{self.last_offset}>"
+        return f"<AppendResult {self.error.name} {self.info.first_offset}..{self.info.last_offset}>"
 
+
+def _nowhere(log_start_offset: int = -1) -> AppendInfo:
+    return AppendInfo(-1, -1, -1, -1, log_start_offset, duplicate=False, size=0)
+
+
+NOWHERE: Final = _nowhere()
+"""Where refused records went."""
 
 Results: TypeAlias = dict[TopicPartition, AppendResult]
 Waiting: TypeAlias = dict[TopicPartition, AppendResult]
@@ -106,7 +90,7 @@ class DelayedProduce(DelayedOperation):
             partition = self._hosted.serve(tp)
         except KafkaError as error:
             return False, error.code
-        return partition.enough_replicas(self._waiting[tp].last_offset + 1)
+        return partition.enough_replicas(self._waiting[tp].info.last_offset + 1)
 
     def on_complete(self) -> None:
         """Answers with what each partition came to."""
@@ -161,13 +145,13 @@ class Appender:
         The results, at once or when enough replicas have the records (acks=-1) or the time is over.
         """
         if required_acks not in VALID_ACKS:
-            return {tp: AppendResult(ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries}
+            return {tp: AppendResult(NOWHERE, ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries}
         results: Results = {}
         waiting: Waiting = {}
         unsynced: list[AppendResult] = []
         for tp, records in entries.items():
             if tp.topic in INTERNAL_TOPICS and not internal_topics_allowed:
-                results[tp] = AppendResult(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                results[tp] = AppendResult(NOWHERE, ErrorCode.INVALID_TOPIC_EXCEPTION)
                 continue
             result = results[tp] = self._append_one(tp, records, required_acks)
             if required_acks == ACKS_ALL and not result.error and not self._acknowledged(tp, result):
@@ -189,8 +173,8 @@ class Appender:
             return self._refused(tp, partition, error)
         except Exception:
             _log.error("produce.append_failed", partition=tp, exc_info=True)
-            return AppendResult(ErrorCode.UNKNOWN_SERVER_ERROR)
-        result = AppendResult.of(info)
+            return AppendResult(NOWHERE, ErrorCode.UNKNOWN_SERVER_ERROR)
+        result = AppendResult(info)
         log = partition.leader_log
         if log is not None and log.flush_needed:
             result.synced = log.flush_soon()
@@ -201,12 +185,12 @@ class Appender:
         code = error.code
         log = partition.leader_log if partition is not None else None
         start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
-        result = AppendResult(code, start, str(error) if code in _WITH_MESSAGE else None)
+        result = AppendResult(_nowhere(start), code, str(error) if code in _WITH_MESSAGE else None)
         _log.debug("produce.refused", partition=tp, error=code.name, reason=error)
         return result
 
     def _acknowledged(self, tp: TopicPartition, result: AppendResult) -> bool:
-        enough, error = self._hosted.serve(tp).enough_replicas(result.last_offset + 1)
+        enough, error = self._hosted.serve(tp).enough_replicas(result.info.last_offset + 1)
         result.error = error
         return enough
 
