@@ -80,7 +80,10 @@ class LogDirectory:
         """Notes whether the last shutdown was clean, and removes the marker: from now on it is not."""
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         self.clean = self._filesystem.exists(path)
-        self._filesystem.remove(path)
+        if self.clean:
+            self._filesystem.remove(path)
+            # A marker that came back after a loss of power would pass damage off as clean.
+            self._filesystem.sync_directory(self.path)
 
     def leave_clean_marker(self, broker_epoch: int = -1) -> None:
         """Says that everything below is closed properly. Raises OSError."""

@@ -152,8 +152,9 @@ class OffsetIndex(SparseIndex):
         """Raises IndexCorruptError when the file cannot be this segment's index (``OffsetIndex``)."""
         if file_size % self.ENTRY.size:
             raise IndexCorruptError(f"{self.path} has {file_size} bytes, no multiple of {self.ENTRY.size}")
-        if self.entries and self._entry(self.entries - 1)[0] < 0:
-            raise IndexCorruptError(f"the last offset of {self.path} lies before its base")
+        # Kafka looks at the offset only; a zero position is what preallocation leaves behind, never an entry.
+        if self.entries and (self._entry(self.entries - 1)[0] < 0 or self._entry(self.entries - 1)[1] <= 0):
+            raise IndexCorruptError(f"the last entry of {self.path} lies before its base")
 
 
 class TimeIndex(SparseIndex):

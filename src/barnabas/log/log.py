@@ -606,13 +606,13 @@ class Log:
         Raises KAFKA_STORAGE_ERROR.
         """
         self._check_online()
-        self.flush()
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
             self.active.seal()
         except OSError as error:
             raise self.storage_failed(error) from error
+        self.flush()
         self.release()
 
     def release(self) -> None:

@@ -170,6 +170,9 @@ class _Recovering:
                 break
         if truncated or not clean:
             self._snapshots.take(self._producers)
+        # From now on all of it counts as synced, so the names must be as durable as the bytes.
+        self._filesystem.sync_directory(self._directory)
+        self._filesystem.sync_directory(self._directory.rpartition("/")[0])
         return Recovery(self._producers.map_end_offset, len(targets), self._scanned, truncated)
 
     def _prepare_producers(self, base: int) -> None:

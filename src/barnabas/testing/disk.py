@@ -177,10 +177,13 @@ class SimulatedFilesystem:
     def crash(self) -> None:
         """Loses power: open files are gone, of what was not synced a random part survives."""
         names = dict(self._durable_names)
-        for path, inode in self._files.items():
-            # A new name, or a new file under an old name, may have become durable by itself.
-            if names.get(path) is not inode and self._chance.random() < 0.5:
-                names[path] = inode
+        for path in {**self._files, **names}:
+            # What happened to names since the last sync may have become durable by itself, or not.
+            if self._chance.random() < 0.5:
+                if path in self._files:
+                    names[path] = self._files[path]
+                else:
+                    del names[path]
         for inode in {id(inode): inode for inode in names.values()}.values():
             inode.crash(self._chance)
         self._files = names
@@ -269,10 +272,9 @@ class SimulatedFilesystem:
         self._directories |= {target + path.removeprefix(source) for path in moved}
 
     def remove(self, path: str) -> None:
-        """As `Filesystem.remove`."""
+        """As `Filesystem.remove`; the name may come back until its directory is synced."""
         self.check(path, "name")
         self._files.pop(path, None)
-        self._durable_names.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
         """As `Filesystem.remove_tree`."""
@@ -305,9 +307,12 @@ class SimulatedFilesystem:
     def sync_directory(self, path: str) -> None:
         """As `Filesystem.sync_directory`."""
         self.check(path, "sync")
-        for name, inode in self._files.items():
-            if name.rpartition("/")[0] == path:
-                self._durable_names[name] = inode
+        for table in (self._durable_names, self._files):
+            for name in [name for name in table if name.rpartition("/")[0] == path]:
+                if name in self._files:
+                    self._durable_names[name] = self._files[name]
+                else:
+                    del self._durable_names[name]
 
     def lock(self, path: str) -> SimulatedLock:
         """As `Filesystem.lock`."""
