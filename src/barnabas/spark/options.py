@@ -1,0 +1,312 @@
+"""The options of the data source, checked in the order and with the words of the official connector.
+
+Option names are case-insensitive, as everywhere in Spark. What begins with ``kafka.`` is meant for the
+client. `source_options` and `sink_options` turn the texts into values once; nothing below reads a text.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.core.config import ConfigTable
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import OptionError
+from barnabas.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    OffsetSpec,
+    SpecKind,
+    parse_partitions,
+    parse_positions,
+    parse_timestamps,
+)
+
+_log = logging.getLogger("barnabas.spark")
+
+BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
+STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
+_SECURITY: Final = ("security.", "sasl.", "ssl.")
+_POLL_TIMEOUT_MS: Final = 120_000
+_DELAY_DEFAULT: Final = "15m"
+
+_UNSUPPORTED_READING: Final = {
+    "kafka.auto.offset.reset": (
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' to "
+        "'earliest' or 'latest' to specify where to start. Structured Streaming manages which offsets are "
+        "consumed internally, rather than relying on the kafkaConsumer to do it. This will ensure that no data "
+        "is missed when new topics/partitions are dynamically subscribed. Note that 'startingoffsets' only "
+        "applies when a new Streaming query is started, and that resuming will always pick up from where the "
+        "query left off. See the docs for more details."
+    ),
+    "kafka.key.deserializer": (
+        "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte arrays with "
+        "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the keys."
+    ),
+    "kafka.value.deserializer": (
+        "Kafka option 'value.deserializer' is not supported as values are deserialized as byte arrays with "
+        "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the values."
+    ),
+    "kafka.enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+    "kafka.interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+}
+_UNSUPPORTED_WRITING: Final = {
+    "kafka.key.serializer": "Kafka option 'key.serializer' is not supported as keys are serialized with "
+    "ByteArraySerializer.",
+    "kafka.value.serializer": "Kafka option 'value.serializer' is not supported as value are serialized with "
+    "ByteArraySerializer.",
+}
+_TIME_UNITS_MS: Final = {
+    "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Everything that a read needs to know; plain values, so it travels to the workers."""
+
+    client: dict[str, str]
+    """The ``kafka.*`` options without their prefix."""
+    topics: tuple[str, ...]
+    pattern: str | None
+    assigned: tuple[TopicPartition, ...]
+    starting: OffsetSpec
+    ending: OffsetSpec
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    tasks_per_batch: int = 1
+    """Into how many tasks the partitions are packed where minPartitions is not set (ours)."""
+    poll_timeout_ms: int = _POLL_TIMEOUT_MS
+    fetch_retries: int = 3
+    fetch_retry_interval_ms: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Everything that a write needs to know."""
+
+    client: dict[str, str]
+    topic: str | None
+    """Where all rows go; None to let each row's column say."""
+
+
+def client_options(given: Mapping[str, str], table: ConfigTable) -> dict[str, str]:
+    """The ``kafka.*`` options that our client has; those of Java's client alone change nothing and are left out.
+
+    Raises OptionError for one that would: were security dropped without a word, a job would run without the
+    protection it asks for.
+    """
+    for name, value in given.items():
+        if name.startswith(_SECURITY) and name not in table and value.upper() != "PLAINTEXT":
+            raise OptionError(f"Kafka option '{name}' is not supported: this client speaks PLAINTEXT")
+    return {name: value for name, value in given.items() if name in table}
+
+
+def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """The checked options of a read. Raises OptionError."""
+    texts = {name.lower(): value for name, value in given.items()}
+    topics, pattern, assigned = _strategy(texts)
+    _refuse_unsupported(texts, _UNSUPPORTED_READING)
+    if "kafka.group.id" in texts:
+        _log.warning("kafka.group.id is set: queries that share a group id disturb each other's monitoring")
+    starting = _starting(texts, streaming=streaming)
+    ending = _ending(texts, streaming=streaming)
+    most, least = _positive(texts, "maxoffsetspertrigger"), _positive(texts, "minoffsetspertrigger")
+    if most is not None and least is not None and least > most:
+        raise OptionError(
+            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
+        )
+    if not streaming:
+        _warn_ignored(texts)
+    return SourceOptions(
+        client=_kafka_options(texts),
+        topics=topics,
+        pattern=pattern,
+        assigned=assigned,
+        starting=starting,
+        ending=ending,
+        fail_on_data_loss=_boolean(texts, "failondataloss", default=True),
+        include_headers=_boolean(texts, "includeheaders", default=False),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_ms=parse_duration_ms(texts.get("maxtriggerdelay", _DELAY_DEFAULT)),
+        min_partitions=_positive(texts, "minpartitions", shown="minPartitions"),
+        max_records_per_partition=_positive(texts, "maxrecordsperpartition", shown="maxRecordsPerPartition"),
+        tasks_per_batch=_positive(texts, "tasksperbatch", shown="tasksPerBatch") or os.cpu_count() or 1,
+        poll_timeout_ms=_positive(texts, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
+        fetch_retries=_whole(texts, "fetchoffset.numretries", 3),
+        fetch_retry_interval_ms=_whole(texts, "fetchoffset.retryintervalms", 10),
+    )
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """The checked options of a write. Raises OptionError."""
+    texts = {name.lower(): value for name, value in given.items()}
+    _refuse_unsupported(texts, _UNSUPPORTED_WRITING)
+    return SinkOptions(client=_kafka_options(texts), topic=texts.get("topic"))
+
+
+def _strategy(texts: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:
+    chosen = [name for name in STRATEGIES if name in texts]
+    names = ", ".join(STRATEGIES)
+    if not chosen:
+        raise OptionError(
+            f"One of the following options must be specified for Kafka source: {names}. See the docs for more details."
+        )
+    if len(chosen) > 1:
+        raise OptionError(
+            f"Only one of the following options can be specified for Kafka source: {names}. "
+            "See the docs for more details."
+        )
+    value = texts[chosen[0]].strip()
+    if chosen[0] == "assign":
+        return (), None, _assigned(value)
+    if chosen[0] == "subscribe":
+        return _subscribed(value), None, ()
+    return (), _pattern(value), ()
+
+
+def _assigned(value: str) -> tuple[TopicPartition, ...]:
+    if not value.startswith("{"):
+        raise OptionError(f"No topicpartitions to assign as specified value for option 'assign' is '{value}'")
+    return tuple(parse_partitions(value))
+
+
+def _subscribed(value: str) -> tuple[str, ...]:
+    topics = tuple(topic.strip() for topic in value.split(",") if topic.strip())
+    if not topics:
+        raise OptionError(f"No topics to subscribe to as specified value for option 'subscribe' is '{value}'")
+    return topics
+
+
+def _pattern(value: str) -> str:
+    if not value:
+        raise OptionError(
+            f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
+        )
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"subscribePattern '{value}' is not a regular expression: {error}") from None
+    return value
+
+
+def _refuse_unsupported(texts: Mapping[str, str], unsupported: Mapping[str, str]) -> None:
+    for name, words in unsupported.items():
+        if name in texts:
+            raise OptionError(words)
+    if BOOTSTRAP_SERVERS not in texts:
+        raise OptionError(
+            "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"
+            if unsupported is _UNSUPPORTED_READING
+            else "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer"
+        )
+
+
+def _starting(texts: Mapping[str, str], *, streaming: bool) -> OffsetSpec:
+    strategy = texts.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if strategy not in {"error", "latest"}:
+        raise OptionError(
+            f"Invalid value {strategy} for startingOffsetsByTimestampStrategy: it must be error or latest"
+        )
+    default = OffsetSpec(SpecKind.LATEST if streaming else SpecKind.EARLIEST)
+    spec = _spec(texts, "starting", default, no_match_is_latest=strategy == "latest")
+    if not streaming and spec.kind is SpecKind.LATEST:
+        raise OptionError("starting offset can't be latest for batch queries on Kafka")
+    if not streaming and spec.kind is SpecKind.OFFSETS:
+        for tp, offset in spec.values.items():
+            if offset == LATEST:
+                raise OptionError(f"startingOffsets for {tp} can't be latest for batch queries on Kafka")
+    return spec
+
+
+def _ending(texts: Mapping[str, str], *, streaming: bool) -> OffsetSpec:
+    if streaming:
+        for name in ("endingoffsets", "endingoffsetsbytimestamp"):
+            if name in texts:
+                raise OptionError("ending offset not valid in streaming queries")
+        if "endingtimestamp" in texts:
+            raise OptionError("ending timestamp not valid in streaming queries")
+    spec = _spec(texts, "ending", OffsetSpec(SpecKind.LATEST), no_match_is_latest=True)
+    if spec.kind is SpecKind.EARLIEST:
+        raise OptionError("ending offset can't be earliest for batch queries on Kafka")
+    if spec.kind is SpecKind.OFFSETS:
+        for tp, offset in spec.values.items():
+            if offset == EARLIEST:
+                raise OptionError(f"ending offset for {tp} can't be earliest for batch queries on Kafka")
+    return spec
+
+
+def _spec(
+    texts: Mapping[str, str], edge: str, default: OffsetSpec, *, no_match_is_latest: bool
+) -> OffsetSpec:
+    """Of three ways to say it the first one wins: one timestamp, timestamps by partition, offsets."""
+    if f"{edge}timestamp" in texts:
+        timestamp = _long(texts[f"{edge}timestamp"])
+        return OffsetSpec(SpecKind.TIMESTAMP, timestamp=timestamp, no_match_is_latest=no_match_is_latest)
+    if f"{edge}offsetsbytimestamp" in texts:
+        times = parse_timestamps(texts[f"{edge}offsetsbytimestamp"].strip())
+        return OffsetSpec(SpecKind.TIMESTAMPS, times, no_match_is_latest=no_match_is_latest)
+    text = texts.get(f"{edge}offsets", "").strip()
+    if not text:
+        return default
+    if text.lower() in {"earliest", "latest"}:
+        return OffsetSpec(SpecKind(text.lower()))
+    return OffsetSpec(SpecKind.OFFSETS, parse_positions(text))
+
+
+def _warn_ignored(texts: Mapping[str, str]) -> None:
+    for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+        if name.lower() in texts:
+            _log.warning("%s option ignored in batch queries", name)
+
+
+def _kafka_options(texts: Mapping[str, str]) -> dict[str, str]:
+    prefix = "kafka."
+    return {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
+
+
+def _boolean(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = texts.get(name, str(default)).strip().lower()
+    if text not in {"true", "false"}:
+        raise OptionError(f"Invalid value {texts[name]} for option {name}: it must be true or false")
+    return text == "true"
+
+
+def _long(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError:
+        raise OptionError(f"Expected a single long value, got {text}") from None
+
+
+def _positive(texts: Mapping[str, str], name: str, *, shown: str | None = None) -> int | None:
+    if name not in texts:
+        return None
+    value = _long(texts[name])
+    if value <= 0:
+        raise OptionError(f"{shown or name} must be positive")
+    return value
+
+
+def _whole(texts: Mapping[str, str], name: str, default: int) -> int:
+    value = _long(texts.get(name, str(default)))
+    if value < 0:
+        raise OptionError(f"{name} must not be negative")
+    return value
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of Spark's form of a time, such as ``15m`` or ``90s``; ms without a unit. Raises OptionError."""
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    unit = (match.group(2) or "ms") if match else ""
+    if match is None or unit not in _TIME_UNITS_MS:
+        raise OptionError(f"Invalid time {text!r}: expected a number and one of {', '.join(_TIME_UNITS_MS)}")
+    return int(int(match.group(1)) * _TIME_UNITS_MS[unit])

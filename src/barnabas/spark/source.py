@@ -1,0 +1,212 @@
+"""The data source ``barnabas`` as Spark sees it: thin wrappers around planning and fetching.
+
+A reader's driver half lives in one Python process beside the JVM for as long as the query; its `read` runs
+in worker processes, where it is unpickled. So connections are opened where they are first needed and never
+travel.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from barnabas.spark.errors import OptionError
+from barnabas.spark.offsets import UNRESOLVED, StreamOffset, to_nested
+from barnabas.spark.options import SourceOptions, sink_options, source_options
+from barnabas.spark.planner import Planner
+from barnabas.spark.ranges import OffsetRange, Packing, plan_tasks
+from barnabas.spark.stream import TopicStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from barnabas.spark.kafka import KafkaCatalog
+    from barnabas.spark.sink import BatchTopicWriter, StreamTopicWriter
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+SCHEMA: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+SCHEMA_WITH_HEADERS: Final = StructType([*SCHEMA.fields, StructField("headers", ArrayType(_HEADER))])
+
+
+@dataclass
+class TopicTask(InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    ranges: list[OffsetRange]
+
+
+class TopicSource(DataSource):  # type: ignore[misc]
+    """Topics, read and written, in batches and as streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``; "kafka" itself is reserved by Spark."""
+        return "barnabas"
+
+    def schema(self) -> StructType:
+        """The columns; with ``includeHeaders`` one more."""
+        with_headers = str(self.options.get("includeheaders", "false")).strip().lower() == "true"
+        return SCHEMA_WITH_HEADERS if with_headers else SCHEMA
+
+    def reader(self, schema: StructType) -> "BatchTopicReader":
+        """A batch read."""
+        self._check_schema(schema)
+        return BatchTopicReader(source_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> "StreamTopicReader":  # noqa: N802
+        """A streaming read."""
+        self._check_schema(schema)
+        return StreamTopicReader(source_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchTopicWriter":
+        """A batch write."""
+        from barnabas.spark.sink import BatchTopicWriter
+
+        if overwrite:
+            raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save modes are Append")
+        return BatchTopicWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamTopicWriter":  # noqa: N802
+        """A streaming write."""
+        from barnabas.spark.sink import StreamTopicWriter
+
+        if overwrite:
+            raise OptionError("Output mode Complete not allowed for Kafka. The allowed output mode is Append")
+        return StreamTopicWriter(sink_options(self.options), schema)
+
+    def _check_schema(self, schema: StructType) -> None:
+        if schema.simpleString() != self.schema().simpleString():
+            raise OptionError("Kafka source has a fixed schema and cannot be set with a custom one")
+
+
+class _TopicReader:
+    """What batch and stream share: the options, a catalog opened on first use, and reading in a worker."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opened: KafkaCatalog | None = None
+
+    def __getstate__(self) -> SourceOptions:
+        return self._options
+
+    def __setstate__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._opened = None
+
+    def _planner(self) -> Planner:
+        from barnabas.spark.kafka import KafkaCatalog
+
+        if self._opened is None:
+            self._opened = KafkaCatalog(self._options)
+        return Planner(self._options, self._opened)
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _tasks(self, ranges: Sequence[OffsetRange]) -> list[TopicTask]:
+        packing = Packing(
+            self._options.tasks_per_batch,
+            self._options.min_partitions,
+            self._options.max_records_per_partition,
+        )
+        return [TopicTask(task) for task in plan_tasks(ranges, packing)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """The rows of one task; runs in a worker."""
+        from barnabas.spark.kafka import worker_fetcher
+        from barnabas.spark.reading import read_ranges
+
+        assert isinstance(partition, TopicTask)
+        return read_ranges(partition.ranges, worker_fetcher(self._options), self._options)
+
+
+class BatchTopicReader(_TopicReader, DataSourceReader):  # type: ignore[misc]
+    """One batch read."""
+
+    def partitions(self) -> list[TopicTask]:
+        """What the tasks read; one empty task where there is nothing, as Spark asks for at least one."""
+        try:
+            tasks = self._tasks(self._planner().batch_ranges())
+        finally:
+            self._close()
+        return tasks or [TopicTask([])]
+
+
+class StreamTopicReader(_TopicReader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """One streaming read; see `TopicStream` for its rules."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        super().__init__(options)
+        self._stream: TopicStream | None = None
+
+    def __setstate__(self, options: SourceOptions) -> None:
+        super().__setstate__(options)
+        self._stream = None
+
+    def _topics(self) -> TopicStream:
+        if self._stream is None:
+            self._stream = TopicStream(self._options, self._planner(), lambda: time.monotonic() * 1000)
+        return self._stream
+
+    def initialOffset(self) -> StreamOffset:  # noqa: N802
+        """The same for every query; what it means is settled when the first batch is planned."""
+        return UNRESOLVED
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """``maxOffsetsPerTrigger``."""
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
+        """The end of the next batch."""
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return self._topics().next_end(start, rows)
+
+    def reportLatestOffset(self) -> StreamOffset:  # noqa: N802
+        """The end of the topics, for the query's progress."""
+        return to_nested(self._topics().latest())
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remembers the end of the topics as the goal of the query."""
+        self._topics().stop_at_latest()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[TopicTask]:
+        """What the tasks of the batch between two offsets read."""
+        return self._tasks(self._topics().ranges(dict(start), dict(end)))
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Nothing: the checkpoint is the truth. Spark never calls this for the last batch anyway."""
+
+    def stop(self) -> None:
+        """Closes the connections."""
+        self._close()

@@ -1,0 +1,164 @@
+"""Options of the data source: the official connector's names, defaults, order of checks and words."""
+
+import pytest
+
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import OptionError
+from barnabas.spark.offsets import OffsetSpec, SpecKind
+from barnabas.spark.options import parse_duration_ms, sink_options, source_options
+
+BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a"}
+
+
+def options(*, streaming=False, **extra):
+    return source_options(
+        {**BASE, **{name.replace("_", "."): value for name, value in extra.items()}}, streaming=streaming
+    )
+
+
+def refused(given, *, streaming=False):
+    with pytest.raises(OptionError) as caught:
+        source_options(given, streaming=streaming)
+    return str(caught.value)
+
+
+def test_defaults_are_the_official_ones():
+    batch, stream = options(), options(streaming=True)
+
+    assert batch.starting == OffsetSpec(SpecKind.EARLIEST)
+    assert stream.starting == OffsetSpec(SpecKind.LATEST)
+    assert batch.ending == OffsetSpec(SpecKind.LATEST, no_match_is_latest=False)
+    assert (batch.fail_on_data_loss, batch.include_headers, batch.min_partitions) == (True, False, None)
+    assert (stream.max_offsets_per_trigger, stream.max_trigger_delay_ms) == (None, 15 * 60_000)
+    assert (batch.poll_timeout_ms, batch.fetch_retries) == (120_000, 3)
+
+
+def test_option_names_are_case_insensitive():
+    chosen = source_options(
+        {"Kafka.Bootstrap.Servers": "h:1", "SUBSCRIBE": " a, b ", "includeHEADERS": "TRUE"}, streaming=False
+    )
+
+    assert (chosen.topics, chosen.include_headers, chosen.client) == (
+        ("a", "b"),
+        True,
+        {"bootstrap.servers": "h:1"},
+    )
+
+
+def test_exactly_one_strategy():
+    servers = {"kafka.bootstrap.servers": "h:1"}
+    assert refused(servers).startswith("One of the following options must be specified for Kafka source: ")
+    assert refused({**BASE, "subscribePattern": "a.*"}).startswith("Only one of the following options can be")
+    assert source_options({**servers, "subscribePattern": "a.*"}, streaming=False).pattern == "a.*"
+    assigned = source_options({**servers, "assign": '{"t":[0,2]}'}, streaming=False).assigned
+    assert assigned == (TopicPartition("t", 0), TopicPartition("t", 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("subscribe", " , ", "No topics to subscribe to as specified value for option 'subscribe' is ','"),
+        ("subscribePattern", "", "Pattern to subscribe is empty"),
+        ("subscribePattern", "(", "is not a regular expression"),
+        ("assign", "t", "No topicpartitions to assign as specified value for option 'assign' is 't'"),
+        ("assign", '{"t":1}', 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got {"t":1}'),
+    ],
+)
+def test_a_strategy_must_say_something(name, value, words):
+    assert words in refused({"kafka.bootstrap.servers": "h:1", name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kafka.auto.offset.reset", "Kafka option 'auto.offset.reset' is not supported. Instead set"),
+        ("kafka.key.deserializer", "Kafka option 'key.deserializer' is not supported as keys are"),
+        ("kafka.value.deserializer", "Kafka option 'value.deserializer' is not supported as values are"),
+        ("kafka.enable.auto.commit", "Kafka option 'enable.auto.commit' is not supported"),
+        ("kafka.interceptor.classes", "Kafka option 'interceptor.classes' is not supported"),
+    ],
+)
+def test_kafka_options_that_would_break_the_source_are_refused(name, words):
+    assert words in refused({**BASE, name: "x"})
+
+
+def test_bootstrap_servers_are_needed():
+    assert refused({"subscribe": "a"}) == (
+        "Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer"
+    )
+    with pytest.raises(OptionError, match="configuring Kafka producer"):
+        sink_options({"topic": "a"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "streaming", "words"),
+    [
+        ("startingOffsets", "latest", False, "starting offset can't be latest for batch queries on Kafka"),
+        ("startingOffsets", '{"a":{"0":-1}}', False, "startingOffsets for a-0 can't be latest for batch"),
+        ("endingOffsets", "earliest", False, "ending offset can't be earliest for batch queries on Kafka"),
+        ("endingOffsets", '{"a":{"0":-2}}', False, "ending offset for a-0 can't be earliest for batch"),
+        ("endingOffsets", "latest", True, "ending offset not valid in streaming queries"),
+        ("endingOffsetsByTimestamp", "{}", True, "ending offset not valid in streaming queries"),
+        ("endingTimestamp", "1", True, "ending timestamp not valid in streaming queries"),
+        (
+            "startingOffsets",
+            "soon",
+            False,
+            'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}, got soon',
+        ),
+        ("startingOffsetsByTimestamp", "1", False, 'Expected e.g. {"topicA": {"0": 123456789'),
+        ("startingTimestamp", "noon", False, "Expected a single long value, got noon"),
+        ("minPartitions", "0", False, "minPartitions must be positive"),
+        ("maxRecordsPerPartition", "-1", False, "maxRecordsPerPartition must be positive"),
+        ("maxOffsetsPerTrigger", "many", True, "Expected a single long value, got many"),
+        ("maxTriggerDelay", "soon", True, "Invalid time 'soon'"),
+        ("failOnDataLoss", "maybe", True, "it must be true or false"),
+        ("startingOffsetsByTimestampStrategy", "guess", True, "it must be error or latest"),
+    ],
+)
+def test_bad_values_say_what_is_wrong(name, value, streaming, words):
+    assert words in refused({**BASE, name: value}, streaming=streaming)
+
+
+def test_of_three_ways_to_say_where_to_start_the_first_wins():
+    everything = {
+        "startingTimestamp": "5",
+        "startingOffsetsByTimestamp": '{"a":{"0":7}}',
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+
+    assert source_options({**BASE, **everything}, streaming=True).starting == OffsetSpec(
+        SpecKind.TIMESTAMP, timestamp=5, no_match_is_latest=True
+    )
+    del everything["startingTimestamp"]
+    assert source_options({**BASE, **everything}, streaming=True).starting.values == {
+        TopicPartition("a", 0): 7
+    }
+    del everything["startingOffsetsByTimestamp"]
+    assert source_options({**BASE, **everything}, streaming=True).starting.kind is SpecKind.EARLIEST
+
+
+def test_the_least_of_a_trigger_is_not_above_its_most():
+    words = refused({**BASE, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, streaming=True)
+
+    assert words == "The value of minOffsetPerTrigger(9) is higher than the maxOffsetsPerTrigger(5)."
+
+
+def test_stream_limits_are_ignored_in_batch_queries_with_a_warning(caplog):
+    source_options({**BASE, "maxOffsetsPerTrigger": "5"}, streaming=False)
+
+    assert "maxOffsetsPerTrigger option ignored in batch queries" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("15m", 900_000), ("90s", 90_000), ("250", 250), ("2 h", 7_200_000)]
+)
+def test_durations_are_sparks(text, expected):
+    assert parse_duration_ms(text) == expected
+
+
+def test_serializers_are_ours():
+    for name in ("key", "value"):
+        with pytest.raises(OptionError, match=f"'{name}.serializer' is not supported"):
+            sink_options({**BASE, f"kafka.{name}.serializer": "x"})

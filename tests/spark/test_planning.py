@@ -1,0 +1,313 @@
+"""Where reads begin and end, when data counts as lost, and what a stream's batches cover: without Java or Kafka."""
+
+import json
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import DataLossError, OffsetError
+from barnabas.spark.limits import TriggerDelay, prorate
+from barnabas.spark.offsets import UNRESOLVED, from_nested, to_nested
+from barnabas.spark.options import source_options
+from barnabas.spark.planner import Planner
+from barnabas.spark.ranges import OffsetRange, Packing, pack, plan_tasks, split
+from barnabas.spark.stream import TopicStream
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+class FakeCatalog:
+    """Partitions with a first and a last offset; the offset for a time is the time."""
+
+    def __init__(self, logs):
+        self.logs = dict(logs)
+
+    def partitions(self, options):
+        return set(self.logs)
+
+    def offsets(self, wanted):
+        found = {}
+        for tp, timestamp in wanted.items():
+            first, end = self.logs[tp]
+            found[tp] = {-2: first, -1: end}.get(timestamp, timestamp if timestamp < end else -1)
+        return found
+
+
+def make(logs, *, streaming=False, **extra):
+    options = source_options(
+        {"kafka.bootstrap.servers": "h:1", "subscribe": "a", **extra}, streaming=streaming
+    )
+    catalog = FakeCatalog(logs)
+    return catalog, options, Planner(options, catalog)
+
+
+def stream(logs, **extra):
+    catalog, options, planner = make(logs, streaming=True, **extra)
+    clock = [0.0]
+    return catalog, clock, TopicStream(options, planner, lambda: clock[0])
+
+
+class TestBatch:
+    def test_everything_is_read_unless_told_otherwise(self):
+        _, _, planner = make({A0: (3, 10), A1: (0, 0)})
+
+        assert planner.batch_ranges() == [OffsetRange(A0, 3, 10), OffsetRange(A1, 0, 0)]
+
+    def test_offsets_by_partition_with_earliest_and_latest(self):
+        _, _, planner = make(
+            {A0: (3, 10), A1: (0, 9)},
+            startingOffsets='{"a":{"0":5,"1":-2}}',
+            endingOffsets='{"a":{"0":-1,"1":4}}',
+        )
+
+        assert planner.batch_ranges() == [OffsetRange(A0, 5, 10), OffsetRange(A1, 0, 4)]
+
+    def test_timestamps(self):
+        _, _, planner = make({A0: (0, 10)}, startingTimestamp="4", endingTimestamp="99")
+
+        assert planner.batch_ranges() == [OffsetRange(A0, 4, 10)]
+
+    def test_a_start_behind_all_records_is_an_error_or_latest(self):
+        _, _, planner = make({A0: (0, 10)}, startingTimestamp="99")
+        with pytest.raises(
+            OffsetError, match="No offset matched from request of topic-partition a-0 and timestamp 99."
+        ):
+            planner.batch_ranges()
+
+        _, _, lenient = make(
+            {A0: (0, 10)}, startingTimestamp="99", startingOffsetsByTimestampStrategy="latest"
+        )
+        assert lenient.batch_ranges() == [OffsetRange(A0, 10, 10)]
+
+    @pytest.mark.parametrize("name", ["startingOffsets", "startingOffsetsByTimestamp"])
+    def test_all_partitions_must_be_named(self, name):
+        _, _, planner = make({A0: (0, 10), A1: (0, 9)}, **{name: '{"a":{"0":5}}'})
+
+        with pytest.raises(
+            OffsetError, match=r"DOES_NOT_MATCH_ASSIGNED.*Specified: {a-0} Assigned: {a-0,a-1}"
+        ):
+            planner.batch_ranges()
+
+    def test_start_and_end_name_the_same_partitions(self):
+        _, _, planner = make(
+            {A0: (0, 10)}, startingOffsets='{"a":{"0":5}}', endingOffsets='{"a":{"0":5,"1":6}}'
+        )
+
+        with pytest.raises(
+            OffsetError, match=r"starting offsets topics\[a-0\] and ending offsets topics\[a-0,a-1\]"
+        ):
+            planner.batch_ranges()
+
+    def test_a_start_behind_the_end_is_an_error(self):
+        _, _, planner = make({A0: (0, 10)}, startingOffsets='{"a":{"0":12}}')
+
+        with pytest.raises(OffsetError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET.* 12 .* 10 "):
+            planner.batch_ranges()
+
+    def test_what_retention_removed_is_lost(self, caplog):
+        logs = {A0: (50, 100)}
+        _, _, planner = make(logs, startingOffsets='{"a":{"0":20}}')
+        with pytest.raises(
+            DataLossError, match="Starting offset for a-0 was 20 but consumer reset to 50"
+        ) as caught:
+            planner.batch_ranges()
+        assert caught.value.condition == "START_OFFSET_RESET"
+        assert "set the source option failOnDataLoss to false" in str(caught.value)
+
+        _, _, lenient = make(logs, startingOffsets='{"a":{"0":20}}', failOnDataLoss="false")
+        with caplog.at_level(logging.WARNING):
+            assert lenient.batch_ranges() == [OffsetRange(A0, 50, 100)]
+        assert "some data may have been lost" in caplog.text
+
+
+class TestStream:
+    def test_the_first_batch_pins_where_the_query_began(self):
+        catalog, _, topics = stream({A0: (3, 10), B0: (0, 4)}, startingOffsets="earliest")
+
+        end = topics.next_end(UNRESOLVED, None)
+        assert end == {"a": {"0": 10}, "b": {"0": 4}, "@from": {"a": {"0": 3}, "b": {"0": 0}}}
+
+        # Killed before the batch was committed: a new process replays it from the log, whatever is new.
+        catalog.logs = {A0: (3, 99), B0: (0, 99)}
+        _, _, restarted = stream(catalog.logs, startingOffsets="latest")
+        assert restarted.ranges(UNRESOLVED, json.loads(json.dumps(end))) == [
+            OffsetRange(A0, 3, 10),
+            OffsetRange(B0, 0, 4),
+        ]
+
+    def test_latest_skips_nothing_between_two_askings(self):
+        catalog, _, topics = stream({A0: (0, 10)})
+        first = topics.next_end(UNRESOLVED, None)
+        assert topics.ranges(UNRESOLVED, first) == [OffsetRange(A0, 10, 10)]
+
+        catalog.logs = {A0: (0, 17)}
+        second = topics.next_end(first, None)
+        assert topics.ranges(first, second) == [OffsetRange(A0, 10, 17)]
+
+    def test_the_initial_offset_is_asked_twice_and_resolved_once(self):
+        catalog, _, topics = stream({A0: (0, 10)})
+        topics.next_end(UNRESOLVED, None)
+        catalog.logs = {A0: (0, 15)}
+
+        assert topics.ranges(UNRESOLVED, topics.next_end(UNRESOLVED, None)) == [OffsetRange(A0, 10, 15)]
+
+    def test_no_news_is_the_same_offset(self):
+        _, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
+        first = topics.next_end(UNRESOLVED, None)
+
+        assert topics.next_end(first, None) is first
+        settled = to_nested({A0: 10})
+        assert topics.next_end(settled, None) is settled
+
+    def test_new_partitions_are_read_from_their_beginning(self):
+        catalog, _, topics = stream({A0: (0, 10)})
+        start = topics.next_end(UNRESOLVED, None)
+        catalog.logs[A1] = (0, 5)
+
+        end = topics.next_end(start, None)
+        assert topics.ranges(start, end) == [OffsetRange(A0, 10, 10), OffsetRange(A1, 0, 5)]
+
+    def test_a_topic_that_appears_after_an_empty_start_is_read_whole(self):
+        catalog, _, topics = stream({})
+        start = topics.next_end(UNRESOLVED, None)
+        assert start != UNRESOLVED
+        catalog.logs[A0] = (0, 5)
+
+        assert topics.ranges(start, topics.next_end(start, None)) == [OffsetRange(A0, 0, 5)]
+
+    @pytest.mark.parametrize(
+        ("logs", "end", "condition", "left"),
+        [
+            ({A0: (0, 9)}, {"a": {"0": 9}}, "PARTITIONS_DELETED", [OffsetRange(A0, 5, 9)]),
+            ({A0: (0, 9), A1: (0, 2)}, {"a": {"0": 9, "1": 2}}, "PARTITION_OFFSET_CHANGED", [OffsetRange(A0, 5, 9)]),
+            (
+                {A0: (7, 9), A1: (0, 5)}, {"a": {"0": 9, "1": 5}}, "START_OFFSET_RESET",
+                [OffsetRange(A0, 7, 9), OffsetRange(A1, 5, 5)],
+            ),
+            (
+                {A0: (0, 5), A1: (0, 5), B0: (2, 4)}, {"a": {"0": 5, "1": 5}, "b": {"0": 4}},
+                "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
+                [OffsetRange(A0, 5, 5), OffsetRange(A1, 5, 5), OffsetRange(B0, 2, 4)],
+            ),
+        ],
+    )  # fmt: skip
+    def test_loss_is_reported_or_skipped(self, logs, end, condition, left):
+        start = {"a": {"0": 5, "1": 5}}
+        _, _, topics = stream(logs)
+        with pytest.raises(DataLossError) as caught:
+            topics.ranges(start, end)
+        assert caught.value.condition == condition
+
+        _, _, lenient = stream(logs, failOnDataLoss="false")
+        assert lenient.ranges(start, end) == left
+
+    def test_available_now_stops_at_what_was_there(self):
+        catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
+        topics.stop_at_latest()
+        catalog.logs = {A0: (0, 99)}
+
+        first = topics.next_end(UNRESOLVED, 6)
+        second = topics.next_end(first, 6)
+        assert [first["a"], second["a"]] == [{"0": 6}, {"0": 10}]
+        assert topics.next_end(second, 6) is second
+
+    def test_a_batch_waits_for_enough_offsets_or_long_enough(self):
+        catalog, clock, topics = stream(
+            {A0: (0, 0)}, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m"
+        )
+        start = topics.next_end(UNRESOLVED, None)
+        catalog.logs = {A0: (0, 4)}
+        assert topics.next_end(start, None) is start
+        clock[0] = 60_000
+        assert topics.next_end(start, None) == {"a": {"0": 4}}
+        start, catalog.logs = {"a": {"0": 4}}, {A0: (0, 14)}
+        assert topics.next_end(start, None) == {"a": {"0": 14}}
+
+    def test_available_now_never_waits(self):
+        _, _, topics = stream({A0: (0, 4)}, startingOffsets="earliest", minOffsetsPerTrigger="10")
+        topics.stop_at_latest()
+        first = topics.next_end(UNRESOLVED, 3)
+
+        assert topics.next_end(first, 3) == {"a": {"0": 4}}
+
+
+positions = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 3)), st.integers(0, 10_000), max_size=8
+)
+
+
+@given(positions)
+def test_offsets_survive_json(given_positions):
+    assert from_nested(json.loads(json.dumps(to_nested(given_positions)))) == given_positions
+
+
+@given(positions, st.integers(1, 500))
+def test_a_limit_takes_from_every_partition_by_its_backlog(end, limit):
+    start = dict.fromkeys(end, 0)
+    limited = prorate(start, end, limit)
+
+    assert all(limited[tp] <= end[tp] for tp in end)
+    assert all(limited[tp] > 0 for tp in end if end[tp] > 0), "no partition starves"
+    assert sum(limited.values()) <= max(limit, 0) + len(end)
+    if sum(end.values()) <= limit:
+        assert limited == end
+
+
+def test_a_share_below_one_is_rounded_up_and_others_down():
+    assert prorate({A0: 0, A1: 0, B0: 0}, {A0: 1, A1: 99, B0: 900}, 100) == {A0: 1, A1: 9, B0: 90}
+
+
+def test_partitions_without_news_keep_their_place():
+    assert prorate({A0: 5, A1: 9}, {A0: 50, A1: 3}, 10) == {A0: 15, A1: 3}
+
+
+def test_the_delay_shows_its_limits():
+    assert repr(TriggerDelay(5, 100)) == "<TriggerDelay min=5 max=100 ms>"
+
+
+sizes = st.lists(st.integers(0, 5_000), max_size=12)
+
+
+def ranges_of(sizes):
+    return [OffsetRange(TopicPartition("t", number), 10, 10 + size) for number, size in enumerate(sizes)]
+
+
+def covered(tasks):
+    return sorted(
+        (piece.tp, offset) for task in tasks for piece in task for offset in range(piece.start, piece.end)
+    )
+
+
+@given(
+    sizes,
+    st.integers(1, 5),
+    st.none() | st.integers(1, 20),
+    st.none() | st.integers(100, 3_000),
+)
+def test_tasks_cover_every_offset_once(sizes, tasks, min_partitions, max_records):
+    ranges = ranges_of(sizes)
+    planned = plan_tasks(ranges, Packing(tasks, min_partitions, max_records))
+
+    assert covered(planned) == covered([ranges])
+    assert all(piece.size > 0 for task in planned for piece in task)
+    if max_records is not None:
+        assert all(piece.size <= max_records for task in planned for piece in task)
+
+
+def test_tasks_are_few_and_even():
+    tasks = pack(ranges_of([100, 90, 40, 30, 20]), 2)
+
+    assert [sum(piece.size for piece in task) for task in tasks] == [150, 130]
+
+
+def test_min_partitions_cuts_the_large_ones():
+    tasks = plan_tasks(ranges_of([1_000, 10]), Packing(1, min_partitions=5))
+
+    assert [[piece.size for piece in task] for task in tasks] == [[250], [250], [250], [250], [10]]
+
+
+def test_a_short_range_is_not_cut_into_empty_pieces():
+    assert split(OffsetRange(A0, 5, 7), 4) == [OffsetRange(A0, 5, 6), OffsetRange(A0, 6, 7)]
