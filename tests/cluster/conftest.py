@@ -108,3 +108,18 @@ def cluster(request, loop, tmp_path):
 @pytest.fixture
 def store(cluster) -> MetadataStore:
     return cluster.session()
+
+
+@pytest.fixture
+def make_cluster(loop):
+    """Builds clusters of fake brokers on a memory store."""
+    import random
+
+    from brokers_fake import NOW_MS, FakeCluster
+
+    def make(*brokers, **options):
+        return FakeCluster(
+            loop, MemoryEnsemble(lambda: NOW_MS), random.Random(7), brokers=brokers or (0,), **options
+        )
+
+    return make

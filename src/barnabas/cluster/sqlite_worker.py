@@ -75,6 +75,8 @@ class Worker:
         self._seen = 0
         self._peers: dict[int, int] = {}
         """Other sessions, with the pidfd of each; -1 where there is none."""
+        self._ended: list[int] = []
+        """Sessions that the open transaction ends."""
         self._next_heartbeat_ms = 0
 
     # ------------------------------------------------------------------------------- from the loop
@@ -239,11 +241,11 @@ class Worker:
         except BaseException:
             self._seen = seen
             self._watches.restore(session.taken)
+            self._ended.clear()
             self._database.rollback()
             raise
         if session.changed:
-            for peer in self._peers:
-                self._files.wake(peer)
+            self._tell_peers()
 
     def _patiently(self, action: Callable[[], object]) -> None:
         """Tries until no other process is in the way; sqlite's own waiting sleeps up to 100 ms at a time."""
@@ -280,12 +282,12 @@ class Worker:
             self._patiently(database.commit)
         except BaseException:
             self._session_id = 0
+            self._ended.clear()
             database.rollback()
             raise
         self._poll.register(self._receiver, select.POLLIN)
         self._next_heartbeat_ms = now_ms + self._timeout_ms // 3
-        for peer in self._peers:
-            self._files.wake(peer)
+        self._tell_peers()
         return session_id
 
     def _begin_and_tell(self, begun: Pending[int]) -> None:
@@ -340,10 +342,18 @@ class Worker:
         changes = tree.end_session(self._database, transaction)
         self._database.remove_session(session_id)
         self._database.add_session_change(shared_clock_ms())
-        if session_id in self._peers:
-            self._leave_peer(session_id)
-        self._files.remove(session_id)
+        self._ended.append(session_id)
         return changes
+
+    def _tell_peers(self) -> None:
+        """After a commit: wakes all others, those too whose session it ended (they may only have hung)."""
+        for peer in {*self._peers, *self._ended}:
+            self._files.wake(peer)
+        while self._ended:
+            ended = self._ended.pop()
+            if ended in self._peers:
+                self._leave_peer(ended)
+            self._files.remove(ended)
 
     def _heartbeat(self) -> None:
         """Says that this session lives, and ends those that do not."""

@@ -1,0 +1,245 @@
+"""Brokers that do what the controller says, without a log or a network, and a cluster of them."""
+
+from itertools import count
+
+from barnabas.cluster.brokers import Broker, Endpoint
+from barnabas.cluster.configs import ConfigStore
+from barnabas.cluster.controller import Controller
+from barnabas.cluster.controller_config import ControllerConfig
+from barnabas.cluster.memory import MemoryStore
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.registration import BrokerRegistration, ensure_persistent_paths
+from barnabas.cluster.topics import NewTopic, TopicAdmin, TopicDefaults
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.core.topic_config import TOPIC_CONFIG
+from barnabas.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    LeaderAndIsrTopicError,
+)
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+NOW_MS = 1_700_000_000_000
+
+
+class FakeClock:
+    """Time that stands still until it is told to pass."""
+
+    def __init__(self, loop) -> None:
+        self._loop = loop
+        self.now_ms = NOW_MS
+        self._timers = {}
+        self._ids = count()
+
+    def time_ms(self) -> int:
+        return int(self.now_ms)
+
+    def monotonic_ms(self) -> float:
+        return self.now_ms
+
+    def call_soon(self, callback) -> None:
+        self._loop.call_soon(callback)
+
+    def call_later(self, delay_ms, callback):
+        key = next(self._ids)
+        self._timers[key] = (self.now_ms + delay_ms, callback)
+        timers = self._timers
+
+        class Handle:
+            def cancel(self) -> None:
+                timers.pop(key, None)
+
+        return Handle()
+
+    def advance(self, delay_ms) -> None:
+        self.now_ms += delay_ms
+        for key, (at, callback) in sorted(self._timers.items()):
+            if at <= self.now_ms:
+                del self._timers[key]
+                callback()
+        self._loop.run()
+
+
+class FakeBroker:
+    """One broker: what it was told, and what became of it."""
+
+    def __init__(self, cluster, broker_id: int) -> None:
+        self.cluster = cluster
+        self.id = broker_id
+        self.up = False
+        self.requests = []
+        self.failing_dirs = set()
+
+    def start(self) -> None:
+        cluster = self.cluster
+        self.requests = []
+        self.led, self.followed, self.deleted = {}, {}, []
+        self.controller_epoch = 0
+        self.cache = MetadataCache(self.id)
+        self.store = MemoryStore(cluster.ensemble, cluster.loop.call_soon)
+        cluster.wait(self.store.start())
+        cluster.wait(ensure_persistent_paths(self.store))
+        endpoint = Endpoint("INTERNAL", "127.0.0.1", 19000 + self.id)
+        outside = Endpoint("CLIENT", f"host{self.id}", 9000 + self.id, "SSL")
+        rack = cluster.racks.get(self.id)
+        self.registration = BrokerRegistration(self.store, Broker(self.id, (endpoint, outside), rack), cluster.clock)
+        self.controller = Controller(
+            ControllerConfig(self.id, "INTERNAL", **cluster.config),
+            self.store,
+            Channel(cluster),
+            self.registration,
+            cluster.clock,
+            lambda: cluster.random_uuid(),
+        )
+        self.configs = ConfigStore(self.store, cluster.clock)
+        self.changes = []
+        cluster.wait(self.configs.start(lambda change, values: self.changes.append((change, dict(values)))))
+        defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
+        self.topics = TopicAdmin(self.store, self.cache, self.configs, defaults, cluster.random)
+        cluster.wait(self.registration.register())
+        self.up = True
+        cluster.wait(self.controller.startup())
+        cluster.settle()
+
+    def stop(self) -> None:
+        """The process ends: its session with it."""
+        self.up = False
+        self.cluster.wait(self.controller.shutdown())
+        self.cluster.wait(self.store.close())
+        self.cluster.settle()
+
+    def receive(self, request):
+        # What the controller sends must be fit for the wire.
+        type(request).decode(b"".join(request.encode(request.max_version)), request.max_version)
+        assert request.broker_epoch <= self.registration.broker_epoch
+        self.requests.append(request)
+        if request.controller_epoch < self.controller_epoch:
+            return _STALE[type(request)]
+        self.controller_epoch = request.controller_epoch
+        if isinstance(request, LeaderAndIsrRequest):
+            return self._lead_or_follow(request)
+        if isinstance(request, StopReplicaRequest):
+            return self._stop(request)
+        self.cache.apply(request)
+        return UpdateMetadataResponse()
+
+    def _lead_or_follow(self, request):
+        topics = []
+        for topic in request.topic_states:
+            errors = []
+            for state in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, state.partition_index)
+                code = ErrorCode.KAFKA_STORAGE_ERROR if tp in self.failing_dirs else ErrorCode.NONE
+                errors.append(LeaderAndIsrPartitionError(partition_index=tp.partition, error_code=code))
+                self.led.pop(tp, None)
+                self.followed.pop(tp, None)
+                (self.led if state.leader == self.id else self.followed)[tp] = state
+            topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        return LeaderAndIsrResponse(topics=topics)
+
+    def _stop(self, request):
+        errors = []
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, state.partition_index)
+                code = ErrorCode.NONE
+                if state.delete_partition and tp in self.failing_dirs:
+                    code = ErrorCode.KAFKA_STORAGE_ERROR
+                elif state.delete_partition:
+                    self.deleted.append(tp)
+                self.led.pop(tp, None)
+                self.followed.pop(tp, None)
+                errors.append(
+                    StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+                )
+        return StopReplicaResponse(partition_errors=errors)
+
+    def sent(self, kind):
+        return [request for request in self.requests if isinstance(request, kind)]
+
+
+_STALE = {
+    LeaderAndIsrRequest: LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH),
+    UpdateMetadataRequest: UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH),
+    StopReplicaRequest: StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH),
+}
+
+
+class Channel:
+    """One controller's way to the brokers; delivers in later turns, in order."""
+
+    def __init__(self, cluster) -> None:
+        self._cluster = cluster
+        self.known = set()
+
+    def add_broker(self, broker) -> None:
+        self.known.add(broker.id)
+
+    def remove_broker(self, broker_id) -> None:
+        self.known.discard(broker_id)
+
+    def send(self, broker_id, request, on_response) -> None:
+        if broker_id in self.known:
+            self._cluster.loop.call_soon(lambda: self._deliver(broker_id, request, on_response))
+
+    def _deliver(self, broker_id, request, on_response) -> None:
+        broker = self._cluster.brokers[broker_id]
+        if broker_id in self.known and broker.up and self._cluster.delivers:
+            response = broker.receive(request)
+            self._cluster.loop.call_soon(lambda: on_response(response))
+
+
+class FakeCluster:
+    """Brokers on one tree."""
+
+    def __init__(self, loop, ensemble, chooser, *, brokers=(0,), racks=None, **config) -> None:
+        from barnabas.cluster.topics import random_uuid
+
+        self.loop = loop
+        self.ensemble = ensemble
+        self.clock = FakeClock(loop)
+        self.random = chooser
+        self.random_uuid = lambda: random_uuid(chooser)
+        self.racks = racks or {}
+        self.config = config
+        self.delivers = True
+        self.brokers = {broker_id: FakeBroker(self, broker_id) for broker_id in brokers}
+        for broker in self.brokers.values():
+            broker.start()
+
+    def wait(self, pending):
+        return self.loop.wait(pending)
+
+    def settle(self) -> None:
+        self.loop.run()
+
+    @property
+    def controller(self) -> FakeBroker:
+        (active,) = [each for each in self.brokers.values() if each.up and each.controller.is_active]
+        return active
+
+    def create(self, name, assignments=None, configs=None, **numbers):
+        topic = NewTopic(name, assignments=assignments or {}, configs=configs or {}, **numbers)
+        created = self.wait(self.controller.topics.create(topic))
+        self.settle()
+        return created
+
+    def delete(self, name) -> None:
+        self.wait(self.controller.topics.delete(name))
+        self.settle()
+
+    def state(self, topic, partition=0):
+        from barnabas.cluster import znodes
+
+        znode = self.ensemble.table.find(znodes.partition_state_path(TopicPartition(topic, partition)))
+        return znodes.decode_partition_state(znode.data, znode.stat).leader_and_isr
+
+    def paths(self, below="/"):
+        return {path for path in self.ensemble.table._znodes if path.startswith(below)}

@@ -1,0 +1,618 @@
+"""Whole controllers on a memory store, with brokers that do as they are told."""
+
+import pytest
+from brokers_fake import FakeBroker
+
+from barnabas.cluster import znodes
+from barnabas.cluster.leader_elections import ElectionType
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.protocol.messages.stop_replica import StopReplicaRequest
+from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+
+
+# -------------------------------------------------------------------------------- one broker
+
+
+def test_one_broker_elects_itself_and_learns_of_itself(make_cluster):
+    cluster = make_cluster()
+    broker = cluster.brokers[0]
+
+    assert broker.controller.is_active
+    assert broker.controller.epoch == 1
+    assert broker.cache.controller_id == 0
+    assert [each.id for each in broker.cache.alive_brokers()] == [0]
+    assert broker.cache.broker_endpoint(0, "CLIENT").host == "host0"
+    (update,) = broker.sent(UpdateMetadataRequest)
+    assert (update.controller_epoch, update.topic_states) == (1, [])
+    assert update.broker_epoch == broker.registration.broker_epoch
+
+
+def test_a_topic_comes_to_life(make_cluster):
+    cluster = make_cluster()
+    broker = cluster.brokers[0]
+    created = cluster.create("t", num_partitions=2, configs={"retention.ms": "1000"})
+
+    assert broker.cache.topic_id("t") == created.topic_id
+    assert broker.cache.topic_name(created.topic_id) == "t"
+    assert {tp: state.leader for tp, state in broker.led.items()} == {T0: 0, T1: 0}
+    (request,) = broker.sent(LeaderAndIsrRequest)
+    (topic,) = request.topic_states
+    assert topic.topic_id == created.topic_id
+    assert [(each.is_new, each.leader_epoch, each.partition_epoch) for each in topic.partition_states] == [
+        (True, 0, 0)
+    ] * 2
+    assert [(each.broker_id, each.host_name, each.port) for each in request.live_leaders] == [
+        (0, "127.0.0.1", 19000)
+    ]
+    assert broker.cache.leader_endpoint(T0, "INTERNAL").port == 19000
+
+
+def test_leader_and_isr_goes_out_before_update_metadata(make_cluster):
+    cluster = make_cluster()
+    broker = cluster.brokers[0]
+    broker.requests.clear()
+    cluster.create("t")
+
+    assert [type(each) for each in broker.requests] == [LeaderAndIsrRequest, UpdateMetadataRequest]
+
+
+def test_a_topic_is_deleted(make_cluster):
+    cluster = make_cluster()
+    broker = cluster.brokers[0]
+    cluster.create("t", num_partitions=2, configs={"retention.ms": "1000"})
+    broker.requests.clear()
+    cluster.delete("t")
+
+    assert sorted(broker.deleted) == [T0, T1]
+    assert "t" not in broker.cache
+    assert not any("/t" in path.removeprefix("/brokers/topics") for path in cluster.paths("/brokers/topics"))
+    assert "/config/topics/t" not in cluster.paths()
+    assert "/admin/delete_topics/t" not in cluster.paths()
+    leaders = {
+        state.leader
+        for update in broker.sent(UpdateMetadataRequest)
+        for topic in update.topic_states
+        for state in topic.partition_states
+    }
+    assert leaders == {LEADER_DURING_DELETE}
+    epochs = {
+        (state.leader_epoch, state.delete_partition)
+        for stop in broker.sent(StopReplicaRequest)
+        for topic in stop.topic_states
+        for state in topic.partition_states
+    }
+    assert epochs == {(EPOCH_DURING_DELETE, False), (EPOCH_DURING_DELETE, True)}
+
+
+def test_a_deleted_name_can_be_used_again_with_another_id(make_cluster):
+    cluster = make_cluster()
+    first = cluster.create("t").topic_id
+    cluster.delete("t")
+    second = cluster.create("t").topic_id
+
+    assert first != second
+    assert cluster.brokers[0].cache.topic_id("t") == second
+    assert T0 in cluster.brokers[0].led
+
+
+def test_deletion_may_be_switched_off(make_cluster):
+    cluster = make_cluster(delete_topic_enable=False)
+    cluster.create("t")
+    cluster.delete("t")
+
+    assert "t" in cluster.brokers[0].cache
+    assert "/admin/delete_topics/t" not in cluster.paths()
+
+
+def test_a_mark_for_an_unknown_topic_is_removed(make_cluster):
+    cluster = make_cluster()
+    cluster.wait(cluster.brokers[0].store.create("/admin/delete_topics/ghost"))
+    cluster.settle()
+
+    assert "/admin/delete_topics/ghost" not in cluster.paths()
+
+
+def test_a_restart_finds_its_topics(make_cluster):
+    cluster = make_cluster()
+    cluster.create("t", num_partitions=2)
+    broker = cluster.brokers[0]
+    broker.stop()
+    # What survives is the store, and the last member stays in the ISR.
+    broker.start()
+
+    assert broker.controller.epoch == 2
+    assert sorted(broker.led) == [T0, T1]
+    assert broker.led[T0].is_new is False
+    assert cluster.state("t").leader == 0
+    assert cluster.state("t").isr == (0,)
+
+
+def test_partitions_are_added_by_writing_the_topic(make_cluster):
+    cluster = make_cluster()
+    created = cluster.create("t")
+    broker = cluster.brokers[0]
+    data, _ = cluster.wait(broker.store.get("/brokers/topics/t"))
+    topic = znodes.decode_topic(data)
+    topic.partitions[1] = topic.partitions[0]
+    cluster.wait(broker.store.set("/brokers/topics/t", znodes.encode_topic(topic)))
+    cluster.settle()
+
+    assert sorted(broker.led) == [T0, T1]
+    assert sorted(broker.cache.partitions("t")) == [0, 1]
+    assert broker.cache.topic_id("t") == created.topic_id
+
+
+# ------------------------------------------------------------------------------ three brokers
+
+
+@pytest.fixture
+def three(make_cluster):
+    return make_cluster(0, 1, 2)
+
+
+def test_every_broker_knows_all(three):
+    for broker in three.brokers.values():
+        assert [each.id for each in broker.cache.alive_brokers()] == [0, 1, 2]
+        assert broker.cache.controller_id == 0
+    assert [each.controller.is_active for each in three.brokers.values()] == [True, False, False]
+
+
+def test_a_topic_on_three(three):
+    three.create("t", {0: [1, 2, 0], 1: [2, 0, 1]})
+
+    assert {broker.id: sorted(broker.led) for broker in three.brokers.values()} == {0: [], 1: [T0], 2: [T1]}
+    assert sorted(three.brokers[0].followed) == [T0, T1]
+    assert three.state("t").isr == (1, 2, 0)
+
+
+def test_a_leader_dies_and_the_next_in_sync_takes_over(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].stop()
+
+    state = three.state("t")
+    # Two decisions, as in Kafka: the election, and the removal from the ISR that it found done already.
+    assert (state.leader, state.isr, state.leader_epoch) == (2, (2, 0), 1)
+    assert three.brokers[2].led[T0].leader_epoch == 1
+    assert three.brokers[0].cache.partition(T0).leader == 2
+    assert three.brokers[0].cache.partition(T0).offline_replicas == (1,)
+    assert [each.id for each in three.brokers[0].cache.alive_brokers()] == [0, 2]
+
+
+def test_a_follower_dies_and_leaves_the_isr(three):
+    three.create("t", {0: [0, 1, 2]})
+    three.brokers[2].stop()
+
+    state = three.state("t")
+    assert (state.leader, state.isr, state.leader_epoch) == (0, (0, 1), 1)
+    assert three.brokers[0].led[T0].isr == [0, 1]
+
+
+def test_a_broker_that_comes_back_follows(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].stop()
+    three.brokers[1].start()
+
+    assert three.brokers[1].followed[T0].leader == 2
+    assert three.brokers[1].cache.partition(T0).leader == 2
+    assert three.state("t").isr == (2, 0)
+
+
+def test_no_unclean_leader_unless_it_is_allowed(three):
+    three.create("t", {0: [1, 2]})
+    three.brokers[2].stop()
+    three.brokers[1].stop()
+    three.brokers[2].start()
+
+    state = three.state("t")
+    assert (state.leader, state.isr) == (-1, (1,))
+    assert three.brokers[0].cache.partition(T0).leader == -1
+    three.brokers[1].start()
+    assert three.state("t").leader == 1
+
+
+def test_an_unclean_leader_where_the_topic_allows_it(three):
+    three.create("t", {0: [1, 2]}, {"unclean.leader.election.enable": "true"})
+    three.brokers[2].stop()
+    three.brokers[1].stop()
+    three.brokers[2].start()
+
+    state = three.state("t")
+    assert (state.leader, state.isr, state.recovery_state.name) == (2, (2,), "RECOVERING")
+    assert three.brokers[2].led[T0].leader_recovery_state == 1
+
+
+def test_allowing_unclean_election_tries_at_once(three):
+    three.create("t", {0: [1, 2]})
+    three.brokers[2].stop()
+    three.brokers[1].stop()
+    three.brokers[2].start()
+    controller = three.controller
+    three.wait(controller.configs.write("topics", "t", {"unclean.leader.election.enable": "true"}))
+    controller.controller.unclean_election_enabled("t")
+    three.settle()
+
+    assert three.state("t").leader == 2
+
+
+def test_a_partition_without_live_replica_starts_when_one_comes(three):
+    three.brokers[2].stop()
+    three.create("t", {0: [2]})
+    assert "/brokers/topics/t/partitions/0/state" not in three.paths()
+    three.brokers[2].start()
+
+    assert three.state("t").leader == 2
+    assert T0 in three.brokers[2].led
+
+
+def test_a_bounce_faster_than_the_controller_looks(three):
+    three.create("t", {0: [1, 2, 0]})
+    broker = three.brokers[1]
+    before = broker.registration.broker_epoch
+    # Gone and back before any watch is processed: the controller sees the same id with a later czxid.
+    three.ensemble.end(broker.store.session_id)
+    replacement = FakeBroker(three, 1)
+    three.brokers[1] = replacement
+    replacement.start()
+
+    assert replacement.registration.broker_epoch > before
+    assert three.state("t").leader == 2
+    assert replacement.followed[T0].leader == 2
+
+
+def test_deletion_waits_for_a_dead_replica(three):
+    three.create("t", {0: [0, 1]})
+    three.brokers[1].stop()
+    three.delete("t")
+    assert "/admin/delete_topics/t" in three.paths()
+    assert "t" not in three.brokers[0].cache
+
+    three.brokers[1].start()
+    assert "/admin/delete_topics/t" not in three.paths()
+    assert "/brokers/topics/t" not in three.paths()
+    assert T0 in three.brokers[1].deleted
+
+
+def test_deletion_halts_where_a_log_directory_fails_and_goes_on_when_its_broker_is_back(three):
+    three.create("t", {0: [0, 1]})
+    three.brokers[1].failing_dirs.add(T0)
+    three.delete("t")
+    assert "/brokers/topics/t" in three.paths()
+
+    three.brokers[1].stop()
+    three.brokers[1].failing_dirs.clear()
+    three.brokers[1].start()
+    assert "/brokers/topics/t" not in three.paths()
+
+
+def test_a_failed_log_directory_takes_its_replicas_offline(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].failing_dirs.add(T0)
+    notice = znodes.encode_log_dir_event(1)
+    three.wait(three.brokers[1].store.create("/log_dir_event_notification/log_dir_event_", notice, sequence=True))
+    three.settle()
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (2, 0))
+    assert three.brokers[0].cache.partition(T0).offline_replicas == (1,)
+    assert three.paths("/log_dir_event_notification/") == set()
+
+
+def test_changed_endpoints_reach_all(three):
+    from dataclasses import replace
+
+    from barnabas.cluster.brokers import Endpoint
+
+    broker = three.brokers[2]
+    moved = replace(broker.registration.broker, endpoints=(Endpoint("INTERNAL", "elsewhere", 1),))
+    three.wait(broker.registration.update(moved))
+    three.settle()
+
+    assert three.brokers[0].cache.broker_endpoint(2, "INTERNAL").host == "elsewhere"
+
+
+# ----------------------------------------------------------------------- failover and fencing
+
+
+def test_another_controller_takes_over_where_the_first_stopped(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[0].stop()
+
+    assert three.controller.controller.epoch == 2
+    assert three.state("t").isr == (1, 2)
+    for broker in (three.brokers[1], three.brokers[2]):
+        assert broker.cache.controller_id == three.controller.id
+        assert broker.controller_epoch == 2
+    three.create("u", {0: [2, 1]})
+    assert TopicPartition("u", 0) in three.brokers[2].led
+
+
+def test_a_successor_finishes_a_deletion(three):
+    three.create("t", {0: [1, 2]})
+    three.delivers = False
+    three.delete("t")
+    assert "/brokers/topics/t" in three.paths()
+    three.delivers = True
+    three.brokers[0].stop()
+
+    assert "/brokers/topics/t" not in three.paths()
+    assert T0 in three.brokers[1].deleted
+
+
+def test_an_old_controller_cannot_write(three):
+    three.create("t", {0: [1, 2, 0]})
+    old = three.brokers[0].controller
+    term = old._term
+    # Its session ends without its noticing; another is elected.
+    three.ensemble._sessions[three.brokers[0].store.session_id].changed = lambda changes: None
+    store = three.brokers[1].store
+    _, stat = three.wait(store.get("/controller_epoch"))
+    three.wait(store.set("/controller_epoch", b"2", stat.version))
+    before = three.state("t")
+    answer = three.wait(old.alter_partition(_alteration(three, 1, [1, 2]), 3))
+
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert three.state("t") == before
+    assert term is not None
+
+
+def test_an_expired_controller_resigns_registers_again_and_stands_again(three):
+    three.create("t", {0: [1, 2, 0]})
+    broker = three.brokers[0]
+    epoch = broker.registration.broker_epoch
+    three.ensemble.expire(broker.store.session_id)
+    three.settle()
+
+    assert broker.registration.broker_epoch > epoch
+    assert sum(each.controller.is_active for each in three.brokers.values()) == 1
+    assert three.controller.controller.epoch == 2
+    assert 0 in [each.id for each in three.brokers[1].cache.alive_brokers()]
+    assert broker.cache.controller_id == three.controller.id
+
+
+def test_questions_to_a_standby_are_refused(three):
+    standby = three.brokers[1].controller
+
+    shutdown = three.wait(standby.controlled_shutdown(ControlledShutdownRequest(broker_id=1, broker_epoch=-1)))
+    assert shutdown.error_code == ErrorCode.STALE_CONTROLLER_EPOCH  # ControllerMovedException
+    ids = three.wait(standby.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1)))
+    assert ids.error_code == ErrorCode.NOT_CONTROLLER
+    assert three.wait(standby.alter_partition(AlterPartitionRequest(), 3)).error_code == ErrorCode.NOT_CONTROLLER
+    with pytest.raises(KafkaError) as caught:
+        three.wait(standby.elect_leaders([T0], ElectionType.PREFERRED))
+    assert caught.value.code is ErrorCode.NOT_CONTROLLER
+
+
+# ------------------------------------------------------------------------------- AlterPartition
+
+
+def _alteration(cluster, broker_id, isr, *, leader_epoch=None, partition_epoch=None, epoch=None, recovering=0):
+    state = cluster.state("t")
+    partition = AlterPartitionRequestPartitionData(
+        partition_index=0,
+        leader_epoch=state.leader_epoch if leader_epoch is None else leader_epoch,
+        new_isr_with_epochs=[BrokerState(broker_id=each) for each in isr],
+        leader_recovery_state=recovering,
+        partition_epoch=state.partition_epoch if partition_epoch is None else partition_epoch,
+    )
+    topic_id = cluster.brokers[broker_id].cache.topic_id("t")
+    return AlterPartitionRequest(
+        broker_id=broker_id,
+        broker_epoch=cluster.brokers[broker_id].registration.broker_epoch if epoch is None else epoch,
+        topics=[AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[partition])],
+    )
+
+
+def _altered(cluster, *args, **kwargs):
+    response = cluster.wait(cluster.controller.controller.alter_partition(_alteration(cluster, *args, **kwargs), 3))
+    cluster.settle()
+    return response.topics[0].partitions[0] if response.topics else response
+
+
+def test_a_leader_shrinks_and_expands_its_isr(three):
+    three.create("t", {0: [1, 2, 0]})
+    for broker in three.brokers.values():
+        broker.requests.clear()
+    shrunk = _altered(three, 1, [1, 0])
+
+    assert (shrunk.error_code, shrunk.isr, shrunk.leader_epoch, shrunk.partition_epoch) == (0, [1, 0], 0, 1)
+    assert three.state("t").isr == (1, 0)
+    assert three.brokers[2].cache.partition(T0).isr == (1, 0)
+    assert not three.brokers[1].sent(LeaderAndIsrRequest)
+    assert _altered(three, 1, [1, 0, 2]).partition_epoch == 2
+
+
+def test_a_repeated_request_succeeds(three):
+    three.create("t", {0: [1, 2, 0]})
+    request = _alteration(three, 1, [1, 0])
+    first = three.wait(three.controller.controller.alter_partition(request, 3))
+    again = three.wait(three.controller.controller.alter_partition(request, 3))
+
+    assert again.topics[0].partitions[0] == first.topics[0].partitions[0]
+    assert three.state("t").partition_epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"epoch": 0}, ErrorCode.STALE_BROKER_EPOCH),
+        ({"leader_epoch": 9}, ErrorCode.NOT_CONTROLLER),
+        ({"partition_epoch": 9}, ErrorCode.NOT_CONTROLLER),
+        ({"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
+        ({"recovering": 1}, ErrorCode.INVALID_REQUEST),
+        ({"isr": [1, 7]}, ErrorCode.INELIGIBLE_REPLICA),
+    ],
+)
+def test_alter_partition_refusals(three, change, code):
+    three.create("t", {0: [1, 2, 0]})
+    isr = change.pop("isr", [1, 0])
+
+    assert _altered(three, 1, isr, **change).error_code == code
+    assert three.state("t").isr == (1, 2, 0)
+
+
+def test_alter_partition_of_an_unknown_topic_id(three):
+    three.create("t", {0: [1, 2, 0]})
+    request = _alteration(three, 1, [1])
+    request.topics[0].topic_id = b"x" * 16
+    response = three.wait(three.controller.controller.alter_partition(request, 3))
+
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_alter_partition_by_name_before_version_2(three):
+    three.create("t", {0: [1, 2, 0]})
+    request = _alteration(three, 1, [])
+    request.topics[0].topic_name = "t"
+    request.topics[0].partitions[0].new_isr = [1, 7]
+    response = three.wait(three.controller.controller.alter_partition(request, 1))
+    assert response.topics[0].topic_name == "t"
+    assert response.topics[0].partitions[0].error_code == ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+# ------------------------------------------------- shutdown, producer ids, preferred leaders
+
+
+def test_controlled_shutdown_moves_leaders_away(three):
+    three.create("t", {0: [1, 2, 0], 1: [2, 1, 0]})
+    epoch = three.brokers[1].registration.broker_epoch
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=epoch)
+    response = three.wait(three.controller.controller.controlled_shutdown(request))
+    three.settle()
+
+    assert (response.error_code, response.remaining_partitions) == (0, [])
+    assert (three.state("t", 0).leader, three.state("t", 0).isr) == (2, (2, 0))
+    assert (three.state("t", 1).leader, three.state("t", 1).isr) == (2, (2, 0))
+    assert T1 not in three.brokers[1].followed
+    three.brokers[1].stop()
+    assert three.state("t", 0).leader == 2
+
+
+def test_controlled_shutdown_names_what_cannot_move(three):
+    three.create("t", {0: [1, 2]})
+    _altered(three, 1, [1])
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    response = three.wait(three.controller.controller.controlled_shutdown(request))
+
+    assert [(each.topic_name, each.partition_index) for each in response.remaining_partitions] == [("t", 0)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (ControlledShutdownRequest(broker_id=9, broker_epoch=-1), ErrorCode.BROKER_NOT_AVAILABLE),
+        (ControlledShutdownRequest(broker_id=1, broker_epoch=0), ErrorCode.STALE_BROKER_EPOCH),
+    ],
+)
+def test_controlled_shutdown_refusals(three, request_, code):
+    assert three.wait(three.controller.controller.controlled_shutdown(request_)).error_code == code
+
+
+def test_producer_ids_come_in_blocks(three):
+    def allocate(broker_id, epoch=None):
+        epoch = three.brokers[broker_id].registration.broker_epoch if epoch is None else epoch
+        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch)
+        return three.wait(three.controller.controller.allocate_producer_ids(request))
+
+    assert (allocate(1).producer_id_start, allocate(2).producer_id_start) == (0, 1000)
+    assert allocate(0).producer_id_len == 1000
+    assert allocate(1, 0).error_code == ErrorCode.STALE_BROKER_EPOCH
+    request = AllocateProducerIdsRequest(broker_id=9, broker_epoch=1)
+    unknown = three.wait(three.controller.controller.allocate_producer_ids(request))
+    assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def _displace(cluster):
+    """Broker 1 is preferred and in sync, and 2 leads."""
+    cluster.create("t", {0: [1, 2, 0]})
+    cluster.brokers[1].stop()
+    cluster.brokers[1].start()
+    assert _altered(cluster, 2, [2, 0, 1]).error_code == 0
+
+
+def test_a_preferred_leader_on_request(three):
+    _displace(three)
+    elect = three.controller.controller.elect_leaders
+    results = three.wait(elect([T0, T1], ElectionType.PREFERRED))
+    three.settle()
+
+    assert results[T0] == 1
+    assert results[T1].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert three.brokers[1].led[T0].leader_epoch == three.state("t").leader_epoch
+    again = three.wait(elect(None, ElectionType.PREFERRED))
+    assert again[T0].code is ErrorCode.ELECTION_NOT_NEEDED
+
+
+def test_a_preferred_leader_that_is_not_in_sync(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].stop()
+    results = three.wait(three.controller.controller.elect_leaders([T0], ElectionType.PREFERRED))
+
+    assert results[T0].code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_an_unclean_leader_on_request(three):
+    three.create("t", {0: [1, 2]})
+    three.brokers[2].stop()
+    three.brokers[1].stop()
+    three.brokers[2].start()
+    results = three.wait(three.controller.controller.elect_leaders([T0], ElectionType.UNCLEAN))
+
+    assert results[T0] == 2
+
+
+def test_a_preferred_leader_by_znode(three):
+    _displace(three)
+    for _ in range(2):
+        payload = znodes.encode_partitions([T0])
+        three.wait(three.brokers[2].store.create("/admin/preferred_replica_election", payload))
+        three.settle()
+        assert "/admin/preferred_replica_election" not in three.paths()
+    assert three.state("t").leader == 1
+
+
+def test_leaders_are_rebalanced_after_a_while(three):
+    _displace(three)
+    three.clock.advance(4_000)
+    assert three.state("t").leader == 2
+    three.clock.advance(1_000)
+    assert three.state("t").leader == 1
+
+
+def test_rebalancing_goes_on_and_may_be_switched_off(make_cluster):
+    cluster = make_cluster(0, 1, 2)
+    cluster.clock.advance(5_000)
+    _displace(cluster)
+    cluster.clock.advance(299_000)
+    assert cluster.state("t").leader == 2
+    cluster.clock.advance(1_000)
+    assert cluster.state("t").leader == 1
+
+
+def test_without_rebalancing_leaders_stay(make_cluster):
+    cluster = make_cluster(0, 1, 2, auto_leader_rebalance_enable=False)
+    _displace(cluster)
+    cluster.clock.advance(1_000_000)
+
+    assert cluster.state("t").leader == 2
+
+
+def test_reprs_show_state(three):
+    three.create("t")
+    controller = three.controller.controller
+
+    assert repr(controller).startswith("<Controller 0 ACTIVE epoch=1 ")
+    assert repr(three.brokers[1].controller).startswith("<Controller 1 standby of 0 ")
+    assert "epoch=1 brokers=[0, 1, 2] topics=1" in repr(controller._term)
