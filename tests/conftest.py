@@ -103,6 +103,7 @@ class ServeProcess:
             if not piece:
                 self._give_up("ended before it was ready")
             seen += piece
+        self.ready_line = seen.decode().strip()
         return Broker("127.0.0.1", self.port, self.process.pid, self.data_dir)
 
     def _give_up(self, reason: str) -> None:
