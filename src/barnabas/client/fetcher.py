@@ -65,6 +65,7 @@ class Fetcher:
         self._sessions: dict[int, FetchSession] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
+        cluster.watch(lambda _metadata: self._news.set())
         self.arrived: dict[TopicPartition, RawFetch] = {}
         """What was fetched and not taken yet, in the order it came."""
         self.out_of_range: dict[TopicPartition, int] = {}
@@ -241,8 +242,11 @@ class Fetcher:
         return CompletedFetch(raw.tp, raw.position, raw.records, raw.aborted, check_crcs=check_crcs)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until an answer has come, at most this long."""
+        """Until there may be something to do: an answer, new metadata, the end of a pause; at most this long."""
         self._news.clear()
+        now = time.monotonic()
+        pauses = [state.retry_at - now for state in self._partitions.values() if state.retry_at > now]
+        timeout_s = min([timeout_s, *pauses])
         try:
             await asyncio.wait_for(self._news.wait(), timeout_s)
         except TimeoutError:

@@ -95,7 +95,7 @@ class AsyncProducer:
             while delivery is None:
                 await self.make_ready(topic, deadline)
                 delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
-        elif self._woken:
+        elif self.has_news:
             await asyncio.sleep(0)
         return delivery
 
@@ -155,6 +155,11 @@ class AsyncProducer:
                 f"No room in the buffer of {self._config['buffer.memory']} bytes (buffer.memory)"
                 f" in {deadline.total_ms:.0f} ms"
             ) from None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is work that the event loop has not looked at yet."""
+        return self._woken
 
     def _wake(self) -> None:
         """There is work; called under the accumulator's lock, by any thread."""

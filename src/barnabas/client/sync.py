@@ -8,6 +8,7 @@ Types and parameters are those of the twin.
 import asyncio
 import functools
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -158,6 +159,10 @@ class Producer(Face[AsyncProducer]):
             while delivery is None:
                 self._thread.run(twin.make_ready(topic, deadline))
                 delivery = twin.try_send(topic, value, key, partition, timestamp_ms, headers)
+        elif twin.has_news:
+            # Hands the interpreter to the sending thread, which else would wait for it up to 5 ms: measured,
+            # that halves the rate of batches of 16 KB.
+            time.sleep(0)
         return delivery
 
     def send_and_wait(

@@ -1,0 +1,302 @@
+"""The consumer: positions, resets, order, damage, transactions."""
+
+import asyncio
+
+import pytest
+
+from barnabas.client import AsyncConsumer, ClientClosedError, NoOffsetError, TimestampType, TopicPartition
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.fetch import AbortedTransaction, FetchResponse
+from barnabas.records.batch import build_batch
+from barnabas.records.compression import Codec
+from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
+from barnabas.records.record import Record
+
+FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "fetch_max_wait_ms": 10}
+T0 = TopicPartition("t", 0)
+
+
+def batch(*values, first_timestamp=1000, **options):
+    records = [
+        Record(index, first_timestamp + index, None, value.encode(), ()) for index, value in enumerate(values)
+    ]
+    return build_batch(records, **options)
+
+
+def filled(cluster, count=10, per_batch=3):
+    cluster.add_topic("t", 1)
+    for start in range(0, count, per_batch):
+        numbers = range(start, min(start + per_batch, count))
+        cluster.append("t", 0, batch(*map(str, numbers), first_timestamp=1000 + start))
+
+
+async def read(consumer, count, seconds=5):
+    records = []
+    async with asyncio.timeout(seconds):
+        while len(records) < count:
+            records += await consumer.poll(100)
+    return records
+
+
+def offsets(records):
+    return [record.offset for record in records]
+
+
+def scenario_with(body, *, nodes=1, **options):
+    """Runs `body(cluster, consumer)` with t-0 assigned and ten records in it."""
+
+    async def scenario(fake):
+        async with fake(nodes) as cluster:
+            filled(cluster)
+            async with AsyncConsumer(cluster.bootstrap, **{**FAST, **options}) as consumer:
+                consumer.assign([T0])
+                await body(cluster, consumer)
+
+    return scenario
+
+
+def test_reads_everything_once_and_in_order(run, fake):
+    async def body(cluster, consumer):
+        records = await read(consumer, 10)
+
+        assert offsets(records) == list(range(10))
+        assert records[3] == ("t", 0, 3, 1003, TimestampType.CREATE_TIME, None, b"3", (), 0)
+        assert await consumer.position(T0) == 10
+        assert consumer.lag(T0) == 0
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_polls_hand_out_no_more_than_asked_for(run, fake):
+    async def body(cluster, consumer):
+        assert offsets(await consumer.poll(1000, 2)) == [0, 1]
+        assert await consumer.position(T0) == 2
+        assert offsets(await consumer.poll(1000, 5)) == [2, 3, 4, 5, 6]
+        assert offsets(await consumer.poll(1000)) == [7, 8, 9]
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_seek_wins_over_what_was_fetched_ahead(run, fake):
+    async def body(cluster, consumer):
+        await consumer.poll(1000, 1)
+        consumer.seek(T0, 7)
+        assert offsets(await consumer.poll(1000)) == [7, 8, 9]
+        consumer.seek_to_beginning(T0)
+        assert offsets(await consumer.poll(1000, 1)) == [0]
+        consumer.seek_to_end()
+        assert await consumer.position(T0) == 10
+        assert await consumer.poll(30) == []
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_begins_at_the_end_unless_told_otherwise(run, fake):
+    async def body(cluster, consumer):
+        assert await consumer.position(T0) == 10
+        cluster.append("t", 0, batch("new"))
+        assert [record.value for record in await read(consumer, 1)] == [b"new"]
+
+    run(scenario_with(body)(fake))
+
+
+def test_without_a_reset_policy_a_missing_position_is_an_error(run, fake):
+    async def body(cluster, consumer):
+        with pytest.raises(NoOffsetError, match="t-0 .no position."):
+            await consumer.poll(10)
+        consumer.seek(T0, 99)
+        with pytest.raises(NoOffsetError, match="offset 99 is out of range"):
+            await read(consumer, 1)
+
+    run(scenario_with(body, auto_offset_reset="none")(fake))
+
+
+def test_out_of_range_resets_as_the_policy_says(run, fake):
+    async def body(cluster, consumer):
+        cluster.starts[T0] = 4
+        consumer.seek(T0, 2)
+        records = await read(consumer, 6)
+        assert offsets(records) == [4, 5, 6, 7, 8, 9]
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_paused_partitions_wait(run, fake):
+    async def body(cluster, consumer):
+        await consumer.poll(1000, 1)
+        consumer.pause(T0)
+        assert consumer.paused() == {T0}
+        assert await consumer.poll(40) == []
+        consumer.resume(T0)
+        assert offsets(await read(consumer, 9))[0] == 1
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_a_moved_leader_is_followed(run, fake):
+    async def body(cluster, consumer):
+        await consumer.poll(1000, 3)
+        cluster.leaders[T0] = 2
+        cluster.epochs[T0] += 1
+        cluster.append("t", 0, batch("moved"))
+        records = await read(consumer, 8)
+        assert records[-1].value == b"moved"
+
+    run(scenario_with(body, nodes=2, auto_offset_reset="earliest")(fake))
+
+
+def test_a_lost_session_and_a_lost_connection_are_survived(run, fake):
+    async def body(cluster, consumer):
+        def closed(request, node_id):
+            raise ConnectionError
+
+        lost = FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+        cluster.faults[ApiKey.FETCH].extend([lambda request, node_id: lost, closed])
+        assert offsets(await read(consumer, 10)) == list(range(10))
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_damage_is_raised_after_the_records_before_it(run, fake):
+    async def body(cluster, consumer):
+        broken = bytearray(cluster.logs[T0][1])
+        broken[-2] ^= 0xFF
+        cluster.logs[T0][1] = bytes(broken)
+        assert offsets(await consumer.poll(1000)) == [0, 1, 2]
+        with pytest.raises(KafkaError, match="t-0 at offset 3 is invalid") as caught:
+            await read(consumer, 1)
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert await consumer.position(T0) == 3
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_codec_and_records_out_of_the_ordinary(run, fake, codec):
+    async def scenario():
+        async with fake() as cluster:
+            cluster.add_topic("t", 1)
+            records = [
+                Record(0, 5000, b"k", None, [("h", b"v"), ("n", None)]),
+                Record(1, 4000, None, b"", ()),
+                Record(2, 5000 + 10**10, b"x" * 20_000, b"y" * 300, ()),
+            ]
+            cluster.append("t", 0, build_batch(records, codec=codec))
+            async with AsyncConsumer(cluster.bootstrap, auto_offset_reset="earliest", **FAST) as consumer:
+                consumer.assign([T0])
+                found = await read(consumer, 3)
+            assert [(r.timestamp, r.key, r.value, list(r.headers)) for r in found] == [
+                (r.timestamp, r.key, r.value, list(r.headers)) for r in records
+            ]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_aborted_transactions_and_markers_are_not_handed_out(run, fake, level):
+    async def scenario():
+        async with fake() as cluster:
+            cluster.add_topic("t", 1)
+            ours = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+
+            def marker(kind):
+                ending = EndTransactionMarker(kind, 0)
+                return build_marker(ending, timestamp=1, producer_id=7, producer_epoch=0)
+
+            cluster.append("t", 0, batch("aborted", **ours))
+            cluster.append("t", 0, batch("plain"))
+            cluster.append("t", 0, marker(ControlType.ABORT))
+            cluster.append("t", 0, batch("committed", **ours))
+            cluster.append("t", 0, marker(ControlType.COMMIT))
+            if level == "read_committed":
+                cluster.aborted[T0] = [AbortedTransaction(producer_id=7, first_offset=0)]
+            async with AsyncConsumer(
+                cluster.bootstrap, auto_offset_reset="earliest", isolation_level=level, **FAST
+            ) as consumer:
+                consumer.assign([T0])
+                found = [record.value for record in await read(consumer, 2)]
+                found += [record.value for record in await consumer.poll(50)]
+                assert await consumer.position(T0) == 5
+            assert found == [b"aborted"] * (level == "read_uncommitted") + [b"plain", b"committed"]
+            assert cluster.requests(ApiKey.FETCH)[0].isolation_level == (level == "read_committed")
+
+    run(scenario())
+
+
+def test_raw_batches_and_their_place(run, fake):
+    async def body(cluster, consumer):
+        (raw,) = await consumer.fetch_raw(1000)
+        assert (raw.tp, raw.position, raw.high_watermark, raw.log_start_offset) == (T0, 0, 10, 0)
+        assert bytes(raw.records) == b"".join(cluster.logs[T0])
+        assert await consumer.position(T0) == 10
+        assert await consumer.fetch_raw(20) == []
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_arrow_batches_equal_records(run, fake):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("numba")
+
+    async def body(cluster, consumer):
+        consumer.seek(T0, 4)
+        (table,) = await consumer.poll_arrow(5000)
+        assert table.column("offset").to_pylist() == [4, 5, 6, 7, 8, 9]
+        assert table.column("value").to_pylist() == [b"4", b"5", b"6", b"7", b"8", b"9"]
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake), seconds=50)
+
+
+def test_offsets_of_times(run, fake):
+    async def body(cluster, consumer):
+        found = await consumer.offsets_for_times({T0: 1004})
+        assert found[T0].offset == 4
+        assert await consumer.offsets_for_times({T0: 10**12}) == {T0: None}
+        assert await consumer.beginning_offsets([T0]) == {T0: 0}
+        assert await consumer.end_offsets([("t", 0)]) == {T0: 10}
+        assert await consumer.partitions_for("t") == [0]
+
+    run(scenario_with(body)(fake))
+
+
+def test_assignment_changes_keep_the_positions_of_what_stays(run, fake):
+    async def body(cluster, consumer):
+        await consumer.poll(1000, 3)
+        cluster.add_topic("u", 1)
+        consumer.assign([T0, ("u", 0)])
+        assert consumer.assignment() == {T0, TopicPartition("u", 0)}
+        assert await consumer.position(T0) == 3
+        consumer.assign([])
+        with pytest.raises(BarnabasError, match="No current assignment for partition t-0"):
+            await consumer.position(T0)
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_the_first_poll_after_a_seek_finds_the_leader_by_itself(run, fake):
+    async def body(cluster, consumer):
+        consumer.seek(T0, 8)
+        assert offsets(await consumer.poll(3000)) == [8, 9]
+
+    run(scenario_with(body)(fake))
+
+
+def test_forbidden_topics_are_an_error_of_poll(run, fake):
+    async def body(cluster, consumer):
+        consumer.seek(T0, 0)
+        cluster._leader_error = lambda tp, node_id: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        with pytest.raises(KafkaError) as caught:
+            await read(consumer, 1)
+        assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    run(scenario_with(body)(fake))
+
+
+def test_closed_is_closed(run, fake):
+    async def body(cluster, consumer):
+        await consumer.close()
+        with pytest.raises(ClientClosedError):
+            await consumer.poll(1)
+
+    run(scenario_with(body)(fake))

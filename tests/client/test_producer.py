@@ -1,0 +1,278 @@
+"""The producer against a cluster that fails in every way a cluster fails."""
+
+import asyncio
+
+import pytest
+from fake_cluster import hangup, produce_error
+
+from barnabas.client import (
+    AsyncProducer,
+    ClientClosedError,
+    ClientTimeoutError,
+    DeliveryError,
+    RecordTooLargeError,
+)
+from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.produce import ProduceResponse
+from barnabas.records.batch import parse_header
+
+FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+
+
+def values(cluster, topic="t", partition=0):
+    return [record.value for record in cluster.records(topic, partition)]
+
+
+def test_a_record_is_stored_with_key_headers_and_time(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
+            stored = await producer.send_and_wait(
+                "t", "värde", key=b"k", timestamp_ms=123, headers=[("h", b"1"), ("n", None)]
+            )
+
+            assert tuple(stored) == ("t", 0, 0, 123)
+            (record,) = cluster.records("t")
+            assert (record.key, record.value, record.timestamp) == (b"k", "värde".encode(), 123)
+            assert list(record.headers) == [("h", b"1"), ("n", None)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_filled_and_compressed(run, fake, codec):
+    async def scenario():
+        async with fake() as cluster:
+            async with AsyncProducer(
+                cluster.bootstrap, linger_ms=50, batch_size=4000, compression_type=codec
+            ) as producer:
+                deliveries = [await producer.send("t", b"x" * 100) for _ in range(200)]
+            assert [(await one).offset for one in deliveries] == list(range(200))
+            assert values(cluster) == [b"x" * 100] * 200
+            assert len(cluster.logs["t", 0]) < 10
+            assert all(parse_header(batch).codec.name.lower() == codec for batch in cluster.logs["t", 0])
+
+    run(scenario())
+
+
+def test_a_lost_connection_neither_loses_nor_doubles_nor_reorders(run, fake):
+    async def scenario():
+        async with fake() as cluster:
+
+            def stored_but_unanswered(request, node_id):
+                cluster._produce(request, node_id)
+                raise ConnectionError
+
+            cluster.faults[ApiKey.PRODUCE].extend(
+                [stored_but_unanswered, hangup, None, stored_but_unanswered]
+            )
+            async with AsyncProducer(cluster.bootstrap, batch_size=300, **FAST) as producer:
+                for number in range(50):
+                    await producer.send("t", str(number))
+            assert values(cluster) == [str(number).encode() for number in range(50)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT]
+)
+def test_retriable_codes_are_retried_in_order(run, fake, code):
+    async def scenario():
+        async with fake() as cluster:
+            cluster.faults[ApiKey.PRODUCE].extend([produce_error(code), None, produce_error(code)])
+            async with AsyncProducer(cluster.bootstrap, batch_size=200, **FAST) as producer:
+                for number in range(30):
+                    await producer.send("t", str(number))
+            assert values(cluster) == [str(number).encode() for number in range(30)]
+
+    run(scenario())
+
+
+def test_a_moved_leader_is_found(run, fake):
+    async def scenario():
+        async with fake(2) as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.add_topic("t", 1)
+            await producer.send_and_wait("t", "before")
+            cluster.leaders["t", 0] = 2
+            cluster.epochs["t", 0] += 1
+            stored = await producer.send_and_wait("t", "after")
+
+            assert stored.offset == 1
+            assert values(cluster) == [b"before", b"after"]
+
+    run(scenario())
+
+
+def test_a_refused_batch_fails_alone_and_the_next_goes_under_a_new_epoch(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            await producer.send_and_wait("t", "first")
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.MESSAGE_TOO_LARGE, "too big"))
+            with pytest.raises(DeliveryError, match="too big .producing to t-0.") as caught:
+                await producer.send_and_wait("t", "refused")
+            assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+            await producer.send_and_wait("t", "last")
+
+            assert values(cluster) == [b"first", b"last"]
+            epochs = [parse_header(batch).producer_epoch for batch in cluster.logs["t", 0]]
+            assert epochs == [0, 1]
+
+    run(scenario())
+
+
+def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            await producer.send_and_wait("t", "one")
+            cluster.producers.clear()
+            await producer.send_and_wait("t", "two")
+            assert values(cluster) == [b"one", b"two"]
+
+    run(scenario())
+
+
+def test_a_duplicate_counts_as_stored(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+            assert (await producer.send_and_wait("t", "x")).offset == -1
+
+    run(scenario())
+
+
+def test_delivery_ends_with_its_time(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(
+                cluster.bootstrap, delivery_timeout_ms=200, request_timeout_ms=100, **FAST
+            ) as producer,
+        ):
+            await producer.send_and_wait("t", "warm")
+            cluster.faults[ApiKey.PRODUCE].extend([produce_error(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1000)
+            with pytest.raises(ClientTimeoutError, match="delivery.timeout.ms .200. has passed"):
+                await producer.send_and_wait("t", "late")
+            cluster.faults[ApiKey.PRODUCE].clear()
+
+    run(scenario())
+
+
+def test_flush_raises_what_nobody_looked_at_and_nothing_twice(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            await producer.send("t", "x")
+            with pytest.raises(DeliveryError):
+                await producer.flush()
+            await producer.flush()
+
+    run(scenario())
+
+
+def test_acks_0_wants_no_answer_and_acks_1_is_not_idempotent(run, fake):
+    async def scenario():
+        async with fake() as cluster:
+            for acks in (0, 1):
+                async with AsyncProducer(cluster.bootstrap, acks=acks) as producer:
+                    assert (await producer.send_and_wait("t", str(acks))).offset == (-1 if acks == 0 else 1)
+                    await asyncio.sleep(0.02)
+            assert cluster.requests(ApiKey.INIT_PRODUCER_ID) == []
+            assert values(cluster) == [b"0", b"1"]
+
+    run(scenario())
+
+
+def test_records_without_a_key_stick_and_keys_stay_together(run, fake):
+    async def scenario():
+        async with fake(2) as cluster:
+            cluster.add_topic("t", 6)
+            async with AsyncProducer(cluster.bootstrap, batch_size=1000) as producer:
+                keyed = {
+                    (await producer.send_and_wait("t", "v", key=f"k{number % 5}")).partition
+                    for number in range(50)
+                }
+                first = [(await producer.send_and_wait("t", "v")).partition for _ in range(5)]
+                explicit = await producer.send_and_wait("t", "v", partition=5)
+            assert len(keyed) <= 5
+            assert len(set(first)) == 1
+            assert explicit.partition == 5
+
+    run(scenario())
+
+
+def test_a_full_buffer_pushes_back(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(
+                cluster.bootstrap, buffer_memory=2000, batch_size=500, max_block_ms=150, **FAST
+            ) as producer,
+        ):
+            for _ in range(100):
+                await producer.send("t", b"x" * 100)
+            cluster.faults[ApiKey.PRODUCE].extend([lambda request, node: None] * 50)
+            with pytest.raises(ClientTimeoutError, match="No room in the buffer of 2000 bytes"):
+                for _ in range(100):
+                    await producer.send("t", b"x" * 100)
+            await producer.abort()
+
+    run(scenario())
+
+
+def test_misuse_is_named(run, fake):
+    async def scenario():
+        async with fake() as cluster:
+            producer = AsyncProducer(cluster.bootstrap, max_request_size=1000)
+            async with producer:
+                with pytest.raises(
+                    RecordTooLargeError, match=r"1\d\d\d bytes is larger than max.request.size"
+                ):
+                    await producer.send("t", b"x" * 1100)
+                with pytest.raises(TypeError, match="value must be bytes, str or None, not int"):
+                    await producer.send("t", 5)
+                with pytest.raises(BarnabasError, match="Invalid partition 9 for topic t"):
+                    await producer.send("t", b"x", partition=9)
+            with pytest.raises(ClientClosedError):
+                await producer.send("t", b"x")
+
+    run(scenario())
+
+
+def test_nobody_there_is_one_clear_error(run):
+    async def scenario():
+        with pytest.raises(ClientTimeoutError, match=r"No broker of 127.0.0.1:1 answered in 100 ms"):
+            async with AsyncProducer("127.0.0.1:1", max_block_ms=100, **FAST):
+                pass
+
+    run(scenario())
+
+
+def test_an_answer_that_leaves_out_a_partition_is_no_answer(run, fake):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(lambda request, node: ProduceResponse(responses=[]))
+            await producer.send_and_wait("t", "x")
+            assert values(cluster) == [b"x"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"acks": "some"}, "Invalid value some for configuration acks"),
+        ({"acks": 1, "enable_idempotence": True}, "Must set acks to all"),
+        (
+            {"max_in_flight_requests_per_connection": 6, "enable_idempotence": True},
+            "Must set max.in.flight.requests.per.connection",
+        ),
+        ({"liger_ms": 5}, "Unknown configuration liger.ms; did you mean linger.ms?"),
+        ({"compression_type": "rar"}, "Invalid value rar for configuration compression.type"),
+        ({"bootstrap_servers": "nowhere"}, "Invalid value nowhere for configuration bootstrap.servers"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ConfigError) as caught:
+        AsyncProducer(**{"bootstrap_servers": "127.0.0.1:9092", **options})
+    assert message in str(caught.value)

@@ -1,0 +1,79 @@
+"""The synchronous faces: same verbs, same errors, threads that end."""
+
+import threading
+
+import pytest
+
+from barnabas.client import ClientClosedError, ClientTimeoutError, Consumer, Producer, TopicPartition
+from barnabas.core.errors import ConfigError
+
+
+def loop_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("barnabas-")]
+
+
+def test_records_make_the_round(background_cluster):
+    with Producer(background_cluster.bootstrap, linger_ms=5) as producer:
+        deliveries = [producer.send("t", str(number), key="k") for number in range(500)]
+        assert deliveries[0].result(5000).offset == 0
+        assert producer.partitions_for("t") == [0]
+        producer.flush()
+        assert deliveries[-1].done()
+    with Consumer(background_cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        values = []
+        for record in consumer:
+            values.append(record.value)
+            if len(values) == 500:
+                break
+        assert values == [str(number).encode() for number in range(500)]
+        consumer.seek(("t", 0), 499)
+        assert consumer.poll(2000)[0].value == b"499"
+        assert consumer.end_offsets([("t", 0)]) == {("t", 0): 500}
+    assert loop_threads() == []
+
+
+def test_several_threads_may_send(background_cluster):
+    with Producer(background_cluster.bootstrap, batch_size=500) as producer:
+
+        def send(name):
+            for number in range(200):
+                producer.send("t", f"{name}-{number}")
+
+        threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush()
+        values = [record.value.decode() for record in background_cluster.records("t")]
+    for name in "abc":
+        mine = [value for value in values if value.startswith(name)]
+        assert mine == [f"{name}-{number}" for number in range(200)]
+
+
+def test_errors_cross_the_thread_and_nothing_is_left_behind():
+    with pytest.raises(ConfigError):
+        Producer("127.0.0.1:1", acks="maybe")
+    with pytest.raises(ClientTimeoutError), Consumer("127.0.0.1:1", default_api_timeout_ms=100):
+        pass
+    assert loop_threads() == []
+
+
+def test_close_may_be_repeated_and_ends_the_rest(background_cluster):
+    producer = Producer(background_cluster.bootstrap)
+    producer.send("t", "x")
+    producer.close()
+    producer.close()
+    assert len(background_cluster.records("t")) == 1
+    with pytest.raises(ClientClosedError):
+        producer.send("t", "y")
+
+
+def test_an_error_inside_the_block_does_not_wait_for_deliveries(background_cluster):
+    background_cluster.faults[0].extend([lambda request, node: None] * 10)
+    with pytest.raises(ZeroDivisionError), Producer(background_cluster.bootstrap) as producer:
+        delivery = producer.send("t", "x")
+        raise ZeroDivisionError
+    with pytest.raises(ClientClosedError):
+        delivery.result()
