@@ -27,6 +27,8 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
+from barnabas.protocol.messages.alter_partition import AlterPartitionResponse
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -147,6 +149,25 @@ class Controller:
         raise NotImplementedError
 
 
+class TopicConfigs:
+    """What was set on topics."""
+
+    def __init__(self, own):
+        self.own = own
+        self.ensured = []
+
+    def topic(self, topic):
+        return self.own.get(topic, {})
+
+    def ensure(self, topics):
+        self.ensured += topics
+        return Pending.of(None)
+
+    def forget(self, topics):
+        for topic in topics:
+            self.own.pop(topic, None)
+
+
 class Blocks:
     """The way to the controller for producer ids."""
 
@@ -163,7 +184,7 @@ class Blocks:
 
 
 class Topics:
-    """The store and the controller behind it; `answered` False leaves a topic without leaders."""
+    """The store and the controller behind it; with `leaders` False the controller sleeps."""
 
     def __init__(self, world):
         self.world = world
@@ -234,6 +255,7 @@ class World:
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()
         self.topics = Topics(self)
+        self.topic_configs = TopicConfigs(self.topics.own)
         self.blocks = Blocks()
         options = {"authorizer": authorizer, "quotas": quotas}
         self.services = BrokerServices(

@@ -1,6 +1,7 @@
 """Configurations as DescribeConfigs shows them: value, source, where else it could come from (``ConfigHelper``)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import dropwhile
 from typing import Final
 
 from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, config_text
@@ -10,13 +11,16 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-_COARSER: Final = {
-    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
-    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+_GROUPS: Final = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+"""Keys for one thing in different units, the one that wins first (``brokerConfigSynonyms``)."""
+
+_SYNONYMS: Final = {name: group for group in _GROUPS for name in group} | {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
-"""Keys whose value may also be given in coarser units, the finest first (``ServerTopicConfigSynonyms``)."""
 
 
 def topic_entries(
@@ -44,9 +48,7 @@ def broker_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourc
     entries = []
     for key in broker.table.values():
         value = config_text(key, broker[key.name])
-        synonyms = _broker_synonyms(broker, _COARSER.get(key.name, (key.name,)))
-        if not synonyms or synonyms[0].name != key.name:
-            synonyms = [each for each in synonyms if each.name == key.name]
+        synonyms = _broker_synonyms(broker, key.name)
         entries.append(_entry(key, value, synonyms, docs=docs, read_only=key.scope is Scope.READ_ONLY))
     return entries
 
@@ -60,9 +62,12 @@ def cluster_default_entries(broker: Config, *, docs: bool) -> list[DescribeConfi
     ]
 
 
-def _broker_synonyms(broker: Config, names: Iterable[str | None]) -> list[DescribeConfigsSynonym]:
-    """Where a value of the broker could come from: what is set, in order of precedence, then defaults."""
-    keys = [broker.table[name] for name in names if name is not None and name in broker.table]
+def _broker_synonyms(broker: Config, name: str) -> list[DescribeConfigsSynonym]:
+    """Where a value of the broker could come from: what is set, in order of precedence, then defaults.
+
+    What comes before the key itself is left out, so that a key without a value has no synonyms.
+    """
+    keys = [broker.table[each] for each in _SYNONYMS.get(name, (name,)) if each in broker.table]
     given = [
         DescribeConfigsSynonym(
             name=key.name, value=config_text(key, broker[key.name]), source=broker.source(key.name)
@@ -76,7 +81,7 @@ def _broker_synonyms(broker: Config, names: Iterable[str | None]) -> list[Descri
         for key in keys
         if key.default is not None
     ]
-    return given + defaults
+    return list(dropwhile(lambda synonym: synonym.name != name, given + defaults))
 
 
 def _entry(

@@ -1,0 +1,284 @@
+"""Produce, as a client sees it and as the log has it."""
+
+import pytest
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.pending import Pending
+from barnabas.log.config import LogConfig
+from barnabas.network.errors import CloseConnection
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records.compression import Codec
+
+
+def answer_of(response, topic=0, partition=0):
+    return response.responses[topic].partition_responses[partition]
+
+
+def code_of(response, topic=0, partition=0):
+    return ErrorCode.of(answer_of(response, topic, partition).error_code)
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+@pytest.mark.parametrize("acks", [1, -1])
+def test_records_are_appended_and_committed(world, make_batch, version, acks):
+    world.create()
+
+    first = answer_of(world.produce(version=version, acks=acks, records=make_batch(3)))
+    second = answer_of(world.produce(version=version, acks=acks))
+
+    assert (first.index, first.error_code, first.base_offset) == (0, 0, 0)
+    assert (second.error_code, second.base_offset) == (0, 3)
+    assert world.partition().log.high_watermark == 4
+    assert first.log_append_time_ms == -1
+    assert first.log_start_offset == (0 if version >= 5 else -1)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_old_versions_are_advertised_but_refused(world, version):
+    world.create()
+
+    assert code_of(world.produce(version=version)) is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert world.partition().log.log_end_offset == 0
+
+
+def test_acks_0_has_no_answer(world):
+    world.create()
+
+    assert world.produce(acks=0) is None
+    assert world.partition().log.log_end_offset == 1
+
+
+def test_acks_0_closes_the_connection_where_it_fails(world):
+    world.create()
+
+    with pytest.raises(CloseConnection) as closed:
+        world.produce(partition=5, acks=0)
+
+    assert closed.value.reason.endswith("with ack=0: orders-5 -> UNKNOWN_TOPIC_OR_PARTITION")
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_other_acks_are_invalid(world, acks):
+    world.create()
+
+    assert code_of(world.produce(acks=acks)) is ErrorCode.INVALID_REQUIRED_ACKS
+    assert world.partition().log.log_end_offset == 0
+
+
+def corrupt(batch):
+    return batch[:70] + bytes([batch[70] ^ 1]) + batch[71:]
+
+
+def change(batch, position, value):
+    return batch[:position] + bytes([value]) + batch[position + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (corrupt, ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: change(batch, 16, 3), ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: change(batch, 16, 1), ErrorCode.INVALID_RECORD),
+        (lambda batch: batch + batch, ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:-1], ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:10], ErrorCode.INVALID_RECORD),
+        (lambda batch: b"", ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:8] + bytes(4) + batch[12:], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: batch[:8] + b"\xff" * 4 + batch[12:], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: batch[:8] + b"\0\0\0\x0e" + batch[12:26], ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_bad_records_are_refused_and_nothing_is_appended(world, make_batch, spoil, code):
+    world.create()
+
+    answer = answer_of(world.produce(records=spoil(make_batch())))
+
+    assert answer.error_code == code
+    assert answer.base_offset == -1
+    assert world.partition().log.log_end_offset == 0
+
+
+def test_zstd_needs_version_7(world, make_batch):
+    world.create()
+    records = make_batch(codec=Codec.ZSTD)
+
+    assert code_of(world.produce(version=6, records=records)) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert code_of(world.produce(version=7, records=records)) is ErrorCode.NONE
+
+
+def test_too_large(world, make_batch):
+    world.log_config = LogConfig(max_message_bytes=60)
+    world.create()
+
+    assert code_of(world.produce(records=make_batch())) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_rejected_records_carry_a_message(world, make_batch):
+    world.log_config = LogConfig(message_timestamp_before_max_ms=1000)
+    world.create()
+
+    answer = answer_of(world.produce(records=make_batch(timestamp=5)))
+
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
+    assert answer.log_start_offset == 0
+
+
+def test_log_append_time_is_told(world):
+    world.log_config = LogConfig(message_timestamp_type="LogAppendTime")
+    world.create()
+
+    assert answer_of(world.produce()).log_append_time_ms == world.clock.time_ms()
+
+
+def test_each_partition_has_its_own_answer(world, make_batch):
+    world.create("a", 2)
+    world.create("b")
+    request = ProduceRequest(
+        acks=1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=topic,
+                partition_data=[PartitionProduceData(index=index, records=make_batch()) for index in indexes],
+            )
+            for topic, indexes in {"a": [1, 0, 9], "nowhere": [0], "b": [0]}.items()
+        ],
+    )
+    response = world.send(request, 9)
+
+    codes = {
+        (topic.name, each.index): ErrorCode.of(each.error_code).name
+        for topic in response.responses
+        for each in topic.partition_responses
+    }
+    assert codes == {
+        ("a", 1): "NONE",
+        ("a", 0): "NONE",
+        ("a", 9): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("nowhere", 0): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("b", 0): "NONE",
+    }
+
+
+def test_idempotent_producers_are_checked(world, make_batch):
+    world.create()
+
+    def send(sequence, epoch=0):
+        records = make_batch(producer_id=1, producer_epoch=epoch, base_sequence=sequence)
+        return answer_of(world.produce(records=records))
+
+    assert send(0).base_offset == 0
+    assert send(1).base_offset == 1
+    again = send(1)
+    assert (again.error_code, again.base_offset) == (0, 1)
+    assert send(5).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, epoch=1).base_offset == 2
+    assert send(2).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert world.partition().log.log_end_offset == 3
+
+
+def test_internal_topics_are_for_the_admin_client_only(world):
+    world.create("__consumer_offsets")
+
+    assert code_of(world.produce("__consumer_offsets")) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert code_of(world.produce("__consumer_offsets", client_id="__admin_client")) is ErrorCode.NONE
+
+
+def test_transactional_records_are_refused(world, make_batch):
+    world.create()
+    records = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=records)])
+
+    def send(name):
+        request = ProduceRequest(transactional_id=name, acks=1, timeout_ms=1, topic_data=[data])
+        return code_of(world.send(request, 9))
+
+    assert send(None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert send("t") is ErrorCode.INVALID_TXN_STATE
+    assert world.partition().log.log_end_offset == 0
+
+
+def test_the_wrong_broker_names_the_leader_from_version_10(world):
+    world.create(leader=2, isr=(2, 1), epoch=3)
+
+    response = world.produce(version=10)
+
+    answer = answer_of(response)
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 3)
+    assert [(each.node_id, each.host, each.port) for each in response.node_endpoints] == [(2, "127.0.0.1", 9092)]
+    assert answer_of(world.produce(version=9)).current_leader is None
+
+
+def test_acks_all_waits_for_the_isr(world, make_batch):
+    world.create(isr=(1, 2))
+    data = PartitionProduceData(index=0, records=make_batch())
+    request = ProduceRequest(
+        acks=-1, timeout_ms=500, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+    )
+    answer = world.start(request, 9)
+    assert answer() is None
+    world.clock.advance(499)
+    assert answer() is None
+    world.clock.advance(1)
+
+    assert code_of(answer()) is ErrorCode.REQUEST_TIMED_OUT
+    assert world.partition().log.log_end_offset == 1
+    assert world.replicas.produce_purgatory.size == 0
+
+
+def test_acks_all_needs_min_insync_replicas(world):
+    world.log_config = LogConfig(min_insync_replicas=2)
+    world.create(isr=(1,), replicas=(1, 2))
+
+    assert code_of(world.produce(acks=-1)) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code_of(world.produce(acks=1)) is ErrorCode.NONE
+    assert world.partition().log.high_watermark == 0, "below min.insync.replicas it stands still (KIP-966)"
+
+
+def test_flush_messages_1_answers_after_one_sync_for_all(world, make_batch):
+    world.log_config = LogConfig(flush_messages=1)
+    world.create()
+    syncs = world.disk.syncs
+
+    answers = []
+    for _ in range(3):
+        data = PartitionProduceData(index=0, records=make_batch())
+        request = ProduceRequest(
+            acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+        )
+        answers.append(world.start(request, 9))
+    assert [answer() for answer in answers] == [None] * 3
+    world.clock.advance(0)
+
+    assert [answer_of(answer()).base_offset for answer in answers] == [0, 1, 2]
+    files_of_a_log = world.disk.syncs - syncs
+    assert files_of_a_log <= 3, "the log and its indexes, once"
+
+
+def test_a_failing_disk_is_a_storage_error(world):
+    world.create()
+    world.disk.fail("/data", "write")
+
+    assert code_of(world.produce()) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert code_of(world.produce()) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_failing_sync_is_a_storage_error(world):
+    world.log_config = LogConfig(flush_messages=1)
+    world.create()
+    world.disk.fail("/data", "sync")
+
+    assert code_of(world.produce()) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
+    world.create()
+    data = PartitionProduceData(index=0, records=make_batch())
+    request = ProduceRequest(
+        acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+    )
+
+    assert world.start(request, 9)() is not None
+    assert not isinstance(world.replicas.append({}, -1, 1), Pending)
