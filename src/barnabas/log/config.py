@@ -1,7 +1,7 @@
 """What a topic's configuration says to its log (``LogConfig``)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from barnabas.core.config import LONG_MAX
@@ -43,11 +43,18 @@ class LogConfig:
     preallocate: bool = False
     validate_records: bool = False
     """``barnabas.validate.records``, a broker key: walk every record that a client sends."""
+    takes_batches_as_they_are: bool = field(init=False, default=True)
+    """Whether a batch can be judged by its header alone and needs no change; asked at every append."""
+
+    def __post_init__(self) -> None:
+        changes = self.target_codec is not None or self.uses_append_time
+        walks = self.is_compacted or self.validate_records or self.limits_timestamps
+        object.__setattr__(self, "takes_batches_as_they_are", not (changes or walks))
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], *, validate_records: bool = False) -> "LogConfig":
         """From typed values by Kafka's keys (``segment.bytes``); what is not there has Kafka's default."""
-        known = {field.name for field in fields(cls)}
+        known = {each.name for each in fields(cls) if each.init}
         given = {name.replace(".", "_"): value for name, value in values.items()}
         chosen = {name: value for name, value in given.items() if name in known and value is not None}
         policy = chosen.get("cleanup_policy")

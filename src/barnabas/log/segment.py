@@ -14,7 +14,7 @@ active, and put into the time index as its last entry when the segment closes.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas.core.chunks import Buffer, FileSlice
+from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import File, Filesystem
@@ -30,7 +30,14 @@ from barnabas.log.names import (
     offset_name,
 )
 from barnabas.log.txn_index import TransactionIndex
-from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader, parse_header
+from barnabas.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    PLACE,
+    BatchHeader,
+    parse_header_at,
+)
 
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 SCAN_BYTES: Final = 16 * 1024
@@ -264,9 +271,11 @@ class LogSegment:
     # -- reading -------------------------------------------------------------------------------------
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch at a position; raises CORRUPT_MESSAGE when there is none."""
-        header = parse_header(self.file.pread(HEADER_SIZE, position))
-        return header._replace(position=position)
+        """The header of the batch at a position; raises OSError when the file ends before it."""
+        window = self.file.pread(HEADER_SIZE, position)
+        if len(window) < HEADER_SIZE:
+            raise OSError(f"{self.path} ends at {position + len(window)}, inside a header")
+        return parse_header_at(window, 0, position)
 
     def headers_from(self, position: int, end: int | None = None) -> Iterator[BatchHeader]:
         """The headers from a batch's position on, with their positions in the file."""
@@ -279,24 +288,36 @@ class LogSegment:
             if at < 0 or len(window) - at < HEADER_SIZE:
                 start, at = position, 0
                 window = file.pread(min(SCAN_BYTES, limit - position), position)
-            header = parse_header(window, at)
-            if header.length < HEADER_SIZE - LOG_OVERHEAD:
-                raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.path}: a batch of {header.length} bytes at {position}"
-                )
-            yield header._replace(position=position)
-            position += header.size
+                if len(window) < HEADER_SIZE:
+                    raise OSError(f"{self.path} ends at {position + len(window)}, before its {limit} bytes")
+            header = parse_header_at(window, at, position)
+            self._check_length(header.length, position)
+            yield header
+            position = header.end
 
     def locate(self, offset: int) -> Place | None:
         """The first batch that ends at or after the offset; None when the segment ends before it."""
-        for header in self.headers_from(self.index.lookup(offset)[1]):
-            if header.last_offset >= offset:
-                return Place(header.position, header.size, header.base_offset)
+        position = self.index.lookup(offset)[1]
+        file = self.file
+        while self.size - position >= HEADER_SIZE:
+            window = file.pread(min(SCAN_BYTES, self.size - position), position)
+            at = 0
+            while len(window) - at >= HEADER_SIZE:
+                base_offset, length, last_delta = PLACE.unpack_from(window, at)
+                if base_offset + last_delta >= offset:
+                    return Place(position + at, LOG_OVERHEAD + length, base_offset)
+                self._check_length(length, position + at)
+                at += LOG_OVERHEAD + length
+            if not at:
+                raise OSError(f"{self.path} ends at {position + len(window)}, before its {self.size} bytes")
+            position += at
         return None
 
-    def slice(self, position: int, size: int) -> FileSlice:
-        """A range of the file, cut at the segment's end."""
-        return FileSlice(self.file, position, min(size, self.size - position))
+    def _check_length(self, length: int, position: int) -> None:
+        if length < HEADER_SIZE - LOG_OVERHEAD:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{self.path}: a batch of {length} bytes at position {position}"
+            )
 
     def read_batch(self, header: BatchHeader) -> bytes:
         """The whole batch of a header that this segment gave out."""

@@ -32,6 +32,8 @@ from barnabas.records.batch import (
 from barnabas.records.compression import codec_of, compress
 from barnabas.records.record import Record, offsets_are_consecutive
 
+# Bound once: looking up an enum's member costs as much as parsing a header.
+_CLIENT: Final = AppendOrigin.CLIENT
 _TIMESTAMP_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
 
 
@@ -70,7 +72,7 @@ def validate(
     Raises KafkaError with the code and the words that Kafka answers.
     """
     header = parse_header(buffer)
-    if origin is AppendOrigin.CLIENT and header.base_offset != 0 and header.magic >= MAGIC:
+    if origin is _CLIENT and header.base_offset != 0 and header.magic >= MAGIC:
         raise _invalid(
             f"The baseOffset of the record batch in the append to {tp} should be 0, but it is"
             f" {header.base_offset}"
@@ -84,12 +86,14 @@ def validate(
     check_frame(buffer, header, tp)
     if header.size != len(buffer):
         raise _invalid("Compressed outer record has more than one batch")
-    if origin is AppendOrigin.CLIENT:
+    if origin is _CLIENT:
         _check_client(header, tp)
     if header.attributes & TIMESTAMP_TYPE_BIT and not config.uses_append_time:
         # Only the broker may say that it set the time.
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _TIMESTAMP_REFUSED)
-    codec = codec_of(header.attributes & CODEC_MASK)
+    codec = codec_of(header.attributes & CODEC_MASK)  # an unknown one raises
+    if config.takes_batches_as_they_are:
+        return Validated(buffer, header)
     target = config.target_codec
     if target is not None and target is not codec:
         return _recompress(buffer, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
@@ -141,7 +145,7 @@ def _check_records(
 ) -> None:
     if header.is_control:
         return
-    if origin is AppendOrigin.CLIENT and not offsets_are_consecutive(records, header.base_offset):
+    if origin is _CLIENT and not offsets_are_consecutive(records, header.base_offset):
         raise _invalid(f"Records of a batch do not count up from 0 in topic partition {tp}")
     if config.is_compacted and any(record.key is None for record in records):
         raise _invalid(f"Compacted topic cannot accept message without key in topic partition {tp}.")

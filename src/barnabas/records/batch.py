@@ -12,7 +12,7 @@ A batch is opaque bytes wherever that suffices: most of a broker sees no more of
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -50,6 +50,8 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
+PLACE: Final = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta: all that a search for an offset needs of a header."""
 _BASE_OFFSET: Final = struct.Struct(">q")
 _LEADER_EPOCH: Final = struct.Struct(">i")
 _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
@@ -133,14 +135,25 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
 
+# Bound once: a broker parses a header for every batch that goes through it.
+_crc32c: Final[Callable[[Buffer], int]] = crc32c.crc32c
+_unpack_header: Final = _HEADER.unpack_from
+_new_header: Final = tuple.__new__
+
+
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; raises CORRUPT_MESSAGE when the buffer ends inside it."""
     try:
-        return BatchHeader._make((*_HEADER.unpack_from(buffer, position), position))
+        return _new_header(BatchHeader, (*_unpack_header(buffer, position), position))
     except struct.error:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"Record batch at position {position} is cut inside its header"
         ) from None
+
+
+def parse_header_at(buffer: Buffer, index: int, position: int) -> BatchHeader:
+    """The whole header at an index of a buffer that was read from elsewhere: `position` tells where."""
+    return _new_header(BatchHeader, (*_unpack_header(buffer, index), position))
 
 
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
@@ -165,8 +178,8 @@ def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
     """The CRC-32C that the bytes of the batch have."""
-    with memoryview(buffer) as view, view[header.position + CRC_COVERS_FROM : header.end] as covered:
-        return int(crc32c.crc32c(covered))
+    position = header.position
+    return _crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:

@@ -50,6 +50,9 @@ class Codec(IntEnum):
             raise ValueError(f"{name!r} is not a compression type") from None
 
 
+_CODECS: Final = tuple(Codec)
+
+
 class CompressionError(BarnabasError):
     """Compressed bytes that are damaged, or that would grow beyond the limit."""
 
@@ -59,10 +62,9 @@ Decompressor: TypeAlias = Callable[[bytes, int], bytes]
 
 def codec_of(number: int) -> Codec:
     """The codec of an attribute value; raises CORRUPT_MESSAGE for one that does not exist."""
-    try:
-        return Codec(number)
-    except ValueError:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Unknown compression type id: {number}") from None
+    if 0 <= number < len(_CODECS):
+        return _CODECS[number]
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Unknown compression type id: {number}")
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:

@@ -100,14 +100,9 @@ def decode_records(
     """
     if not 0 <= count <= len(data):
         raise _invalid(f"a count of {count} in {len(data)} bytes")
-    records = []
-    append = records.append
-    position = 0
     try:
-        for _ in range(count):
-            record, position = _decode_record(data, position, base_offset, base_timestamp, append_time)
-            append(record)
-    except (IndexError, ValueError, UnicodeDecodeError) as error:
+        records, position = _decode_all(data, count, base_offset, base_timestamp, append_time)
+    except (IndexError, ValueError) as error:
         raise _invalid(str(error)) from error
     if position != len(data):
         raise _invalid(f"{len(data) - position} bytes after the last of {count} records")
@@ -118,33 +113,51 @@ def _invalid(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record structure in batch: {reason}")
 
 
-def _decode_record(
-    data: bytes, position: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> tuple[Record, int]:
-    # One-byte varints are read in place: they are nearly all there is, and a call costs what the rest costs.
-    size, position = decode_varint(data, position)
-    end = position + size
-    if size < 6 or end > len(data):
-        raise ValueError(f"a record of {size} bytes where {len(data) - position} are left")
-    timestamp_delta, position = decode_varint(data, position + 1)
-    offset_delta = data[position]
-    if offset_delta < 0x80:
-        offset_delta = (offset_delta >> 1) ^ -(offset_delta & 1)
-        position += 1
-    else:
-        offset_delta, position = decode_varint(data, position)
-    key, position = _decode_bytes(data, position, end)
-    value, position = _decode_bytes(data, position, end)
-    header_count = data[position]
-    headers: Sequence[Header] = ()
-    if header_count:
-        headers, position = _decode_headers(data, position, end)
-    else:
-        position += 1
-    if position != end:
-        raise ValueError(f"a record's length differs from its content by {end - position} bytes")
-    timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-    return Record(base_offset + offset_delta, timestamp, key, value, headers), position
+def _decode_all(
+    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+) -> tuple[list[Record], int]:
+    # One-byte varints are read in place, for all fields of nearly all records are: a call for each would
+    # cost more than everything else here. Longer ones go through `decode_varint`.
+    records: list[Record] = []
+    position = 0
+    new_record = tuple.__new__
+    for _ in range(count):
+        size = data[position]
+        if size < 0x80:
+            size = (size >> 1) ^ -(size & 1)
+            position += 1
+        else:
+            size, position = decode_varint(data, position)
+        end = position + size
+        if size < 6 or end > len(data):
+            raise ValueError(f"a record of {size} bytes where {len(data) - position} are left")
+        delta = data[position + 1]
+        if delta < 0x80:
+            timestamp = base_timestamp + ((delta >> 1) ^ -(delta & 1))
+            position += 2
+        else:
+            delta, position = decode_varint(data, position + 1)
+            timestamp = base_timestamp + delta
+        delta = data[position]
+        if delta < 0x80:
+            offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+            position += 1
+        else:
+            delta, position = decode_varint(data, position)
+            offset = base_offset + delta
+        key, position = _decode_bytes(data, position, end)
+        value, position = _decode_bytes(data, position, end)
+        headers: Sequence[Header] = ()
+        if data[position]:
+            headers, position = _decode_headers(data, position, end)
+        else:
+            position += 1
+        if position != end:
+            raise ValueError(f"a record's length differs from its content by {end - position} bytes")
+        if append_time is not None:
+            timestamp = append_time
+        records.append(new_record(Record, (offset, timestamp, key, value, headers)))
+    return records, position
 
 
 def _decode_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
