@@ -177,7 +177,7 @@ class Log:
         self._check_online()
         config = self.config
         buffer, header = validate(records, tp=self.tp, config=config, origin=origin, now_ms=now_ms)
-        size = header.size
+        size = len(buffer)
         if size > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,

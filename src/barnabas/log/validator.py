@@ -29,11 +29,13 @@ from barnabas.records.batch import (
     stamp_timestamps,
     wrap_section,
 )
-from barnabas.records.compression import codec_of, compress
+from barnabas.records.compression import Codec, codec_of, compress
 from barnabas.records.record import Record, offsets_are_consecutive
 
 # Bound once: looking up an enum's member costs as much as parsing a header.
 _CLIENT: Final = AppendOrigin.CLIENT
+_CODEC_MAX: Final = int(max(Codec))
+_UNUSUAL: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
 _TIMESTAMP_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
 
 
@@ -72,6 +74,12 @@ def validate(
     Raises KafkaError with the code and the words that Kafka answers.
     """
     header = parse_header(buffer)
+    if (
+        config.takes_batches_as_they_are
+        and _is_ordinary(header, len(buffer), config.max_message_bytes)
+        and has_valid_crc(buffer, header)
+    ):
+        return Validated(buffer, header)
     if origin is _CLIENT and header.base_offset != 0 and header.magic >= MAGIC:
         raise _invalid(
             f"The baseOffset of the record batch in the append to {tp} should be 0, but it is"
@@ -100,6 +108,19 @@ def validate(
     if config.is_compacted or config.validate_records or config.limits_timestamps:
         _check_records(_walk(buffer, header), header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     return _apply_timestamp_type(buffer, header, config, now_ms)
+
+
+def _is_ordinary(header: BatchHeader, size: int, bytes_max: int) -> bool:
+    """Whether the header passes everything below at once, as nearly every producer's does."""
+    return (
+        size == header.length + LOG_OVERHEAD <= bytes_max
+        and header.magic == MAGIC
+        and header.base_offset == 0
+        and 0 < header.count == header.last_offset_delta + 1
+        and (header.producer_id < 0 or header.base_sequence >= 0)
+        and not header.attributes & _UNUSUAL
+        and header.attributes & CODEC_MASK <= _CODEC_MAX
+    )
 
 
 def _invalid(message: str) -> KafkaError:
