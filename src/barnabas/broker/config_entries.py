@@ -35,9 +35,7 @@ def _topic_entry(
     broker: Config, own: Mapping[str, str], config: Config, key: ConfigKey, *, docs: bool
 ) -> DescribeConfigsResourceResult:
     value = config_text(key, config[key.name])
-    synonyms = (
-        _broker_synonyms(broker, _COARSER.get(key.synonym or "", (key.synonym,))) if key.synonym else []
-    )
+    synonyms = _broker_synonyms(broker, key.synonym) if key.synonym else []
     if key.name in own:
         synonyms.insert(0, DescribeConfigsSynonym(name=key.name, value=value, source=Source.TOPIC))
     return _entry(key, value, synonyms, docs=docs, read_only=False)
