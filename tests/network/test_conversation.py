@@ -14,7 +14,7 @@ from barnabas.network.peer import ANONYMOUS, ListenerId
 class Line:
     """A transport that records, and the peer at its other end."""
 
-    def __init__(self, clock, handle):
+    def __init__(self, clock, handle, parked_max=500):
         self.woken = 0
         self.aborted = []
         self.requests = []
@@ -26,6 +26,7 @@ class Line:
             clock,
             listener=ListenerId("PLAINTEXT", "PLAINTEXT"),
             address=("10.0.0.1", 5000),
+            parked_max=parked_max,
         )
 
     def handle(self, peer, frame):
@@ -108,9 +109,8 @@ def test_a_pending_that_is_done_does_not_wait(clock):
     assert line.conversation.waiting == 0
 
 
-def test_too_many_parked_requests_stop_the_reading(clock, parked, pendings, monkeypatch):
-    monkeypatch.setattr(module, "PARKED_MAX", 3)
-    line = Line(clock, parked)
+def test_too_many_parked_requests_stop_the_reading(clock, parked, pendings):
+    line = Line(clock, parked, parked_max=3)
     line.send(b"a", b"b", b"c", b"d", b"e")
 
     assert line.requests == [b"a", b"b", b"c"]
@@ -139,9 +139,21 @@ def test_output_that_nobody_takes_stops_the_handling(clock):
     assert line.requests == [b"1", b"2", b"3", b"4"]
 
 
-def test_requests_that_come_while_a_backlog_waits_keep_their_place(clock, parked, pendings, monkeypatch):
-    monkeypatch.setattr(module, "PARKED_MAX", 1)
-    line = Line(clock, parked)
+def test_one_peer_does_not_hold_up_the_others(clock):
+    line = Line(clock, lambda _, body: [body])
+    bodies = [b"%03d" % n for n in range(module.TURN_REQUESTS_MAX + 2)]
+
+    line.send(*bodies)
+
+    assert len(line.requests) == module.TURN_REQUESTS_MAX
+    assert line.conversation.runnable
+    assert not line.conversation.wants_read
+    line.conversation.resume()
+    assert line.output() == b"".join(bodies)
+
+
+def test_requests_that_come_while_a_backlog_waits_keep_their_place(clock, parked, pendings):
+    line = Line(clock, parked, parked_max=1)
     line.send(b"a", b"B")
     line.send(b"C")
     pendings[b"a"].complete([b"A"])

@@ -170,4 +170,4 @@ def test_what_is_advertised_once_ports_are_bound():
 
 def test_an_endpoint_reads_like_its_config():
     assert str(Endpoint("SSL", "::1", 9, "SSL")) == "SSL://[::1]:9"
-    assert str(Endpoint("A", "h", 9).with_host("other")) == "A://other:9"
+    assert str(Endpoint("A", "h", 0).with_port(9)) == "A://h:9"

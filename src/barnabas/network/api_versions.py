@@ -70,10 +70,6 @@ class NodeApiVersions:
     def __init__(self, api_keys: Iterable[ApiVersion]) -> None:
         self._ranges = {each.api_key: (each.min_version, each.max_version) for each in api_keys}
 
-    def supports(self, api: ApiKey) -> bool:
-        """Whether the node serves any version of the API."""
-        return api in self._ranges
-
     def range_of(self, api: ApiKey) -> tuple[int, int]:
         """The node's lowest and highest version. Raises UnsupportedVersionError if it does not serve the API."""
         if api not in self._ranges:

@@ -31,11 +31,6 @@ class ConnectionState(Enum):
     AUTHENTICATION_FAILED = "authentication_failed"
 
     @property
-    def connected(self) -> bool:
-        """Whether bytes can go through."""
-        return self in {ConnectionState.CHECKING_API_VERSIONS, ConnectionState.READY}
-
-    @property
     def disconnected(self) -> bool:
         """Whether a new attempt is needed."""
         return self in {ConnectionState.DISCONNECTED, ConnectionState.AUTHENTICATION_FAILED}

@@ -8,10 +8,13 @@ A response that comes later (a `Pending`) holds back those behind it; until then
 Three things make a conversation stop handling requests; frames already read stay in `_backlog` and the
 transport is told to stop reading (`wants_read`), so that TCP pushes back on the peer:
 
-- `PARKED_MAX` responses wait (for their Pending, or behind one);
+- `parked_max` responses wait (for their Pending, or behind one);
 - more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
   read; ranges of files count only as their object);
 - the service muted the peer (quotas).
+
+Apart from that, at most `TURN_REQUESTS_MAX` requests are handled in one go; what is left goes on in the next
+turn of the loop, so that one busy peer does not hold up the others.
 
 It knows no socket: a `Transport` receives into `buffers`, says so with `received` and takes chunks with
 `take_output`; it is woken when something happened that it did not start.
@@ -19,6 +22,7 @@ It knows no socket: a `Transport` receives into `buffers`, says so with `receive
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final, Protocol
 
 from barnabas.core.chunks import Chunks, FileSlice
@@ -28,8 +32,8 @@ from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
 from barnabas.network.peer import ListenerId, Peer, Service
 
-PARKED_MAX: Final = 500
-"""Responses that may wait on one connection (Kafka: queued.max.requests, for the whole broker)."""
+TURN_REQUESTS_MAX: Final = 128
+"""Requests of one peer that are handled before others have their turn."""
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Response bytes in memory beyond which no further request of the peer is handled."""
@@ -59,6 +63,7 @@ class Conversation:
         "_muted_until",
         "_output",
         "_output_bytes",
+        "_parked_max",
         "_reader",
         "_service",
         "_slots",
@@ -76,12 +81,14 @@ class Conversation:
         *,
         listener: ListenerId,
         address: tuple[str, int],
+        parked_max: int,
     ) -> None:
         self.peer = Peer(listener, address, self)
         self._service = service
         self._transport = transport
         self._reader = reader
         self._clock = clock
+        self._parked_max = parked_max
         self._slots: deque[Chunks | Pending[Chunks | None]] = deque()
         self._backlog: deque[memoryview] = deque()
         self._output: Chunks = []
@@ -100,14 +107,14 @@ class Conversation:
             self._backlog
             or self._halted
             or self._output_bytes > OUTPUT_BYTES_MAX
-            or len(self._slots) >= PARKED_MAX
+            or len(self._slots) >= self._parked_max
         )
 
     @property
     def runnable(self) -> bool:
         """Whether requests that were read already can be handled now, by `resume`."""
         return bool(self._backlog) and not (
-            self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= PARKED_MAX
+            self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= self._parked_max
         )
 
     @property
@@ -149,7 +156,7 @@ class Conversation:
     def _handle(self, frames: Iterable[memoryview]) -> None:
         handle, peer, slots, output = self._service.handle, self.peer, self._slots, self._output
         waiting = iter(frames)
-        for frame in waiting:
+        for frame in islice(waiting, TURN_REQUESTS_MAX):
             outcome = handle(peer, frame)
             # Nearly every outcome is one piece of bytes that can leave at once: that way is kept short.
             if type(outcome) is list and not slots:
@@ -162,8 +169,9 @@ class Conversation:
                 self._park(outcome)
             elif outcome is not None:
                 slots.append(outcome)
-            if self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= PARKED_MAX:
-                self._backlog.extend(waiting)
+            if self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= self._parked_max:
+                break
+        self._backlog.extend(waiting)
 
     def _emit(self, chunks: Chunks) -> None:
         self._output += chunks

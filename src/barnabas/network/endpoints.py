@@ -47,10 +47,6 @@ class Endpoint:
         """The same with another port (0 was bound to a free one)."""
         return replace(self, port=port)
 
-    def with_host(self, host: str) -> "Endpoint":
-        """The same with another host."""
-        return replace(self, host=host)
-
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"

@@ -50,11 +50,6 @@ class FrameReader:
         self._filled = 0
         self._size = 0
 
-    @property
-    def waiting_for(self) -> int:
-        """Bytes that the frame under way still lacks; 0 between frames."""
-        return self._size - self._filled if self._frame is not None else 0
-
     def buffers(self) -> list[memoryview]:
         """Where the next bytes go, in this order; valid until the next call of anything here."""
         frame = self._frame

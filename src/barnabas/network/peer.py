@@ -1,6 +1,5 @@
 """Who is at the other end of a connection, as a service sees it."""
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from barnabas.core.chunks import Chunks
@@ -69,6 +68,3 @@ class Service(Protocol):
 
         Raises CloseConnection where Kafka closes the connection without an answer.
         """
-
-
-Handler: TypeAlias = Callable[[Peer, memoryview], Outcome]

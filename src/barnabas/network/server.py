@@ -22,10 +22,11 @@ from typing import Final
 
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
-from barnabas.network.connection import Connection, PlainConnection
+from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.frames import FrameReader, receive_buffer
 from barnabas.network.peer import ListenerId, Service
+from barnabas.network.plain_connection import PlainConnection
 from barnabas.network.quotas import ConnectionQuotas
 from barnabas.network.settings import SocketSettings
 

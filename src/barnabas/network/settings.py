@@ -23,6 +23,8 @@ class SocketSettings:
     """socket.listen.backlog.size"""
     idle_ms_max: int = 600_000
     """connections.max.idle.ms; negative means for ever."""
+    parked_max: int = 500
+    """queued.max.requests, here of each connection: requests whose responses may wait."""
     connections_max: int = INT_MAX
     """max.connections, over all listeners."""
     connections_per_ip_max: int = INT_MAX
@@ -41,6 +43,7 @@ class SocketSettings:
             "request_bytes_max": "socket.request.max.bytes",
             "listen_backlog": "socket.listen.backlog.size",
             "idle_ms_max": "connections.max.idle.ms",
+            "parked_max": "queued.max.requests",
             "connections_max": "max.connections",
             "connections_per_ip_max": "max.connections.per.ip",
         }

@@ -52,7 +52,7 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         if not self.open:
             transport.abort()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+    def get_buffer(self, _sizehint: int) -> memoryview:
         """Where the next decrypted bytes go."""
         return self.conversation.buffers()[0]
 
