@@ -83,26 +83,28 @@ class FakeBroker:
         self.led, self.followed, self.deleted = {}, {}, []
         self.controller_epoch = 0
         self.cache = MetadataCache(self.id)
-        self.store = MemoryStore(cluster.ensemble, cluster.loop.call_soon)
+        self.store = cluster.make_store()
         cluster.wait(self.store.start())
         cluster.wait(ensure_persistent_paths(self.store))
         endpoint = Endpoint("INTERNAL", "127.0.0.1", 19000 + self.id)
         outside = Endpoint("CLIENT", f"host{self.id}", 9000 + self.id, "SSL")
         rack = cluster.racks.get(self.id)
-        self.registration = BrokerRegistration(self.store, Broker(self.id, (endpoint, outside), rack), cluster.clock)
+        self.registration = BrokerRegistration(
+            self.store, Broker(self.id, (endpoint, outside), rack), cluster.clock
+        )
         self.controller = Controller(
             ControllerConfig(self.id, "INTERNAL", **cluster.config),
             self.store,
             Channel(cluster),
             self.registration,
             cluster.clock,
-            lambda: cluster.random_uuid(),
+            cluster.random_uuid,
         )
         self.configs = ConfigStore(self.store, cluster.clock)
         self.changes = []
         cluster.wait(self.configs.start(lambda change, values: self.changes.append((change, dict(values)))))
         defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
-        self.topics = TopicAdmin(self.store, self.cache, self.configs, defaults, cluster.random)
+        self.topics = TopicAdmin(self.store, self.cache, defaults, cluster.random)
         cluster.wait(self.registration.register())
         self.up = True
         cluster.wait(self.controller.startup())
@@ -157,7 +159,9 @@ class FakeBroker:
                 self.led.pop(tp, None)
                 self.followed.pop(tp, None)
                 errors.append(
-                    StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+                    StopReplicaPartitionError(
+                        topic_name=tp.topic, partition_index=tp.partition, error_code=code
+                    )
                 )
         return StopReplicaResponse(partition_errors=errors)
 
@@ -199,8 +203,12 @@ class Channel:
 class FakeCluster:
     """Brokers on one tree."""
 
-    def __init__(self, loop, ensemble, chooser, *, brokers=(0,), racks=None, **config) -> None:
+    def __init__(
+        self, loop, ensemble, chooser, *, brokers=(0,), racks=None, make_store=None, **config
+    ) -> None:
         from barnabas.cluster.topics import random_uuid
+
+        self.make_store = make_store or (lambda: MemoryStore(ensemble, loop.call_soon))
 
         self.loop = loop
         self.ensemble = ensemble

@@ -86,7 +86,9 @@ class SqliteCluster(Cluster):
 
         connection = sqlite3.connect(self.path, timeout=5)
         with connection:
-            connection.execute("UPDATE session SET heartbeat_ms = -100000000 WHERE id = ?", (store.session_id,))
+            connection.execute(
+                "UPDATE session SET heartbeat_ms = -100000000 WHERE id = ?", (store.session_id,)
+            )
         connection.close()
         other = SqliteStore(self.path, self.loop.call_soon, synchronous="OFF", session_timeout_ms=30)
         self.stores.append(other)
@@ -100,7 +102,11 @@ def loop() -> Loop:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def cluster(request, loop, tmp_path):
-    made = MemoryCluster(loop) if request.param == "memory" else SqliteCluster(loop, tmp_path / "meta" / "store.db")
+    made = (
+        MemoryCluster(loop)
+        if request.param == "memory"
+        else SqliteCluster(loop, tmp_path / "meta" / "store.db")
+    )
     yield made
     made.close()
 

@@ -5,6 +5,8 @@ from brokers_fake import FakeBroker
 
 from barnabas.cluster import znodes
 from barnabas.cluster.leader_elections import ElectionType
+from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store import StoreUnavailableError
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -301,7 +303,9 @@ def test_a_failed_log_directory_takes_its_replicas_offline(three):
     three.create("t", {0: [1, 2, 0]})
     three.brokers[1].failing_dirs.add(T0)
     notice = znodes.encode_log_dir_event(1)
-    three.wait(three.brokers[1].store.create("/log_dir_event_notification/log_dir_event_", notice, sequence=True))
+    three.wait(
+        three.brokers[1].store.create("/log_dir_event_notification/log_dir_event_", notice, sequence=True)
+    )
     three.settle()
 
     assert (three.state("t").leader, three.state("t").isr) == (2, (2, 0))
@@ -384,11 +388,15 @@ def test_an_expired_controller_resigns_registers_again_and_stands_again(three):
 def test_questions_to_a_standby_are_refused(three):
     standby = three.brokers[1].controller
 
-    shutdown = three.wait(standby.controlled_shutdown(ControlledShutdownRequest(broker_id=1, broker_epoch=-1)))
+    shutdown = three.wait(
+        standby.controlled_shutdown(ControlledShutdownRequest(broker_id=1, broker_epoch=-1))
+    )
     assert shutdown.error_code == ErrorCode.STALE_CONTROLLER_EPOCH  # ControllerMovedException
     ids = three.wait(standby.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1)))
     assert ids.error_code == ErrorCode.NOT_CONTROLLER
-    assert three.wait(standby.alter_partition(AlterPartitionRequest(), 3)).error_code == ErrorCode.NOT_CONTROLLER
+    assert (
+        three.wait(standby.alter_partition(AlterPartitionRequest(), 3)).error_code == ErrorCode.NOT_CONTROLLER
+    )
     with pytest.raises(KafkaError) as caught:
         three.wait(standby.elect_leaders([T0], ElectionType.PREFERRED))
     assert caught.value.code is ErrorCode.NOT_CONTROLLER
@@ -397,7 +405,9 @@ def test_questions_to_a_standby_are_refused(three):
 # ------------------------------------------------------------------------------- AlterPartition
 
 
-def _alteration(cluster, broker_id, isr, *, leader_epoch=None, partition_epoch=None, epoch=None, recovering=0):
+def _alteration(
+    cluster, broker_id, isr, *, leader_epoch=None, partition_epoch=None, epoch=None, recovering=0
+):
     state = cluster.state("t")
     partition = AlterPartitionRequestPartitionData(
         partition_index=0,
@@ -415,7 +425,9 @@ def _alteration(cluster, broker_id, isr, *, leader_epoch=None, partition_epoch=N
 
 
 def _altered(cluster, *args, **kwargs):
-    response = cluster.wait(cluster.controller.controller.alter_partition(_alteration(cluster, *args, **kwargs), 3))
+    response = cluster.wait(
+        cluster.controller.controller.alter_partition(_alteration(cluster, *args, **kwargs), 3)
+    )
     cluster.settle()
     return response.topics[0].partitions[0] if response.topics else response
 
@@ -616,3 +628,49 @@ def test_reprs_show_state(three):
     assert repr(controller).startswith("<Controller 0 ACTIVE epoch=1 ")
     assert repr(three.brokers[1].controller).startswith("<Controller 1 standby of 0 ")
     assert "epoch=1 brokers=[0, 1, 2] topics=1" in repr(controller._term)
+
+
+def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
+    cluster = make_cluster()
+    broker = cluster.brokers[0]
+    broker.stop()
+    write, failures = cluster.ensemble.write, [StoreUnavailableError("/feature")]
+
+    def fail_once(session_id, operations):
+        if failures and operations[-1].path == "/feature":
+            raise failures.pop()
+        return write(session_id, operations)
+
+    cluster.ensemble.write = fail_once
+    broker.start()
+    assert not broker.controller.is_active
+    assert "/controller" not in cluster.paths() or broker.controller.epoch == 0
+
+    cluster.clock.advance(1_000)
+    assert broker.controller.is_active
+    assert broker.cache.controller_id == 0
+
+
+def test_the_same_on_the_embedded_store(loop, make_cluster, tmp_path):
+    cluster = make_cluster(
+        0, 1, 2, make_store=lambda: SqliteStore(tmp_path / "store.db", loop.call_soon, synchronous="OFF")
+    )
+    brokers = cluster.brokers
+    loop.until(lambda: all(len(each.cache.alive_brokers()) == 3 for each in brokers.values()))
+    cluster.create("t", {0: [1, 2, 0]})
+    loop.until(lambda: T0 in brokers[1].led)
+    brokers[1].stop()
+    loop.until(lambda: T0 in brokers[2].led)
+    assert brokers[2].led[T0].isr == [2, 0]
+
+    brokers[0].stop()
+    loop.until(lambda: brokers[2].cache.controller_id == 2)
+    loop.until(lambda: brokers[2].led[T0].isr == [2])
+    assert brokers[2].controller.epoch == 2
+    cluster.delete("t")
+    brokers[0].start()
+    brokers[1].start()
+    loop.until(lambda: len(brokers[0].deleted) == len(brokers[1].deleted) == len(brokers[2].deleted) == 1)
+    brokers[0].stop()
+    brokers[1].stop()
+    brokers[2].stop()

@@ -102,7 +102,9 @@ def test_sequences_count_every_child_ever_made(loop, store):
 
 def test_a_multi_is_one_transaction(loop, store):
     results = loop.wait(
-        store.multi([Create("/a", b"x"), SetData("/a", b"y", 0), Create("/a/b"), Delete("/a/b"), Check("/a", 1)])
+        store.multi(
+            [Create("/a", b"x"), SetData("/a", b"y", 0), Create("/a/b"), Delete("/a/b"), Check("/a", 1)]
+        )
     )
     _, stat = loop.wait(store.get("/a"))
 
@@ -262,9 +264,10 @@ def test_own_writes_fire_own_watches_before_they_complete(loop, store):
 def test_no_result_shows_a_change_whose_watch_has_not_fired(loop, cluster, store):
     other = cluster.session()
     loop.wait(store.create("/a", b"0"))
+    order = []
     for round_ in range(20):
         value = str(round_ + 1).encode()
-        order = []
+        order.clear()
         loop.wait(store.get("/a", lambda _: order.append("watch")))
         loop.wait(other.set("/a", value))
         read = store.get("/a")

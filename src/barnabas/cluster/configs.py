@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from barnabas.cluster import znodes
 from barnabas.cluster.registration import ensure_paths
-from barnabas.cluster.store import Change, Create, MetadataStore, NoNodeError, WatchEvent
+from barnabas.cluster.store import Change, MetadataStore, NoNodeError, WatchEvent
 from barnabas.cluster.znodes import ConfigChange
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
@@ -58,19 +58,19 @@ class ConfigStore:
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and tells every broker."""
-        yield self.put(entity_type, entity, values)
+        yield self._put(entity_type, entity, values)
         notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
         yield self._store.create(NOTICE_PREFIX, notice, sequence=True)
 
     @steps
-    def put(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
-        """Replaces the settings of an entity without a notice: nobody knows of a new topic yet."""
+    def _put(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         path, payload = znodes.config_path(entity_type, entity), znodes.encode_config(values)
         try:
             yield self._store.set(path, payload)
         except NoNodeError:
-            yield ensure_paths(self._store, znodes.ancestors(path))
-            yield self._store.multi([Create(path, payload)])
+            # Others may make it in between; the last writer wins, as everywhere in configuration.
+            yield ensure_paths(self._store, [path])
+            yield self._store.set(path, payload)
 
     # --------------------------------------------------------------------------------------- watching
 

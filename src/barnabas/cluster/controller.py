@@ -43,6 +43,7 @@ from barnabas.cluster.store import (
     NodeExistsError,
     NoNodeError,
     Operation,
+    SessionExpiredError,
     SetData,
     Stat,
     WatchEvent,
@@ -190,10 +191,6 @@ class Controller:
     def unclean_election_enabled(self, topic: str | None = None) -> None:
         """The configuration allows unclean leaders now, of one topic or of all: tries offline partitions."""
         self._put("UncleanLeaderElectionEnable", lambda term: _ignore(term.partitions.trigger_online(topic)))
-
-    def is_being_deleted(self, topic: str) -> bool:
-        """Whether the active controller has a topic marked for deletion."""
-        return self._term is not None and self._term.context.being_deleted(topic)
 
     # -------------------------------------------------------------------------------------- sessions
 
@@ -384,7 +381,9 @@ class Controller:
         if isinstance(error, ControllerMovedError):
             _events.info("controller_moved", event_name=event.name)
             return _swallow(self._maybe_resign())
-        if not isinstance(error, KafkaError):
+        if isinstance(error, SessionExpiredError):
+            _events.info("event_lost_with_its_session", event_name=event.name)
+        elif not isinstance(error, KafkaError):
             _events.error("event_failed", event_name=event.name, error=error, exc_info=error)
         return Pending.of(None)
 

@@ -210,7 +210,10 @@ class Term:
                 yield self.store.write(SetData(znodes.topic_path(topic), payload))
             self.context.add_topic_id(topic, topic_id)
             for partition, replicas in assignment.partitions.items():
-                self.context.assign(TopicPartition(topic, partition), replicas)
+                tp = TopicPartition(topic, partition)
+                self.context.assign(tp, replicas)
+                if replicas.being_reassigned:
+                    _events.warning("reassignment_not_carried_on", partition=tp, assignment=replicas)
 
     # ----------------------------------------------------------------------- what several events need
 

@@ -10,11 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.cluster import znodes
-from barnabas.cluster.configs import ConfigStore
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.cluster.placement import BrokerRack, assign_replicas
-from barnabas.cluster.store import MetadataStore, NodeExistsError, StoreError
+from barnabas.cluster.store import (
+    Create,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SetData,
+    StoreError,
+)
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -80,13 +87,11 @@ class TopicAdmin:
         self,
         store: MetadataStore,
         cache: MetadataCache,
-        configs: ConfigStore,
         defaults: TopicDefaults,
         chooser: random.Random,
     ) -> None:
         self._store = store
         self._cache = cache
-        self._configs = configs
         self._defaults = defaults
         self._chooser = chooser
 
@@ -151,20 +156,38 @@ class TopicAdmin:
     def _write(
         self, name: str, topic_id: Uuid, assignments: Assignment, configs: Mapping[str, str]
     ) -> Steps[None]:
-        # The configuration first: whoever sees the topic must find it.
-        yield self._configs.put("topics", znodes.sanitize(name), configs)
         partitions = {
             partition: ReplicaAssignment(tuple(replicas))
             for partition, replicas in sorted(assignments.items())
         }
         payload = znodes.encode_topic(TopicAssignment(topic_id, partitions))
         try:
-            yield self._store.create(znodes.topic_path(name), payload)
+            yield self._write_together(name, payload, znodes.encode_config(configs))
         except NodeExistsError as error:
             raise _exists(name) from error
         except StoreError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         _events.info("topic_written", topic=name, partitions=len(partitions))
+
+    @steps
+    def _write_together(self, name: str, payload: bytes, config: bytes) -> Steps[None]:
+        """Configuration and topic in one transaction: whoever sees the topic finds its configuration, and of
+        two creators of one name the loser does not overwrite the winner's.
+        """
+        path = znodes.config_path("topics", znodes.sanitize(name))
+        while True:
+            # An earlier topic of that name, or a tool, may have left a configuration.
+            left = yield self._store.exists(path)
+            put: Operation = SetData(path, config) if left else Create(path, config)
+            try:
+                yield self._store.multi([put, Create(znodes.topic_path(name), payload)])
+            except (NodeExistsError, NoNodeError) as error:
+                if error.index != 0:
+                    raise
+                if (yield self._store.exists(path)) == left:
+                    raise  # it did not change under our hands
+                continue
+            return
 
     def _new_uuid(self) -> Uuid:
         return random_uuid(self._chooser)
@@ -180,14 +203,6 @@ class TopicAdmin:
             yield self._store.create(znodes.delete_topic_path(name))
         except NodeExistsError:
             _events.debug("topic_marked_already", topic=name)
-
-    @steps
-    def partition_count(self, name: str) -> Steps[int | None]:
-        """The number of a topic's partitions in the store; None where there is no such topic."""
-        if (yield self._store.exists(znodes.topic_path(name))) is None:
-            return None
-        data, _ = yield self._store.get(znodes.topic_path(name))
-        return len(znodes.decode_topic(data).partitions)
 
 
 def random_uuid(chooser: random.Random) -> Uuid:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_plus
 
 from barnabas.cluster.brokers import Broker, Endpoint
 from barnabas.cluster.leadership import (
@@ -117,12 +117,12 @@ def config_path(entity_type: str, entity: str) -> str:
 
 def sanitize(name: str) -> str:
     """A name that may be a part of a path (``Sanitizer``): Java's URL encoding with %20 and %2A."""
-    return quote(name, safe=".-_")
+    return quote(name, safe=".-_").replace("~", "%7E")
 
 
 def desanitize(name: str) -> str:
     """The inverse of `sanitize`."""
-    return unquote(name)
+    return unquote_plus(name)
 
 
 # ------------------------------------------------------------------------ controller, cluster, features

@@ -102,7 +102,7 @@ class Parts:
         defaults = TopicDefaults(
             config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
         )
-        topics = TopicAdmin(store, self.metadata, configs, defaults, chooser)
+        topics = TopicAdmin(store, self.metadata, defaults, chooser)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(
             config["max.incremental.fetch.session.cache.slots"],

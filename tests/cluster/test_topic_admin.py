@@ -1,0 +1,260 @@
+"""Creating and deleting topics, with Kafka's words where it is refused; configuration and its notices."""
+
+import random
+
+import pytest
+
+from barnabas.cluster import znodes
+from barnabas.cluster.topics import NewTopic, random_uuid
+from barnabas.cluster.znodes import ConfigChange
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import ZERO_UUID, uuid_text
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster(0, 1, 2)
+
+
+def create(cluster, topic, **options):
+    return cluster.wait(cluster.controller.topics.create(topic, **options))
+
+
+def test_defaults_are_the_brokers(cluster):
+    created = create(cluster, NewTopic("t"))
+
+    assert (created.num_partitions, created.replication_factor) == (1, 1)
+    assert created.config["retention.ms"] == 604_800_000
+
+
+def test_numbers_and_configs(cluster):
+    created = create(cluster, NewTopic("t", 6, 3, configs={"segment.bytes": "1000"}))
+
+    assert (created.num_partitions, created.replication_factor) == (6, 3)
+    assert created.config["segment.bytes"] == 1000
+    data, _ = cluster.wait(cluster.brokers[0].store.get("/brokers/topics/t"))
+    assert znodes.decode_topic(data).topic_id == created.topic_id
+    assert cluster.wait(cluster.brokers[0].configs.read("topics", "t")) == {"segment.bytes": "1000"}
+
+
+def test_racks_are_kept_apart(make_cluster):
+    cluster = make_cluster(0, 1, 2, 3, racks={0: "a", 1: "a", 2: "b", 3: "b"})
+    created = create(cluster, NewTopic("t", 8, 2))
+
+    assert all(len({broker < 2 for broker in replicas}) == 2 for replicas in created.assignments.values())
+
+
+def test_validation_only_writes_nothing(cluster):
+    before = cluster.paths()
+    created = create(cluster, NewTopic("t", 3, 2), validate_only=True)
+
+    assert (created.num_partitions, created.topic_id) == (3, ZERO_UUID)
+    assert cluster.paths() == before
+
+
+@pytest.mark.parametrize(
+    ("topic", "code", "message"),
+    [
+        (NewTopic("there"), "TOPIC_ALREADY_EXISTS", "Topic 'there' already exists."),
+        (NewTopic("a/b"), "INVALID_TOPIC_EXCEPTION", "Topic name is invalid: 'a/b' contains one or more"),
+        (NewTopic(""), "INVALID_TOPIC_EXCEPTION", "Topic name is invalid: the empty string is not allowed"),
+        (
+            NewTopic("x_y"),
+            "INVALID_TOPIC_EXCEPTION",
+            "Topic 'x_y' collides with existing topics: x.y",
+        ),
+        (NewTopic("t", 0), "INVALID_PARTITIONS", "Number of partitions must be larger than 0."),
+        (
+            NewTopic("t", 1, 4),
+            "INVALID_REPLICATION_FACTOR",
+            "Replication factor: 4 larger than available brokers: 3.",
+        ),
+        (
+            NewTopic("t", 1, assignments={0: [1]}),
+            "INVALID_REQUEST",
+            (
+                "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                "Both cannot be used at the same time."
+            ),
+        ),
+        (
+            NewTopic("t", assignments={0: [1], 1: [1, 2]}),
+            "INVALID_REPLICA_ASSIGNMENT",
+            "All partitions should have the same number of replicas",
+        ),
+        (
+            NewTopic("t", assignments={0: [1, 1]}),
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Duplicate replica assignment found: HashMap(0 -> ArrayBuffer(1, 1))",
+        ),
+        (
+            NewTopic("t", assignments={0: [1], 2: [1]}),
+            "INVALID_REPLICA_ASSIGNMENT",
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        (
+            NewTopic("t", configs={"a": None, "b": None}),
+            "INVALID_CONFIG",
+            "Null value not supported for topic configs: a,b",
+        ),
+        (NewTopic("t", configs={"nope": "1"}), "INVALID_CONFIG", "Unknown topic config name: nope"),
+        (
+            NewTopic("t", configs={"segment.bytes": "x"}),
+            "INVALID_CONFIG",
+            "Invalid value x for configuration segment.bytes: Not a number of type INT",
+        ),
+    ],
+)
+def test_refusals(cluster, topic, code, message):
+    for name in ("there", "x.y"):
+        create(cluster, NewTopic(name))
+    cluster.settle()
+    before = cluster.paths()
+    with pytest.raises(KafkaError) as caught:
+        create(cluster, topic)
+
+    assert caught.value.code is ErrorCode[code]
+    assert caught.value.message.startswith(message)
+    assert cluster.paths() == before
+
+
+def test_a_name_that_exists_in_the_store_only(cluster):
+    create(cluster, NewTopic("t"))  # this broker was not told yet
+    with pytest.raises(KafkaError, match=r"Topic 't' already exists\."):
+        create(cluster, NewTopic("t"))
+
+
+def test_two_creators_of_one_name(cluster):
+    first = cluster.brokers[0].topics.create(NewTopic("t", configs={"retention.ms": "1"}))
+    second = cluster.brokers[1].topics.create(NewTopic("t", configs={"retention.ms": "2"}))
+    cluster.settle()
+
+    assert [pending.error is None for pending in (first, second)].count(True) == 1
+    failed = first if first.error else second
+    assert failed.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
+    configs = cluster.wait(cluster.brokers[0].configs.read("topics", "t"))
+    assert configs == {"retention.ms": "1" if failed is second else "2"}
+
+
+def test_a_name_that_is_being_deleted(cluster):
+    cluster.create("t", {0: [0, 2]})
+    cluster.brokers[2].stop()
+    cluster.delete("t")
+    with pytest.raises(KafkaError, match=r"Topic 't' is marked for deletion\."):
+        create(cluster, NewTopic("t"))
+    cluster.delete("t")  # once more is no error
+
+
+def test_deleting_what_is_not_there(cluster):
+    with pytest.raises(KafkaError) as caught:
+        cluster.delete("t")
+
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert caught.value.message == "Topic `t` to delete does not exist"
+
+
+def test_topic_ids_are_fit_for_kafka():
+    chooser = random.Random(1)
+    texts = [uuid_text(random_uuid(chooser)) for _ in range(2000)]
+
+    assert not [text for text in texts if text.startswith("-")]
+    assert len(set(texts)) == 2000
+    value = random_uuid(chooser)
+    assert (value[6] >> 4, value[8] >> 6) == (4, 2)
+
+
+# --------------------------------------------------------------------------------- configuration
+
+
+def test_every_broker_hears_of_a_change(cluster):
+    cluster.create("t")
+    cluster.wait(cluster.brokers[1].configs.write("topics", "t", {"retention.ms": "5"}))
+    cluster.settle()
+
+    for broker in cluster.brokers.values():
+        assert broker.changes == [(ConfigChange("topics", "t"), {"retention.ms": "5"})]
+        assert broker.configs.topic("t") == {"retention.ms": "5"}
+    assert cluster.paths("/config/changes/") == {"/config/changes/config_change_0000000000"}
+
+
+def test_changes_arrive_in_order_and_once(cluster):
+    cluster.create("t")
+    writer = cluster.brokers[0].configs
+    writes = [writer.write("topics", "t", {"retention.ms": str(number)}) for number in range(5)]
+    for write in writes:
+        cluster.wait(write)
+    cluster.settle()
+
+    for broker in cluster.brokers.values():
+        assert [change for change, _ in broker.changes] == [ConfigChange("topics", "t")] * 5
+        assert broker.changes[-1][1] == {"retention.ms": "4"}
+
+
+def test_settings_of_other_entities_are_passed_on(cluster):
+    cluster.wait(cluster.brokers[0].configs.write("brokers", "<default>", {"log.cleaner.threads": "2"}))
+    cluster.settle()
+
+    assert cluster.brokers[2].changes == [
+        (ConfigChange("brokers", "<default>"), {"log.cleaner.threads": "2"})
+    ]
+
+
+def test_a_new_topics_settings_are_read_when_its_replicas_come(cluster):
+    cluster.create("t", configs={"retention.ms": "5"})
+    configs = cluster.brokers[1].configs
+    assert configs.topic("t") == {}
+
+    cluster.wait(configs.ensure(["t", "unknown"]))
+    assert configs.topic("t") == {"retention.ms": "5"}
+    assert configs.topic("unknown") == {}
+    configs.forget(["t"])
+    assert configs.topic("t") == {}
+
+
+def test_a_restarted_broker_reads_what_it_missed(cluster):
+    cluster.create("t")
+    cluster.brokers[2].stop()
+    cluster.wait(cluster.brokers[0].configs.write("topics", "t", {"retention.ms": "5"}))
+    cluster.brokers[2].start()
+
+    assert cluster.brokers[2].configs.topic("t") == {"retention.ms": "5"}
+    assert cluster.brokers[2].changes == []
+
+
+def test_changes_during_an_expired_session_are_not_missed(cluster):
+    cluster.create("t")
+    broker = cluster.brokers[2]
+    cluster.ensemble.expire(broker.store.session_id)
+    cluster.wait(cluster.brokers[0].configs.write("topics", "t", {"retention.ms": "5"}))
+    cluster.settle()
+
+    assert broker.configs.topic("t") == {"retention.ms": "5"}
+
+
+def test_old_notices_are_purged(cluster):
+    cluster.create("t")
+    writer = cluster.brokers[0].configs
+    cluster.wait(writer.write("topics", "t", {}))
+    cluster.clock.advance(16 * 60 * 1000)
+    cluster.wait(writer.write("topics", "t", {"retention.ms": "5"}))
+    cluster.settle()
+
+    assert "/config/changes/config_change_0000000000" not in cluster.paths()
+    assert cluster.brokers[1].configs.topic("t") == {"retention.ms": "5"}
+
+
+def test_a_notice_that_cannot_be_read_does_not_stop_the_next(cluster):
+    cluster.create("t")
+    store = cluster.brokers[0].store
+    cluster.wait(store.create("/config/changes/config_change_", b"{", sequence=True))
+    cluster.wait(cluster.brokers[0].configs.write("topics", "t", {"retention.ms": "5"}))
+    cluster.settle()
+
+    assert cluster.brokers[1].configs.topic("t") == {"retention.ms": "5"}
+
+
+def test_a_configuration_left_by_another_topic_is_replaced(cluster):
+    cluster.wait(cluster.brokers[0].configs.write("topics", "t", {"retention.ms": "5"}))
+    create(cluster, NewTopic("t", configs={"segment.bytes": "1000"}))
+
+    assert cluster.wait(cluster.brokers[0].configs.read("topics", "t")) == {"segment.bytes": "1000"}
