@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from log_world import NOW_MS, TP, World, batch, values_of
@@ -118,4 +118,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogModel = LogMachine.TestCase
-TestLogModel.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, database=None)
+TestLogModel.settings = settings(max_examples=25, stateful_step_count=25, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])

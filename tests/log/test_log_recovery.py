@@ -3,6 +3,8 @@
 import pytest
 from log_world import NOW_MS, TP, World, batch, fill, values_of
 
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.recovery import recover_log
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 
@@ -228,3 +230,33 @@ def test_power_loss_with_group_commit_keeps_every_acknowledged_record():
 
         assert log.log_end_offset >= acknowledged > 0
         assert values_of(log) == everything[: log.log_end_offset], "a clean prefix"
+
+
+@pytest.mark.parametrize("damage", ["cut", "longer", "zeros", "no magic"])
+def test_damage_behind_a_clean_shutdown_is_found_and_cut(world, damage):
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 30)
+    expected = values_of(log)
+    manager.shutdown()
+    name = f"{0:020d}.log"
+    size = world.disk.size(f"{ROOT}/{name}")
+    if damage == "cut":
+        world.disk.open(f"{ROOT}/{name}").truncate(size - 5)
+    elif damage == "longer":
+        damaged(world, name, size, bytes(batch())[:70])
+    elif damage == "zeros":
+        damaged(world, name, size - len(batch()), bytes(len(batch())))
+    else:
+        damaged(world, name, size, b"\0" * 100)
+    log = world.started().get(TP)
+    end = 30 if damage in {"longer", "no magic"} else 29
+
+    assert values_of(log) == expected[:end]
+    assert fill(log, 1).log_end_offset == end + 1
+
+
+def test_what_goes_to_the_child_process_can_be_sent():
+    import pickle
+
+    for value in (OsFilesystem(), recover_log, TP):
+        pickle.loads(pickle.dumps(value))

@@ -6,6 +6,7 @@ import pytest
 from log_world import NOW_MS, TP, World, batch, fill, values_of
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.retention import delete_old_segments
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
@@ -252,6 +253,18 @@ class TestFlush:
         world.clock.advance()
 
         assert answer.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_files_that_get_other_names_while_a_thread_syncs_are_no_disk_error(self, tmp_path):
+        world = World(OsFilesystem(), str(tmp_path), segment_bytes=300)
+        log = fill(world.log(), 10, 2)
+        log.high_watermark = log.log_end_offset
+        _, files = log.begin_flush()
+        log.drop_first_segments(3, NOW_MS)
+        world.disk.rename(log.directory, f"{tmp_path}/gone-delete")
+        for file in files:
+            file.sync()
+
+        assert world.failures == []
 
     def test_rolling_syncs_the_closed_segment(self):
         world = World(segment_bytes=300)

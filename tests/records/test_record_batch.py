@@ -18,7 +18,6 @@ from barnabas.records.batch import (
     stamp,
     stamp_timestamps,
 )
-from barnabas.records.builder import BatchBuilder
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record, decode_records, decode_varint, encode_record, encode_varint
 
@@ -62,18 +61,6 @@ def test_batches_round_trip(content, codec, base):
 
     assert plain(decode_batch(batch)) == plain(records)
     assert has_valid_crc(batch, parse_header(batch))
-
-
-@few
-@given(content=contents, codec=st.sampled_from(list(Codec)))
-def test_builder_makes_the_same_batch(content, codec):
-    builder = BatchBuilder(codec)
-    for place, fields in enumerate(content):
-        assert builder.append(*fields) == place
-
-    assert builder.build() == build_batch(records_of(content), codec=codec)
-    if codec is Codec.NONE:
-        assert builder.size == len(builder.build())
 
 
 def test_kafka_python_reads_ours_and_we_read_theirs():
@@ -219,5 +206,3 @@ def test_a_bomb_inside_a_batch_is_bounded():
 def test_nothing_makes_no_batch():
     with pytest.raises(ValueError, match="at least one"):
         build_batch([])
-    with pytest.raises(ValueError, match="at least one"):
-        BatchBuilder().build()

@@ -26,10 +26,6 @@ class LogConfig:
     retention_ms: int = 7 * 24 * 3600 * 1000
     max_message_bytes: int = 1_048_588
     file_delete_delay_ms: int = 60_000
-    delete_retention_ms: int = 24 * 3600 * 1000
-    min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = LONG_MAX
-    min_cleanable_dirty_ratio: float = 0.5
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = _PRODUCER
     compression_gzip_level: int = -1
@@ -39,8 +35,6 @@ class LogConfig:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_after_max_ms: int = LONG_MAX
     min_insync_replicas: int = 1
-    unclean_leader_election_enable: bool = False
-    preallocate: bool = False
     validate_records: bool = False
     """``barnabas.validate.records``, a broker key: walk every record that a client sends."""
     takes_batches_as_they_are: bool = field(init=False, default=True)

@@ -3,6 +3,7 @@
 Loading trusts what it finds: whatever needs a scan was put right by `barnabas.log.recovery` before.
 """
 
+from barnabas.core.config import LONG_MAX
 from barnabas.core.ids import TopicPartition
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
@@ -30,12 +31,12 @@ def load_log(
     *,
     now_ms: int,
     log_start_offset: int = 0,
-    recovery_point: int | None = None,
+    recovery_point: int = LONG_MAX,
 ) -> Log:
-    """The log in a directory that needs no recovery. Raises OSError or CheckpointError.
+    """The log in a directory that needs no recovery.
 
-    `log_start_offset` and `recovery_point` are the checkpoints'; a recovery point of None means that
-    everything is synced.
+    `log_start_offset` and `recovery_point` are the checkpoints'; beyond the end of the log, a recovery point
+    means that everything is synced. Raises OSError, CheckpointError, or CORRUPT_MESSAGE for damage.
     """
     filesystem = resources.filesystem
     segments = _load_segments(directory, config, resources)
@@ -58,7 +59,7 @@ def load_log(
         topic_id=read_topic_id(filesystem, directory),
         log_start_offset=max(segments[0].base_offset, min(log_start_offset, end_offset)),
         log_end_offset=end_offset,
-        recovery_point=end_offset if recovery_point is None else min(recovery_point, end_offset),
+        recovery_point=min(recovery_point, end_offset),
     )
     if end_offset < log_start_offset:
         # DeleteRecords reached beyond what survived: nothing here is visible any more.

@@ -12,6 +12,7 @@ batch that the disk refuses was never there. An OSError takes the whole log dire
 is served again after a restart.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
@@ -74,8 +75,9 @@ class _DirectorySync:
         self._directory = directory
 
     def sync(self) -> None:
-        """As `Syncable.sync`."""
-        self._filesystem.sync_directory(self._directory)
+        """As `Syncable.sync`; a partition that was deleted meanwhile has nothing left to promise."""
+        with contextlib.suppress(FileNotFoundError):
+            self._filesystem.sync_directory(self._directory)
         self._filesystem.sync_directory(self._directory.rpartition("/")[0])
 
 

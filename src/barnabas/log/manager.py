@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from barnabas.core.clock import Clock
+from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
@@ -38,7 +39,7 @@ from barnabas.log.names import (
     retired_name,
 )
 from barnabas.log.partition_metadata import PartitionMetadataError
-from barnabas.log.recovery import bytes_of, recover_log, segments_to_recover
+from barnabas.log.recovery import base_offsets, bytes_of, recover_log, segments_to_recover
 from barnabas.log.retention import delete_old_segments
 
 IN_PLACE_RECOVERY_BYTES: Final = 1 << 20
@@ -180,6 +181,21 @@ class LogManager:
         )
         if targets:
             yield self._recover(path, tp, targets, config, clean=directory.clean, log_start=log_start)
+            recovery_point = LONG_MAX
+        elif directory.clean:
+            recovery_point = LONG_MAX
+        try:
+            return self._load_log(tp, path, config, log_start=log_start, recovery_point=recovery_point)
+        except KafkaError as error:
+            # What was closed cleanly has been damaged since: nothing is taken on trust then.
+            _events.warning("log.damaged", partition=tp, directory=path, error=error)
+        everything = base_offsets(self._filesystem, path)
+        yield self._recover(path, tp, everything, config, clean=False, log_start=log_start)
+        return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
+
+    def _load_log(
+        self, tp: TopicPartition, path: str, config: LogConfig, *, log_start: int, recovery_point: int
+    ) -> Log:
         try:
             return load_log(
                 tp,
@@ -188,7 +204,7 @@ class LogManager:
                 self._resources,
                 now_ms=self._clock.time_ms(),
                 log_start_offset=log_start,
-                recovery_point=None if targets else recovery_point,
+                recovery_point=recovery_point,
             )
         except (CheckpointError, PartitionMetadataError) as error:
             raise ConfigError(f"Cannot load {path}: {error}") from error

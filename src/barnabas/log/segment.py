@@ -263,7 +263,8 @@ class LogSegment:
         """What makes the segment durable; a crash rebuilds the indexes of an active one anyway."""
         files: list[Syncable] = [self.file]
         if self.txn_index.entries:
-            files.append(self.txn_index)
+            # Opened here: by the time a thread syncs it the file may have another name.
+            files.append(self._files.open(self.txn_index.path))
         if self._active_file is None:
             files += (self._files.open(self.index.path), self._files.open(self.time_index.path))
         return files
@@ -324,10 +325,18 @@ class LogSegment:
         return self.file.pread(header.size, header.position)
 
     def next_offset(self) -> int:
-        """The offset after the last batch."""
+        """The offset after the last batch.
+
+        Raises CORRUPT_MESSAGE when the file does not end where a batch ends.
+        """
         last = None
         for last in self.headers_from(self.index.lookup(self.base_offset + RELATIVE_OFFSET_MAX)[1]):  # noqa: B007
             pass
+        end = last.end if last else 0
+        if end != self.size:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"{self.path} has {self.size} bytes, its last batch ends at {end}"
+            )
         return last.next_offset if last else self.base_offset
 
     def headers_since(self, timestamp: int, start_offset: int) -> Iterator[BatchHeader]:
@@ -354,7 +363,7 @@ class LogSegment:
     def forget_files(self) -> None:
         """Lets go of all descriptors."""
         self._active_file = None
-        for path in (self.path, self.index.path, self.time_index.path):
+        for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
             self._files.forget(path)
 
     def __repr__(self) -> str:

@@ -67,11 +67,6 @@ class TransactionIndex:
             self._filesystem.open(self.path).truncate(len(kept) * _ENTRY.size)
             self._entries = kept
 
-    def sync(self) -> None:
-        """Makes the entries durable."""
-        if self.entries:
-            self._filesystem.open(self.path).sync()
-
     def _load(self) -> list[AbortedTxn]:
         if not self._filesystem.exists(self.path):
             return []

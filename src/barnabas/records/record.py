@@ -17,9 +17,6 @@ from barnabas.core.errors import ErrorCode, KafkaError
 
 Header: TypeAlias = tuple[str, bytes | None]
 
-RECORD_OVERHEAD_MAX: Final = 21
-"""Length, attributes, two deltas, two lengths and the header count, at their longest (``maxRecordOverhead``)."""
-
 
 class Record(NamedTuple):
     """A record with its place and time resolved."""
