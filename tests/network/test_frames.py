@@ -1,3 +1,4 @@
+import re
 import struct
 
 import pytest
@@ -113,8 +114,11 @@ def test_a_lying_length_costs_no_memory():
 def test_a_size_that_is_not_allowed_closes(size, reason, before):
     reader = FrameReader(receive_buffer(), 1000)
 
-    with pytest.raises(CloseConnection, match=reason):
-        feed(reader, before + struct.pack(">i", size) + b"tail")
+    frames = feed(reader, before + struct.pack(">i", size) + b"tail")
+
+    assert b"".join(map(framed, frames)) == before
+    assert isinstance(reader.problem, CloseConnection)
+    assert re.search(reason, reader.problem.reason)
 
 
 def test_the_largest_allowed_size_passes():

@@ -305,6 +305,22 @@ def test_a_service_closes_with_one_line(serve, caplog):
     assert 'reason="unknown API key 999"' in line.getMessage()
 
 
+@pytest.mark.parametrize("last", [framed(b"bad"), struct.pack(">i", -1)])
+def test_what_was_asked_before_nonsense_is_answered(serve, last):
+    def service(_peer, frame):
+        if frame == b"bad":
+            raise CloseConnection("nonsense")
+        return [framed(bytes(frame))]
+
+    async def scenario(harness):
+        client = await harness.client()
+        client.send(framed(b"1") + framed(b"2") + last)
+        assert [await client.response() for _ in range(2)] == [b"1", b"2"]
+        assert await client.is_closed()
+
+    serve(scenario, service=service)
+
+
 def test_a_bug_in_the_service_closes_only_that_connection(serve, caplog):
     def service(_peer, frame):
         if frame == b"bug":

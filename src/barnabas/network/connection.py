@@ -7,6 +7,7 @@ in one turn of the loop are pumped together in the next, through `Hub.schedule`.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -119,6 +120,11 @@ class Connection:
             elif self._send() and conversation.runnable:
                 conversation.resume()
             more = self._send() and conversation.runnable
+        except CloseConnection as error:
+            # What was asked before is still answered, as far as the transport takes it.
+            with contextlib.suppress(Exception):
+                self._send()
+            self.abort(error)
         except Exception as error:
             self.abort(error)
         self._busy = False

@@ -141,6 +141,8 @@ class Conversation:
             self._backlog.extend(frames)
         else:
             self._handle(frames)
+        if self._reader.problem is not None:
+            raise self._reader.problem
 
     def resume(self) -> None:
         """Handles requests that were read while nothing could be handled; raises like `received`."""

@@ -38,10 +38,12 @@ def receive_buffer() -> memoryview:
 class FrameReader:
     """The receiving half of one connection: receive into `buffers`, then say how much to `received`."""
 
-    __slots__ = ("_filled", "_frame", "_head", "_landing", "_shared", "_size", "size_max")
+    __slots__ = ("_filled", "_frame", "_head", "_landing", "_shared", "_size", "problem", "size_max")
 
     def __init__(self, shared: memoryview, size_max: int) -> None:
         self.size_max = size_max
+        self.problem: CloseConnection | None = None
+        """Set when a size came that is not allowed: what came before it is fine, nothing after it can be."""
         self._shared = shared
         # An incomplete size (up to three bytes) is kept aside and put back in front of the next read.
         self._landing = shared[_HEAD:]
@@ -59,7 +61,7 @@ class FrameReader:
         return [rest, self._landing] if len(frame) == self._size else [rest]
 
     def received(self, count: int) -> list[memoryview]:
-        """The frames that these `count` bytes complete. Raises CloseConnection for a size not allowed."""
+        """The frames that these `count` bytes complete; look at `problem` after them."""
         frame = self._frame
         if frame is None:
             return self._cut(_HEAD - len(self._head), _HEAD + count)
@@ -84,7 +86,7 @@ class FrameReader:
         if body + size == end and 0 <= size <= self.size_max:
             # One request and nothing else: what a client with one in flight always sends.
             return [memoryview(bytearray(shared[body:end]))]
-        if body + self._checked(size) > end:
+        if body + size > end or size < 0:
             self._begin(size, shared[body:end])
             return []
         return self._cut_copy(memoryview(bytearray(shared[start:end])))
@@ -98,7 +100,7 @@ class FrameReader:
             position += _HEAD
             after = position + size
             if after > end or not 0 <= size <= size_max:
-                self._begin(self._checked(size), data[position:])
+                self._begin(size, data[position:])
                 return frames
             frames.append(data[position:after])
             position = after
@@ -107,6 +109,14 @@ class FrameReader:
         return frames
 
     def _begin(self, size: int, start: memoryview) -> None:
+        """A frame that is not complete yet, or never will be."""
+        # The texts of InvalidReceiveException (NetworkReceive).
+        if size < 0:
+            self.problem = CloseConnection(f"Invalid receive (size = {size})")
+            return
+        if size > self.size_max:
+            self.problem = CloseConnection(f"Invalid receive (size = {size} larger than {self.size_max})")
+            return
         self._size = size
         self._filled = len(start)
         self._frame = frame = bytearray(min(size, max(_FIRST_ALLOCATION_BYTES, 4 * len(start))))
@@ -116,14 +126,6 @@ class FrameReader:
         if self._filled == len(frame) < self._size:
             self._frame = larger = bytearray(min(self._size, 4 * self._filled))
             larger[: self._filled] = frame
-
-    def _checked(self, size: int) -> int:
-        # The texts of InvalidReceiveException (NetworkReceive).
-        if size < 0:
-            raise CloseConnection(f"Invalid receive (size = {size})")
-        if size > self.size_max:
-            raise CloseConnection(f"Invalid receive (size = {size} larger than {self.size_max})")
-        return size
 
     def __repr__(self) -> str:
         if self._frame is None:

@@ -115,7 +115,7 @@ class PlainConnection(Connection):
         loop = self._hub.loop
 
         # The closure holds the slice, so the file stays open while the thread reads.
-        def done(future: "Future[None]", _piece: object = piece) -> None:
+        def done(future: Future[None], _piece: object = piece) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._on_warm, end, future.exception())
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
-from barnabas.network.errors import CloseConnection, DisconnectedError
+from barnabas.network.errors import DisconnectedError
 from barnabas.network.frames import FrameReader
 from barnabas.network.node_link import Node, NodeLink
 from barnabas.network.pagecache import read_ahead
@@ -193,7 +193,7 @@ class SocketWire:
             frames = reader.received(count) if count else []
         except (BlockingIOError, InterruptedError):
             return
-        except (OSError, CloseConnection) as error:
+        except OSError as error:
             self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
             return
         if not count:
@@ -205,6 +205,10 @@ class SocketWire:
             if self._reader is not reader:
                 # What a frame led to has ended this connection.
                 return
+        if reader.problem is not None:
+            self._lost(
+                DisconnectedError(f"node {self._link.node} sent what is no response: {reader.problem}")
+            )
 
     def _flush_collected(self) -> None:
         if self._sender is None or not self._collected or not self.writable():
