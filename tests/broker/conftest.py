@@ -26,7 +26,6 @@ from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from barnabas.protocol.messages.alter_partition import AlterPartitionResponse
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from barnabas.protocol.messages.leader_and_isr import (
@@ -146,7 +145,7 @@ class Controller:
         return Pending.of(AllocateProducerIdsResponse(producer_id_start=5000, producer_id_len=1000))
 
     def alter_partition(self, request, version):
-        raise NotImplementedError
+        return Pending.of(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
 
 
 class TopicConfigs:
@@ -195,6 +194,8 @@ class Topics:
         if topic.name in self.world.cache:
             error = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
             return Pending.failed(error)
+        if topic.replication_factor > len(self.world.cache.alive_brokers()):
+            return Pending.failed(KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor"))
         partitions = len(topic.assignments) or max(topic.num_partitions, 1)
         topic_id = b"\0" * 15 + bytes([len(self.own) + 1])
         config = topic_config(topic_defaults(self.world.config), topic.configs)
@@ -204,7 +205,9 @@ class Topics:
                 self.world.clock.call_soon(
                     lambda: self.world.create(topic.name, partitions, topic_id=topic_id)
                 )
-        return Pending.of(CreatedTopic(topic.name, topic_id, {each: [ME] for each in range(partitions)}, config))
+        return Pending.of(
+            CreatedTopic(topic.name, topic_id, {each: [ME] for each in range(partitions)}, config)
+        )
 
     def topic(self, name):
         return self.own.get(name, {})
@@ -328,7 +331,17 @@ class World:
 
     # --- the controller
 
-    def create(self, topic="orders", partitions=1, *, leader=ME, isr=(ME,), replicas=None, epoch=0, topic_id=ZERO_UUID):
+    def create(
+        self,
+        topic="orders",
+        partitions=1,
+        *,
+        leader=ME,
+        isr=(ME,),
+        replicas=None,
+        epoch=0,
+        topic_id=ZERO_UUID,
+    ):
         """Makes partitions come to life here, as the controller does it: LeaderAndIsr, then UpdateMetadata."""
         states = [
             LeaderAndIsrPartitionState(

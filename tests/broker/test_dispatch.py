@@ -50,7 +50,7 @@ def test_a_client_must_say_properly_what_it_is(world, name):
     [
         (header(3, 99) + b"\0", "Received request api key METADATA with version 99 which is not enabled"),
         (header(999, 0), "Received request api key 999 with version 0 which is not enabled"),
-        (header(55, 0), "which is not enabled"),
+        (header(55, 0) + b"\0", "which is not enabled"),
         (header(1, 3), "Received request api key FETCH with version 3"),
         (b"\0", "Error parsing request header"),
         (b"", "Error parsing request header"),
@@ -91,7 +91,9 @@ def test_a_bug_in_a_handler_is_answered_and_logged_once(world, caplog):
 
 
 def test_a_late_failure_takes_the_same_way(world):
-    replace(world, ApiKey.FETCH, lambda context, request: Pending.failed(KafkaError(ErrorCode.POLICY_VIOLATION)))
+    replace(
+        world, ApiKey.FETCH, lambda context, request: Pending.failed(KafkaError(ErrorCode.POLICY_VIOLATION))
+    )
     answer = world.send(FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), 12)
 
     assert answer.error_code == ErrorCode.POLICY_VIOLATION

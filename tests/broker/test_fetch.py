@@ -18,7 +18,14 @@ TOPIC_ID = b"\7" * 16
 
 
 def request(
-    *places, topic="orders", topic_id=ZERO_UUID, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, partition_bytes=1 << 20, **more
+    *places,
+    topic="orders",
+    topic_id=ZERO_UUID,
+    max_wait_ms=0,
+    min_bytes=1,
+    max_bytes=1 << 20,
+    partition_bytes=1 << 20,
+    **more,
 ):
     """A fetch of (partition, offset) places."""
     entry = {"current_leader_epoch": more.pop("epoch", -1), "last_fetched_epoch": more.pop("last_epoch", -1)}
@@ -168,7 +175,8 @@ def test_offset_out_of_range_does_not_wait(world, offset):
 
 
 @pytest.mark.parametrize(
-    ("epoch", "code"), [(-1, 0), (5, 0), (4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+    ("epoch", "code"),
+    [(-1, 0), (5, 0), (4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_leader_epochs_are_checked(world, epoch, code):
     world.create(epoch=5)

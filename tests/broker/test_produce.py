@@ -207,7 +207,9 @@ def test_the_wrong_broker_names_the_leader_from_version_10(world):
     answer = answer_of(response)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 3)
-    assert [(each.node_id, each.host, each.port) for each in response.node_endpoints] == [(2, "127.0.0.1", 9092)]
+    assert [(each.node_id, each.host, each.port) for each in response.node_endpoints] == [
+        (2, "127.0.0.1", 9092)
+    ]
     assert answer_of(world.produce(version=9)).current_leader is None
 
 

@@ -120,7 +120,9 @@ def test_a_dead_leader(world, version, code):
 
 def test_authorized_operations_are_told_where_asked_for(world):
     world.create()
-    request = ask("orders", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
+    request = ask(
+        "orders", include_topic_authorized_operations=True, include_cluster_authorized_operations=True
+    )
     response = world.send(request, 8)
 
     assert response.topics[0].topic_authorized_operations == 0b110111111000
@@ -246,7 +248,9 @@ def test_delete_topics_gives_up_when_the_time_is_over(world):
 
 
 def describe(resource_type, name, keys=None, **more):
-    resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
+    resource = DescribeConfigsResource(
+        resource_type=resource_type, resource_name=name, configuration_keys=keys
+    )
     return DescribeConfigsRequest(resources=[resource], **more)
 
 
@@ -286,7 +290,9 @@ def test_describe_configs_as_a_genuine_broker_prints_them(world):
 
 def test_describe_configs_of_the_broker(make_world):
     world = make_world(message_max_bytes="2000000")
-    [result] = world.send(describe(4, "1", ["message.max.bytes", "broker.rack"], include_synonyms=True), 4).results
+    [result] = world.send(
+        describe(4, "1", ["message.max.bytes", "broker.rack"], include_synonyms=True), 4
+    ).results
 
     entries = {entry.name: entry for entry in result.configs}
     assert set(entries) == {"message.max.bytes", "broker.rack"}
@@ -430,7 +436,9 @@ def test_offset_for_leader_epoch(world):
     world.create(epoch=4)
 
     def ask_epoch(epoch, partition=0, current=-1):
-        entry = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch, current_leader_epoch=current)
+        entry = OffsetForLeaderPartition(
+            partition=partition, leader_epoch=epoch, current_leader_epoch=current
+        )
         request = OffsetForLeaderEpochRequest(
             replica_id=2, topics=[OffsetForLeaderTopic(topic="orders", partitions=[entry])]
         )

@@ -1,0 +1,244 @@
+"""A denying authorizer: what each API asks, in which order, and what a client without rights hears."""
+
+import pytest
+
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.core.errors import ErrorCode
+from barnabas.network.errors import CloseConnection
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.describe_cluster import DescribeClusterRequest
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from barnabas.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from barnabas.protocol.messages.stop_replica import StopReplicaRequest
+from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
+
+TOPIC_ID = b"\7" * 16
+
+
+class Denying:
+    """Denies everything but what is allowed; notes what was asked."""
+
+    def __init__(self):
+        self.allowed = set()
+        self.asked = []
+        self.deny = False
+
+    def authorize(self, principal, host, operation, resource, name):
+        assert (principal, host) == ("User:ANONYMOUS", "127.0.0.1")
+        self.asked.append((operation.name, resource.name, name))
+        return not self.deny or (operation, resource, name) in self.allowed
+
+    def authorize_any(self, principal, host, operation, resource):
+        self.asked.append((operation.name, resource.name, "*"))
+        return not self.deny or (operation, resource, "*") in self.allowed
+
+
+@pytest.fixture
+def authorizer():
+    return Denying()
+
+
+@pytest.fixture
+def world(make_world, authorizer):
+    world = make_world(authorizer=authorizer)
+    world.create(topic_id=TOPIC_ID)
+    authorizer.asked.clear()
+    authorizer.deny = True
+    return world
+
+
+def code(number):
+    return ErrorCode.of(number).name
+
+
+CLUSTER = "kafka-cluster"
+
+
+def test_produce(world, authorizer):
+    response = world.produce()
+
+    assert code(response.responses[0].partition_responses[0].error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("WRITE", "TOPIC", "orders")]
+    assert world.partition().log.log_end_offset == 0
+    with pytest.raises(CloseConnection, match="TOPIC_AUTHORIZATION_FAILED"):
+        world.produce(acks=0)
+
+
+def test_produce_asks_for_the_transaction_first(world, authorizer, make_batch):
+    authorizer.allowed = {(Operation.WRITE, Resource.TOPIC, "orders")}
+    records = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    response = world.produce(records=records)
+
+    found = response.responses[0].partition_responses[0].error_code
+    assert code(found) == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+
+def fetch(**more):
+    topic = FetchTopic(topic="orders", partitions=[FetchPartition(partition=0, partition_max_bytes=100)])
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic], **more)
+
+
+def test_fetch(world, authorizer):
+    response = world.send(fetch(), 12)
+    assert code(response.responses[0].partitions[0].error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    response = world.send(fetch(replica_id=2), 12)
+    assert code(response.responses[0].partitions[0].error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("READ", "TOPIC", "orders"), ("CLUSTER_ACTION", "CLUSTER", CLUSTER)]
+
+
+def test_list_offsets(world, authorizer):
+    topic = ListOffsetsTopic(
+        name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+    )
+    response = world.send(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+
+    assert code(response.topics[0].partitions[0].error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("DESCRIBE", "TOPIC", "orders")]
+
+
+def test_offset_for_leader_epoch(world, authorizer):
+    entry = OffsetForLeaderPartition(partition=0, leader_epoch=0)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="orders", partitions=[entry])])
+    response = world.send(request, 4)
+
+    assert code(response.topics[0].partitions[0].error_code) == "TOPIC_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("CLUSTER_ACTION", "CLUSTER", CLUSTER), ("DESCRIBE", "TOPIC", "orders")]
+    authorizer.allowed = {(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER)}
+    assert world.send(request, 4).topics[0].partitions[0].error_code == 0
+
+
+def test_metadata_does_not_tell_whether_a_topic_exists(world, authorizer):
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("orders", "absent")])
+    response = world.send(request, 9)
+
+    assert [(topic.name, code(topic.error_code)) for topic in response.topics] == [
+        ("orders", "TOPIC_AUTHORIZATION_FAILED"),
+        ("absent", "TOPIC_AUTHORIZATION_FAILED"),
+    ]
+    assert world.send(MetadataRequest(topics=None), 9).topics == []
+    assert world.topics.own == {}
+
+
+def test_metadata_creates_only_for_those_who_may(world, authorizer):
+    authorizer.allowed = {(Operation.DESCRIBE, Resource.TOPIC, name) for name in ("one", "two")}
+    authorizer.allowed.add((Operation.CREATE, Resource.TOPIC, "two"))
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("one", "two")])
+
+    codes = {topic.name: code(topic.error_code) for topic in world.send(request, 9).topics}
+
+    assert codes == {"one": "TOPIC_AUTHORIZATION_FAILED", "two": "LEADER_NOT_AVAILABLE"}
+    assert list(world.topics.own) == ["two"]
+    assert authorizer.asked[2:] == [
+        ("CREATE", "CLUSTER", CLUSTER),
+        ("CREATE", "TOPIC", "one"),
+        ("CREATE", "TOPIC", "two"),
+    ]
+
+
+def test_metadata_by_id_hides_the_name(world):
+    request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=TOPIC_ID, name=None)])
+    [topic] = world.send(request, 12).topics
+
+    assert (topic.name, topic.topic_id, code(topic.error_code)) == (
+        None,
+        TOPIC_ID,
+        "TOPIC_AUTHORIZATION_FAILED",
+    )
+
+
+def test_create_topics(world, authorizer):
+    topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    [result] = world.send(CreateTopicsRequest(topics=[topic], timeout_ms=0), 7).topics
+
+    assert (code(result.error_code), result.error_message) == (
+        "TOPIC_AUTHORIZATION_FAILED",
+        "Authorization failed.",
+    )
+    assert authorizer.asked == [
+        ("CREATE", "CLUSTER", CLUSTER),
+        ("CREATE", "TOPIC", "new"),
+        ("DESCRIBE_CONFIGS", "TOPIC", "new"),
+    ]
+    authorizer.allowed = {
+        (Operation.CREATE, Resource.TOPIC, "new"),
+        (Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER),  # for the controller's own requests
+    }
+    [result] = world.send(CreateTopicsRequest(topics=[topic], timeout_ms=500), 7).topics
+    assert (result.error_code, code(result.topic_config_error_code)) == (0, "TOPIC_AUTHORIZATION_FAILED")
+    assert (result.num_partitions, result.configs) == (-1, [])
+
+
+def test_delete_topics(world, authorizer):
+    [result] = world.send(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1), 5).responses
+    assert (result.name, code(result.error_code)) == ("orders", "TOPIC_AUTHORIZATION_FAILED")
+    by_id = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=TOPIC_ID)], timeout_ms=1)
+    [result] = world.send(by_id, 6).responses
+    assert (result.name, code(result.error_code)) == (None, "TOPIC_AUTHORIZATION_FAILED")
+    assert "orders" in world.cache
+
+
+def test_describe_configs(world):
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+            for kind, name in ((2, "orders"), (4, "1"))
+        ]
+    )
+    results = world.send(request, 4).results
+
+    assert [code(each.error_code) for each in results] == [
+        "TOPIC_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+    ]
+    assert [each.configs for each in results] == [[], []]
+
+
+def test_describe_cluster_and_api_versions_ask_nothing(world, authorizer):
+    assert world.send(DescribeClusterRequest(), 1).error_code == 0
+    assert world.send(ApiVersionsRequest(), 0).error_code == 0
+    assert authorizer.asked == []
+    hidden = world.send(DescribeClusterRequest(include_cluster_authorized_operations=True), 1)
+    assert hidden.cluster_authorized_operations == 0
+
+
+def test_init_producer_id(world, authorizer):
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
+    assert code(world.send(request, 4).error_code) == "CLUSTER_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("IDEMPOTENT_WRITE", "CLUSTER", CLUSTER), ("WRITE", "TOPIC", "*")]
+    authorizer.allowed = {(Operation.WRITE, Resource.TOPIC, "*")}
+    assert world.send(request, 4).error_code == 0
+    named = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1)
+    assert code(world.send(named, 4).error_code) == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (LeaderAndIsrRequest(controller_epoch=9), 7),
+        (StopReplicaRequest(controller_epoch=9), 4),
+        (UpdateMetadataRequest(controller_epoch=9), 8),
+        (ControlledShutdownRequest(), 3),
+        (AlterPartitionRequest(), 3),
+        (AllocateProducerIdsRequest(), 0),
+    ],
+    ids=lambda value: ApiKey(value.api).name if hasattr(value, "api") else None,
+)
+def test_only_brokers_may_speak_as_brokers(world, authorizer, request_, version):
+    assert code(world.send(request_, version).error_code) == "CLUSTER_AUTHORIZATION_FAILED"
+    assert authorizer.asked == [("CLUSTER_ACTION", "CLUSTER", CLUSTER)]
+    assert world.replicas.controller_epoch == 1
