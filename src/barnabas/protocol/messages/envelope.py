@@ -2,6 +2,7 @@
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import field
+from barnabas.protocol.versioned import Versioned
 from barnabas.protocol.wire import int16
 
 
@@ -18,3 +19,11 @@ class EnvelopeResponse(Response, api=58, versions="0", flexible="0+"):
 
     response_data: bytes | None = field("0+", default=None, nullable="0+")
     error_code: int16 = field("0+")
+
+
+class DefaultPrincipalData(Versioned, versions="0", flexible="0+"):
+    """What `request_principal` holds unless the principal builder serializes differently (KIP-590)."""
+
+    type: str = field("0+")
+    name: str = field("0+")
+    token_authenticated: bool = field("0+")
