@@ -29,8 +29,14 @@ def produce(broker, topic, samples=SAMPLES, partition=0, **config):
     return [message for _, message in reports]
 
 
+def reader(broker, **config):
+    """A consumer that reads what it is assigned, and commits nothing: no group is part of it."""
+    fixed = {"bootstrap.servers": broker.bootstrap, "group.id": "by-hand", "enable.auto.commit": False}
+    return Consumer({**fixed, **config})
+
+
 def read(broker, topic, count, partition=0, offset=OFFSET_BEGINNING):
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "by-hand"})
+    consumer = reader(broker)
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
         return read_assigned(consumer, count)
@@ -108,7 +114,7 @@ def test_reading_starts_where_the_consumer_seeks(broker, make_topic):
 def test_offsets_by_time_and_at_both_ends(broker, make_topic):
     topic = make_topic("librdkafka-offsets")
     produce(broker, topic)
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "by-hand"})
+    consumer = reader(broker)
     try:
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), SECONDS) == (0, len(SAMPLES))
         asked = [TopicPartition(topic, 0, FIRST_TIMESTAMP + 4)]
@@ -121,7 +127,7 @@ def test_offsets_by_time_and_at_both_ends(broker, make_topic):
 
 def test_a_consumer_that_waits_gets_what_comes_later(broker, make_topic):
     topic = make_topic("librdkafka-tail")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "by-hand"})
+    consumer = reader(broker)
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert consumer.poll(0.3) is None
@@ -134,9 +140,7 @@ def test_a_consumer_that_waits_gets_what_comes_later(broker, make_topic):
 def test_an_offset_out_of_range_is_told(broker, make_topic):
     topic = make_topic("librdkafka-range")
     produce(broker, topic)
-    consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "by-hand", "auto.offset.reset": "error"}
-    )
+    consumer = reader(broker, **{"auto.offset.reset": "error"})
     try:
         consumer.assign([TopicPartition(topic, 0, 1000)])
         message = consumer.poll(SECONDS)

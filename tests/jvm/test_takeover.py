@@ -31,7 +31,7 @@ def produce(bootstrap: str, codec: str) -> None:
 
 
 def read(bootstrap: str, partition: int, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "by-hand"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "by-hand", "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition("heirloom", partition, OFFSET_BEGINNING)])
         messages = []
@@ -56,20 +56,18 @@ def leave_behind(serve, data: Path) -> None:
     assert server.stop() == 0
 
 
-def copy_znodes(data: Path, zookeeper: str) -> None:
-    """Every znode of the embedded store that outlives its session, into ZooKeeper."""
+def copy_znodes(data: Path, zookeeper: str, chroot: str) -> None:
+    """Every znode of the embedded store that outlives its session, into ZooKeeper below `chroot`."""
     (store,) = (path for path in data.rglob("*") if path.is_file() and path.read_bytes()[:6] == b"SQLite")
     with contextlib.closing(sqlite3.connect(store)) as database:
         znodes = database.execute("SELECT path, data FROM znode WHERE owner = 0 ORDER BY path").fetchall()
     client = KazooClient(zookeeper)
     client.start(15)
     try:
-        client.ensure_path("/")
         for path, value in znodes:
-            if path == "/":
-                continue
-            client.ensure_path(path)
-            client.set(path, value or b"")
+            client.ensure_path(chroot + path.rstrip("/"))
+            if value is not None:
+                client.set(chroot + path.rstrip("/"), value)
     finally:
         client.stop()
         client.close()
@@ -92,7 +90,7 @@ def test_kafka_serves_and_continues_what_ours_wrote(serve, zookeeper, server_fol
     folder.mkdir()
     leave_behind(serve, data)
     copy_log_directory(data, folder / "data")
-    copy_znodes(data, f"{zookeeper}/takeover")
+    copy_znodes(data, zookeeper, "/takeover")
 
     server = kafka_harness.start_broker(folder, f"{zookeeper}/takeover")
     try:
