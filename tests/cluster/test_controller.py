@@ -674,3 +674,29 @@ def test_the_same_on_the_embedded_store(loop, make_cluster, tmp_path):
     brokers[0].stop()
     brokers[1].stop()
     brokers[2].stop()
+
+
+def test_a_controller_that_stops_in_the_middle_of_an_event_stops_at_once(
+    loop, make_cluster, tmp_path, caplog
+):
+    cluster = make_cluster(
+        make_store=lambda: SqliteStore(tmp_path / "store.db", loop.call_soon, synchronous="OFF")
+    )
+    broker = cluster.brokers[0]
+    cluster.create("t", num_partitions=100)
+    loop.until(lambda: len(broker.cache.partitions("t")) == 100)
+    cluster.wait(broker.topics.delete("t"))
+    loop.until(lambda: "t" not in broker.cache)
+    broker.stop()  # replicas are being stopped right now
+
+    assert [record for record in caplog.records if record.levelname in {"WARNING", "ERROR"}] == []
+
+
+def test_many_failures_are_one_line(three, caplog):
+    three.create("t", {partition: [2] for partition in range(50)})
+    with caplog.at_level("WARNING", "barnabas"):
+        three.brokers[2].stop()
+
+    (line,) = [record.message for record in caplog.records if "no_leader_elected" in record.message]
+    assert "count=50 partitions=t-0,t-1," in line
+    assert "t-49" not in line

@@ -24,6 +24,9 @@ class Replica(NamedTuple):
         """The topic that it belongs to."""
         return self.tp.topic
 
+    def __str__(self) -> str:
+        return f"{self.tp}@{self.broker_id}"
+
 
 class ControllerContext:
     """Brokers, topics, assignments, leaders, states."""

@@ -20,7 +20,7 @@ from barnabas.cluster.broker_changes import leader_and_isr_answered
 from barnabas.cluster.channel import BrokerChannel
 from barnabas.cluster.controlled_shutdown import controlled_shutdown
 from barnabas.cluster.controller_config import ControllerConfig
-from barnabas.cluster.controller_store import ControllerMovedError
+from barnabas.cluster.controller_store import ControllerMovedError, ControllerStore
 from barnabas.cluster.event_queue import Event, EventQueue
 from barnabas.cluster.leader_elections import (
     ElectionResult,
@@ -337,14 +337,16 @@ class Controller:
     @steps
     def _give_up_office(self) -> Steps[None]:
         """Resigns and removes /controller, if it is still ours, so that another may be elected."""
-        term = self._term
+        if self._term is None:
+            return
+        context = self._term.context
         self._resign()
         self.active_controller_id = NO_BROKER
-        if term is not None:
-            try:
-                yield term.store.write(Delete(znodes.CONTROLLER))
-            except (ControllerMovedError, NoNodeError):
-                _events.info("controller_moved_already")
+        last_store = ControllerStore(self._store, context.epoch, context.epoch_version)
+        try:
+            yield last_store.write(Delete(znodes.CONTROLLER))
+        except (ControllerMovedError, NoNodeError):
+            _events.info("controller_moved_already")
 
     # ---------------------------------------------------------------------------------------- events
 

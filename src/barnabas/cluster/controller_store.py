@@ -1,7 +1,8 @@
 """`ControllerStore`: the metadata store as an elected controller uses it (the fenced part of ``KafkaZkClient``).
 
 Each write goes together with a check of the version that /controller_epoch had at the election. A controller
-that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write.
+that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The same
+error ends whatever the controller is in the middle of when its session is lost or its term is over.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from barnabas.cluster.store import (
     NodeExistsError,
     NoNodeError,
     Operation,
+    SessionExpiredError,
     SetData,
     StoreError,
 )
@@ -57,6 +59,16 @@ class ControllerStore:
         self.store = store
         self._epoch = epoch
         self._epoch_version = epoch_version
+        self._over = False
+
+    def end(self) -> None:
+        """The term is over: every further call fails with ControllerMovedError."""
+        self._over = True
+
+    def check_term(self) -> None:
+        """Raises ControllerMovedError once the term is over."""
+        if self._over:
+            raise ControllerMovedError("The controller has resigned.")
 
     @steps
     def write(self, *operations: Operation) -> Steps[list[Any]]:
@@ -64,9 +76,12 @@ class ControllerStore:
 
         Raises ControllerMovedError, or the StoreError of the first operation that cannot be done.
         """
+        self.check_term()
         check = Check(znodes.CONTROLLER_EPOCH, self._epoch_version)
         try:
             results = yield self.store.multi([check, *operations])
+        except SessionExpiredError as error:
+            raise ControllerMovedError("The controller's session is over.") from error
         except (BadVersionError, NoNodeError) as error:
             if error.index == 0:
                 raise ControllerMovedError from error
@@ -78,8 +93,12 @@ class ControllerStore:
         self, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, PartitionLeadership | Exception]]:
         """Leadership of each partition, or why there is none (NoNodeError, an unreadable payload)."""
+        self.check_term()
         read = [self.store.get(znodes.partition_state_path(tp)) for tp in partitions]
         yield gather(read)
+        for each in read:
+            if isinstance(each.error, SessionExpiredError):
+                raise ControllerMovedError("The controller's session is over.") from each.error
         return {tp: _decoded(each) for tp, each in zip(partitions, read, strict=True)}
 
     @steps

@@ -15,6 +15,7 @@ from typing import Final
 from barnabas.cluster.context import ControllerContext
 from barnabas.cluster.controller_store import ControllerMovedError, ControllerStore, Outcome
 from barnabas.cluster.election import Strategy, elect
+from barnabas.cluster.failures import report
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.request_batch import RequestBatch
 from barnabas.cluster.states import (
@@ -127,14 +128,16 @@ class PartitionStates:
 
     def _movable(self, partitions: Iterable[TopicPartition], target: PartitionPhase) -> list[TopicPartition]:
         movable = []
+        refused = {}
         for tp in partitions:
             current = self._context.partition_phases.setdefault(tp, PartitionPhase.NON_EXISTENT)
             try:
                 check_transition(tp, current, target, PARTITION_TRANSITIONS)
             except IllegalTransitionError as error:
-                _events.error("illegal_transition", error=error)
+                refused[tp] = error
             else:
                 movable.append(tp)
+        report(_events.error, "illegal_transition", refused)
         return movable
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -145,6 +148,7 @@ class PartitionStates:
     def _initialize(self, partitions: Sequence[TopicPartition]) -> Steps[list[TopicPartition]]:
         """First leader and ISR: the live replicas in the order of the assignment."""
         first: dict[TopicPartition, PartitionLeadership] = {}
+        failed: dict[TopicPartition, object] = {}
         for tp in partitions:
             live = tuple(
                 each for each in self._context.assignment(tp).replicas if self._context.is_online(each, tp)
@@ -152,15 +156,16 @@ class PartitionStates:
             if live:
                 first[tp] = PartitionLeadership(LeaderAndIsr(live[0], live), self._context.epoch)
             else:
-                _events.error("no_live_replica", partition=tp, replicas=self._context.assignment(tp).replicas)
+                failed[tp] = f"no live replica of {self._context.assignment(tp).replicas}"
         failures = yield self._store.create_states(first)
         created = []
         for tp, leadership in first.items():
             if failures[tp] is not None:
-                _events.error("partition_not_created", partition=tp, error=failures[tp])
+                failed[tp] = failures[tp]
                 continue
             self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)
             created.append(tp)
+        report(_events.error, "partitions_without_leader", failed)
         return created
 
     @steps
@@ -171,9 +176,8 @@ class PartitionStates:
         while partitions:
             finished, partitions = yield self._elect(partitions, strategy)
             results |= finished
-        for tp, outcome in results.items():
-            if isinstance(outcome, Exception):
-                _events.warning("no_leader_elected", partition=tp, reason=outcome)
+        failed = {tp: outcome for tp, outcome in results.items() if isinstance(outcome, Exception)}
+        report(_events.warning, "no_leader_elected", failed)
         return results
 
     @steps

@@ -9,6 +9,7 @@ from typing import Final
 
 from barnabas.cluster.context import ControllerContext, Replica
 from barnabas.cluster.controller_store import ControllerMovedError, ControllerStore
+from barnabas.cluster.failures import report
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.request_batch import RequestBatch
 from barnabas.cluster.states import (
@@ -79,14 +80,16 @@ class ReplicaStates:
 
     def _movable(self, replicas: Iterable[Replica], target: ReplicaPhase) -> list[Replica]:
         movable = []
+        refused = {}
         for replica in replicas:
             current = self._context.replica_phases.setdefault(replica, ReplicaPhase.NON_EXISTENT)
             try:
                 check_transition(replica, current, target, REPLICA_TRANSITIONS)
             except IllegalTransitionError as error:
-                _events.error("illegal_transition", error=error)
+                refused[replica] = error
             else:
                 movable.append(replica)
+        report(_events.error, "illegal_transition", refused)
         return movable
 
     def _settle(self, replica: Replica, target: ReplicaPhase) -> None:
@@ -162,6 +165,7 @@ class ReplicaStates:
         states = yield self._store.partition_states(partitions)
         done: dict[TopicPartition, LeaderAndIsr | Exception] = {}
         to_write: dict[TopicPartition, LeaderAndIsr] = {}
+        failed: dict[TopicPartition, object] = {}
         for tp, state in states.items():
             if isinstance(state, PartitionLeadership) and state.controller_epoch <= self._context.epoch:
                 current = state.leader_and_isr
@@ -170,15 +174,16 @@ class ReplicaStates:
                 else:
                     done[tp] = current
             elif not (isinstance(state, NoNodeError) and self._context.being_deleted(tp.topic)):
-                _events.error("isr_not_shrunk", partition=tp, replica=broker_id, state=state)
+                failed[tp] = state
         update = yield self._store.update_states(to_write)
         settled: dict[TopicPartition, PartitionLeadership] = {}
         for tp, outcome in (done | update.finished).items():
             if isinstance(outcome, Exception):
-                _events.error("isr_not_shrunk", partition=tp, replica=broker_id, error=outcome)
+                failed[tp] = outcome
                 continue
             settled[tp] = PartitionLeadership(outcome, self._context.epoch)
             self._context.leadership[tp] = settled[tp]
+        report(_events.error, "isr_not_shrunk", failed, replica=broker_id)
         return settled, update.to_retry
 
     def _tell(

@@ -125,6 +125,7 @@ class Term:
 
     def end(self) -> None:
         """Leaves office: watches are dead, queues to brokers are dropped."""
+        self.store.end()
         self.watches.end()
         for broker_id in list(self.context.live_brokers):
             self.channel.remove_broker(broker_id)
