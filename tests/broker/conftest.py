@@ -50,6 +50,8 @@ from barnabas.testing.disk import SimulatedFilesystem
 NOW_MS = 1_700_000_000_000
 ME = 1
 OTHER = 2
+SMALL_INDEX = 4096
+"""Bytes; Kafka's 10 MiB a log would have to be zeroed in memory for every test."""
 LISTENER = ListenerId("PLAINTEXT", "PLAINTEXT")
 
 
@@ -232,7 +234,7 @@ class World:
         self.clock = Clock()
         self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
-        self.log_config = LogConfig()
+        self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)
         self.logs = LogManager(
             ["/data"],
             filesystem=self.disk,

@@ -87,13 +87,20 @@ def test_topics_do_not_come_into_being_where_one_side_is_against(make_world, con
     assert world.topics.own == {}
 
 
-def test_internal_topics_have_a_configuration_of_their_own(world):
+def test_internal_topics_have_a_configuration_of_their_own(make_world):
+    world = make_world(offsets_topic_replication_factor="1")
     world.send(ask("__consumer_offsets"), 9)
     world.clock.advance(0)
 
     assert len(world.cache.partitions("__consumer_offsets")) == 50
     assert world.topics.own["__consumer_offsets"]["cleanup.policy"] == "compact"
     assert world.send(ask("__consumer_offsets"), 9).topics[0].is_internal
+
+
+def test_too_few_brokers_for_an_internal_topic(world):
+    assert codes(world.send(ask("__consumer_offsets"), 9)) == {
+        "__consumer_offsets": "INVALID_REPLICATION_FACTOR"
+    }
 
 
 def test_topics_by_id(world):

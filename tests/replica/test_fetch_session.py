@@ -1,0 +1,153 @@
+"""The cache of fetch sessions: slots, eviction, epochs (KIP-227)."""
+
+import itertools
+
+import pytest
+
+from barnabas.core.ids import ZERO_UUID
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from barnabas.replica.fetch_session import (
+    EVICTION_MS,
+    CachedPartition,
+    FetchManager,
+    FetchSessionCache,
+    next_epoch,
+)
+
+
+class Sessions:
+    def __init__(self, clock, slots=2):
+        ids = itertools.count(1)
+        self.clock = clock
+        self.cache = FetchSessionCache(slots, new_id=lambda: next(ids), now_ms=clock.time_ms)
+        self.manager = FetchManager(self.cache)
+
+    def fetch(self, *partitions, session_id=0, epoch=0, follower=False, version=12, topics=("t",), data=None):
+        request = FetchRequest(
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    partitions=[FetchPartition(partition=index, fetch_offset=5) for index in partitions],
+                )
+                for topic in topics
+                if partitions
+            ],
+        )
+        context = self.manager.context(request, version, {}, from_follower=follower)
+        wanted = list(context.partitions())
+        results = [
+            (each, (data or {}).get(each.request.partition) or PartitionData(records=b"", high_watermark=5))
+            for each in wanted
+        ]
+        return context.respond(results)
+
+    def open(self, size, **options):
+        return self.fetch(*range(size), **options).session_id
+
+
+@pytest.fixture
+def sessions(clock):
+    return Sessions(clock)
+
+
+def test_epochs_wrap_to_one():
+    assert [next_epoch(epoch) for epoch in (-1, 0, 1, 2**31 - 1)] == [-1, 1, 2, 1]
+
+
+def test_without_a_free_slot_there_is_no_session(sessions):
+    assert [sessions.open(3), sessions.open(3), sessions.open(9)] == [1, 2, 0]
+    assert repr(sessions.cache) == "<FetchSessionCache 2/2 evictions=0>"
+
+
+def test_idle_sessions_give_way(sessions, clock):
+    old, busy = sessions.open(3), sessions.open(3)
+    clock.advance(EVICTION_MS)
+    sessions.fetch(session_id=busy, epoch=1)
+    clock.advance(1)
+
+    assert sessions.open(1) == 3
+    assert sessions.cache.get(old) is None
+    assert sessions.cache.get(busy) is not None
+
+
+def test_old_sessions_give_way_to_larger_ones(sessions, clock):
+    small, large = sessions.open(2), sessions.open(5)
+    clock.advance(EVICTION_MS + 1)
+    for session in (small, large):
+        sessions.fetch(session_id=session, epoch=1)
+
+    assert sessions.open(1) == 0, "smaller than both"
+    assert sessions.open(3) == 3
+    assert (sessions.cache.get(small), sessions.cache.evictions) == (None, 1)
+    assert sessions.cache.get(large) is not None
+
+
+def test_followers_take_the_slots_of_consumers_at_once(sessions):
+    consumer, follower = sessions.open(9), sessions.open(1, follower=True)
+
+    assert sessions.open(1, follower=True) == 3
+    assert sessions.cache.get(consumer) is None
+    assert sessions.cache.get(follower) is not None
+    assert sessions.open(99) == 0, "a consumer cannot take a young follower's"
+
+
+def test_only_news_are_told_once(sessions):
+    session = sessions.open(3)
+    moved = PartitionData(partition_index=1, records=b"", high_watermark=6)
+
+    told = sessions.fetch(session_id=session, epoch=1, data={1: moved})
+    again = sessions.fetch(session_id=session, epoch=2, data={1: moved})
+
+    assert [each.partition_index for each in told.responses[0].partitions] == [1]
+    assert again.responses == []
+
+
+def test_partitions_with_records_go_to_the_end_of_the_line(sessions):
+    session = sessions.open(3)
+    records = PartitionData(partition_index=0, records=b"x", high_watermark=5)
+    sessions.fetch(session_id=session, epoch=1, data={0: records})
+
+    order = [partition.request.partition for partition in sessions.cache.get(session).partitions.values()]
+    assert order == [1, 2, 0]
+
+
+def test_a_duplicate_of_a_request_that_waits(sessions, clock):
+    session = sessions.open(1)
+    request = FetchRequest(session_id=session, session_epoch=1)
+    waiting = sessions.manager.context(request, 12, {}, from_follower=False)
+    sessions.fetch(session_id=session, epoch=2)
+
+    late = waiting.respond([])
+
+    assert (late.error_code, late.session_id) == (71, session)
+
+
+def test_changes_of_a_session(sessions):
+    session = sessions.open(2)
+    sessions.fetch(1, 2, session_id=session, epoch=1)
+
+    assert len(sessions.cache.get(session).partitions) == 3
+
+
+def test_neighbours_of_a_topic_share_an_entry():
+    from barnabas.replica.fetch_session import build_response
+
+    def result(topic, partition):
+        wanted = CachedPartition(topic, ZERO_UUID, FetchPartition(partition=partition))
+        return wanted, PartitionData(partition_index=partition)
+
+    response = build_response([result("a", 0), result("a", 1), result("b", 0), result("a", 2)])
+
+    assert [(each.topic, len(each.partitions)) for each in response.responses] == [
+        ("a", 2),
+        ("b", 1),
+        ("a", 1),
+    ]
+
+
+def test_a_partition_named_twice_counts_once(sessions):
+    response = sessions.fetch(0, 1, 0)
+
+    assert len(response.responses[0].partitions) == 2
