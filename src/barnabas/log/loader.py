@@ -64,6 +64,7 @@ def load_log(
     if end_offset < log_start_offset:
         # DeleteRecords reached beyond what survived: nothing here is visible any more.
         log.truncate_fully_and_start_at(log_start_offset)
+        log.flush()
     log.leader_epochs.truncate_from_end(log.log_end_offset)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     _restore_producers(log)
