@@ -1,7 +1,7 @@
 """A cluster to test clients against: real sockets and real bytes, logs in memory, faults on request.
 
 `faults[api]` is a queue of functions: each takes one request (and the node id) and returns a response, None
-for no answer at all, or raises `Hangup` to close the connection. Without one the request is served.
+for no answer at all, or raises `HangUpError` to close the connection. Without one the request is served.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ VERSIONS = {
 }
 
 
-class Hangup(Exception):
+class HangUpError(Exception):
     """Close the connection instead of answering."""
 
 
@@ -149,7 +149,7 @@ class FakeCluster:
                     chunks = encode_response(header.correlation_id, response, header.api_version)
                     writer.write(b"".join(bytes(chunk) for chunk in chunks))
                     await writer.drain()
-        except (Hangup, asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        except (HangUpError, asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
@@ -406,4 +406,4 @@ def produce_error(code, message=None):
 
 def hangup(request, node_id):
     """A fault: the connection is closed before the request has an effect."""
-    raise Hangup
+    raise HangUpError

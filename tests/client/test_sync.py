@@ -72,8 +72,14 @@ def test_close_may_be_repeated_and_ends_the_rest(background_cluster):
 
 def test_an_error_inside_the_block_does_not_wait_for_deliveries(background_cluster):
     background_cluster.faults[0].extend([lambda request, node: None] * 10)
-    with pytest.raises(ZeroDivisionError), Producer(background_cluster.bootstrap) as producer:
-        delivery = producer.send("t", "x")
-        raise ZeroDivisionError
+    deliveries = []
+
+    def fail_inside():
+        with Producer(background_cluster.bootstrap) as producer:
+            deliveries.append(producer.send("t", "x"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_inside()
     with pytest.raises(ClientClosedError):
-        delivery.result()
+        deliveries[0].result()

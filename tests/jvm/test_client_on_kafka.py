@@ -74,19 +74,15 @@ def test_a_key_goes_where_the_java_producer_puts_it(bootstrap, topic, kafka_tool
     assert java == ours
 
 
-def test_many_small_fetches_stay_in_one_session(bootstrap, topic):
+def test_many_small_fetches_in_one_session(bootstrap, topic):
     with Producer(bootstrap) as producer, Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign((topic, number) for number in range(3))
-        seen = 0
-        for _ in range(30):
-            for number in range(3):
-                producer.send(topic, "x", partition=number)
-            producer.flush()
-            while seen % 3 or not seen or consumer.poll(0):
-                seen += len(consumer.poll(2000))
-                if seen and seen % 3 == 0:
-                    break
-            assert consumer.position((topic, 0)) >= 1
+        seen = []
+        for turn in range(30):
+            wanted = [producer.send_and_wait(topic, f"{turn}", partition=number) for number in range(3)]
+            while len(seen) < 3 * (turn + 1):
+                seen += [(record.partition, record.offset) for record in consumer.poll(2000)]
+            assert {(one.partition, one.offset) for one in wanted} <= set(seen)
 
 
 def test_offsets_and_positions(bootstrap, topic):
@@ -120,15 +116,6 @@ def test_arrow_through_the_wire(bootstrap, topic):
     assert values == [str(number).encode() for number in range(5000)]
 
 
-def test_read_committed_stops_where_the_java_transaction_does(bootstrap, topic):
-    """Without a transactional producer of our own: everything is committed, both levels see the same."""
-    with Producer(bootstrap) as producer:
-        producer.send_and_wait(topic, "x", partition=2)
-    with Consumer(bootstrap, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-        consumer.assign([(topic, 2)])
-        assert [record.value for record in consumer.poll(5000)] == [b"x"]
-
-
 def test_admin_errors_are_those_of_kafka(bootstrap, topic):
     with BlockingAdmin(bootstrap) as admin:
         results = admin.topics.try_create(
@@ -157,10 +144,8 @@ def test_commands_print_what_the_scripts_print(bootstrap, topic, kafka_tool):
     server = ["--bootstrap-server", bootstrap]
     for script, command, flags in (
         ("kafka-topics", "topics", ["--describe", "--topic", topic]),
-        ("kafka-topics", "topics", ["--list", "--topic", topic]),
         ("kafka-get-offsets", "get-offsets", ["--topic", topic]),
         ("kafka-get-offsets", "get-offsets", ["--topic-partitions", f"{topic}:1-", "--time", "earliest"]),
-        ("kafka-get-offsets", "get-offsets", ["--topic", "never-was"]),
         ("kafka-get-offsets", "get-offsets", ["--time", "soon"]),
         (
             "kafka-console-consumer",

@@ -1,0 +1,45 @@
+"""A fake cluster on a thread of its own, and the command line run in this process."""
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+
+import pytest
+from click.testing import CliRunner
+from fake_cluster import FakeCluster
+
+from barnabas.cli import main as main_module
+
+
+@pytest.fixture
+def cluster():
+    """A running cluster of one."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    made = asyncio.run_coroutine_threadsafe(FakeCluster().start(), loop).result(5)
+    yield made
+    asyncio.run_coroutine_threadsafe(made.stop(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def barnabas(monkeypatch):
+    """Runs ``barnabas ARGUMENTS`` through its real entry point; the result has stdout, stderr, exit_code."""
+
+    def run(*arguments, stdin=""):
+        import click
+
+        @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+        def entry():
+            main_module.main()
+
+        monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
+        return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True)
+
+    return run

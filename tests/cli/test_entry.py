@@ -1,0 +1,66 @@
+"""The entry point: what it costs, what it teaches."""
+
+import subprocess
+import sys
+
+import pytest
+
+from barnabas import __version__
+from barnabas.cli.main import COMMANDS
+
+HEAVY = {"asyncio", "numpy", "numba", "pyarrow", "pyspark", "rich", "kazoo", "sqlite3", "cramjam", "crc32c"}
+
+
+def imported_by(statement):
+    script = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_the_package_imports_nothing_of_itself():
+    assert {name for name in imported_by("import barnabas") if name.startswith("barnabas.")} == set()
+
+
+def test_help_needs_no_command_and_nothing_heavy():
+    loaded = imported_by(
+        "sys.argv = ['barnabas', '--help']\n"
+        "from barnabas.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass"
+    )
+    assert loaded.isdisjoint(HEAVY)
+    assert not [name for name in loaded if name.startswith(("barnabas.cli.commands.", "barnabas.client"))]
+
+
+def test_clients_need_neither_numba_nor_a_server():
+    loaded = imported_by("import barnabas.client.sync, barnabas.admin")
+    assert loaded.isdisjoint({"numpy", "numba", "pyarrow", "kazoo", "sqlite3"})
+    servers = ("barnabas.broker", "barnabas.replica", "barnabas.cluster", "barnabas.log.", "barnabas.node")
+    assert not [name for name in loaded if name.startswith(servers)]
+
+
+def test_version(barnabas):
+    assert barnabas("--version").stdout == f"barnabas {__version__}\n"
+
+
+def test_help_names_every_command(barnabas):
+    shown = barnabas("--help").stdout
+    assert all(name in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["topics", "produce", "consume", "get-offsets", "serve"])
+def test_every_command_teaches_by_example(barnabas, command):
+    shown = barnabas(command, "--help").stdout
+    assert f"barnabas {command}" in shown
+    assert "Examples:" in shown
+
+
+def test_without_a_command_help_is_shown_and_it_is_an_error(barnabas):
+    result = barnabas()
+    assert result.exit_code == 1
+    assert "Commands:" in result.stderr
+
+
+def test_an_unknown_command_is_one_line(barnabas):
+    result = barnabas("topisc")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "No such command 'topisc'" in result.stderr
