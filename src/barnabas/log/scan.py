@@ -8,21 +8,40 @@ serves recovery, leftovers and tools alike.
 from collections.abc import Callable
 from typing import Final
 
+import crc32c
+
 from barnabas.core.chunks import ReadableFile
 from barnabas.log.index import OffsetIndex, TimeIndex
-from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, has_valid_crc, parse_header
+from barnabas.records.batch import (
+    CRC_COVERS_FROM,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    parse_header,
+)
 
 BLOCK_BYTES: Final = 1 << 20
 _RELATIVE_MAX: Final = 2**31 - 1
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
-"""Told each valid batch: its header, and the block that it lies in at the header's position."""
+"""Told each valid batch that has a producer or another leader epoch than the one before: its header, and the
+block that it lies in at the header's position."""
 
 
 class SegmentScan:
     """What a scan found."""
 
-    __slots__ = ("index", "last_offset", "max_timestamp", "next_offset", "size", "time_index", "valid_bytes")
+    __slots__ = (
+        "index",
+        "last_offset",
+        "leader_epoch",
+        "max_timestamp",
+        "next_offset",
+        "size",
+        "time_index",
+        "valid_bytes",
+    )
 
     def __init__(self, base_offset: int, size: int) -> None:
         self.size = size
@@ -31,6 +50,7 @@ class SegmentScan:
         self.last_offset = base_offset - 1
         self.next_offset = base_offset
         self.max_timestamp = -1
+        self.leader_epoch = -1
         self.index = bytearray()
         """The bytes of the offset index."""
         self.time_index = bytearray()
@@ -74,33 +94,42 @@ def _scan_block(
     """Takes in the valid batches at the front of the block; returns their bytes."""
     at = 0
     size = len(block)
+    view = memoryview(block)
+    last_offset = scan.last_offset
     while size - at >= HEADER_SIZE:
         header = parse_header(block, at)
-        if not _plausible(header) or header.end > size:
+        end = at + LOG_OVERHEAD + header.length
+        base_offset = header.base_offset
+        last = base_offset + header.last_offset_delta
+        in_place = last_offset < base_offset <= last <= indexer.offset_max
+        if not (in_place and _plausible(header) and end <= size):
             break
-        in_place = scan.last_offset < header.base_offset <= header.last_offset <= indexer.offset_max
-        if not in_place or not has_valid_crc(block, header):
+        if crc32c.crc32c(view[at + CRC_COVERS_FROM : end]) != header.crc:
             break
-        indexer.add(header, start + at)
-        if observe is not None:
-            observe(header, block)
-        at = header.end
-        scan.last_offset = header.last_offset
-        scan.next_offset = header.next_offset
-        scan.valid_bytes = start + at
+        if header.max_timestamp > scan.max_timestamp or start + at >= indexer.due:
+            indexer.add(header, start + at)
+        if header.producer_id >= 0 or header.leader_epoch != scan.leader_epoch:
+            scan.leader_epoch = header.leader_epoch
+            if observe is not None:
+                observe(header, block)
+        at = end
+        scan.last_offset = last_offset = last
+    scan.valid_bytes = start + at
+    scan.next_offset = last_offset + 1
     return at
 
 
 class _Indexer:
     """Makes index entries as recovery makes them: one whenever enough bytes lie behind the last."""
 
-    __slots__ = ("_base", "_interval", "_last_entry", "_max_offset", "_scan", "_written", "offset_max")
+    __slots__ = ("_base", "_interval", "_max_offset", "_scan", "_written", "due", "offset_max")
 
     def __init__(self, scan: SegmentScan, base_offset: int, interval: int) -> None:
         self._scan = scan
         self._base = base_offset
         self._interval = interval
-        self._last_entry = 0
+        self.due = interval + 1
+        """The position from which on the next batch makes an entry."""
         self._max_offset = base_offset
         self._written = -1
         self.offset_max = base_offset + _RELATIVE_MAX
@@ -110,10 +139,10 @@ class _Indexer:
         if header.max_timestamp > scan.max_timestamp:
             scan.max_timestamp = header.max_timestamp
             self._max_offset = header.last_offset
-        if position - self._last_entry > self._interval:
+        if position >= self.due:
             scan.index += OffsetIndex.ENTRY.pack(header.last_offset - self._base, position)
             self._add_time()
-            self._last_entry = position
+            self.due = position + self._interval + 1
 
     def _add_time(self) -> None:
         if self._scan.max_timestamp > self._written:

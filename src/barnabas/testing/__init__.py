@@ -1,0 +1,1 @@
+"""What tests of Barnabas and of programs on it need: simulated disks, clocks, brokers in process."""
