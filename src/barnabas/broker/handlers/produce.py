@@ -2,11 +2,12 @@
 
 Behaviour: appends each partition's batch; acks=0 gets no answer, and a closed connection where one failed,
 so that the producer looks for the leader again; acks=all is answered when the ISR has the records.
-Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 record errors (KIP-467) · v9 flexible ·
+Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (KIP-467) · v9 flexible ·
            v10 names the leader to whoever asks the wrong broker (KIP-951).
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
-Not implemented: transactional batches; there is no transaction to add them to.
+Not implemented: transactional batches, as there is no transaction to add them to; the list of which records
+of a batch were refused (KIP-467).
 """
 
 from struct import Struct
