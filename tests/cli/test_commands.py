@@ -140,8 +140,10 @@ def test_get_offsets_filters_as_the_script_does(get_offsets, cluster):
         (["--topic", "none"], "Could not match any topic-partitions with the specified filters"),
         (
             ["--time", "soon"],
-            "Malformed time argument soon. Please use -1 or latest / -2 or earliest / -3 or max-timestamp"
-            + " / -4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp",
+            (
+                "Malformed time argument soon. Please use -1 or latest / -2 or earliest / -3 or max-timestamp"
+                " / -4 or earliest-local / -5 or latest-tiered, or a specified long format timestamp"
+            ),
         ),
         (
             ["--partitions", "a"],
