@@ -43,10 +43,9 @@ def main() -> int:
         print(f"bench: nothing to compare with: {missing}", file=sys.stderr)
         return 2
     figures = measure(rows, effort, control=asked.control)
+    print(report.control_table(figures) if asked.control else report.table(figures))
     if asked.control:
-        print(report.control_table(figures))
         return 0
-    print(report.table(figures))
     if asked.write:
         print(f"\nwritten to {report.write(figures, effort)}")
     return 0 if all(figure.met for figure in figures) else 1
@@ -54,13 +53,16 @@ def main() -> int:
 
 def measure(rows: list[str], effort: Effort, *, control: bool) -> list[Figure]:
     """The figures of these rows, in the order of the table; says on stderr how long each took."""
+    shown = report.control_table if control else report.table
     figures: list[Figure] = []
     folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
     with two_sides(folder, control=control) as sides:
         for row in [row for row in ROWS if row in rows]:
             started = time.monotonic()
-            figures += ROWS[row](sides, effort)
-            print(f"{row}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+            found = ROWS[row](sides, effort)
+            took = f"{time.monotonic() - started:.0f} s"
+            print(f"{row}, {took}:\n{shown(found)}", file=sys.stderr, flush=True)
+            figures += found
     return sorted(figures, key=lambda figure: figure.row)
 
 

@@ -1,6 +1,5 @@
 """The rows of the table: what is measured, how, and what it may cost relative to Apache Kafka."""
 
-import contextlib
 import itertools
 import re
 import subprocess
@@ -14,9 +13,8 @@ from confluent_kafka import Producer
 from bench import wire
 from bench.raw import RawClient
 from bench.rounds import Effort, alternate, warm
-from bench.sides import Side
+from bench.sides import ONE_RECORD, Side, wait_until_serving
 
-ONE_RECORD = wire.batch(b"x" * 100, 1)
 MEGABYTE = wire.batch(b"y" * 1024, 1000)
 MEMORY_AFTER_BYTES = 3 * 10**9
 
@@ -219,15 +217,10 @@ def _first_produce_seconds(side: Side) -> float:
     started = time.perf_counter()
     server = side.launch(side.new_folder())
     try:
-        while time.perf_counter() - started < 60:
-            with contextlib.suppress(ConnectionError, RuntimeError), RawClient(server.port) as client:
-                client.create_topic("first")
-                client.produce_bytes("first", ONE_RECORD, 1)
-                return time.perf_counter() - started
-            time.sleep(0.002)
+        wait_until_serving(server)
+        return time.perf_counter() - started
     finally:
         server.kill()
-    raise RuntimeError(f"{side.name} took no record within 60 s of its start; its log ends:\n{server.tail()}")
 
 
 def start(sides: Sides, effort: Effort) -> list[Figure]:

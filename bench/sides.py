@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import wire
 from bench.raw import RawClient
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "jvm"))
@@ -16,6 +17,7 @@ from kafka_harness import Server
 
 # What was deleted after a round must be gone before the disk is full, on both sides.
 DELETE_SOON = {"log.segment.delete.delay.ms": 1000}
+ONE_RECORD = wire.batch(b"x" * 100, 1)
 
 
 class Side:
@@ -34,7 +36,7 @@ class Side:
     def start(self) -> None:
         """Starts the broker that the rounds are run on."""
         self.server = self.launch(self.new_folder())
-        self.server.wait_until_listening()
+        wait_until_serving(self.server)
 
     def new_folder(self) -> Path:
         """An empty folder for one life of the broker."""
@@ -99,6 +101,20 @@ class Barnabas(Side):
         options = [f"--set={key}={value}" for key, value in DELETE_SOON.items()]
         command += ["--data", str(folder / "data"), "--port", str(port), *options]
         return Server(command, port, folder / "barnabas.log")
+
+
+def wait_until_serving(server: Server, seconds: float = 60) -> None:
+    """Returns when the broker has taken a first record, into a topic made for it: a broker listens before
+    it knows itself to be part of a cluster. Raises RuntimeError with the end of its log.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and server.process.poll() is None:
+        with contextlib.suppress(ConnectionError, RuntimeError), RawClient(server.port) as client:
+            client.create_topic("first")
+            client.produce_bytes("first", ONE_RECORD, 1)
+            return
+        time.sleep(0.002)
+    raise RuntimeError(f"{server!r} took no record; its log ends:\n{server.tail()}")
 
 
 def _cpu_seconds(pid: int) -> float:
