@@ -259,6 +259,21 @@ def test_flush_messages_1_answers_after_one_sync_for_all(world, make_batch):
     assert files_of_a_log <= 3, "the log and its indexes, once"
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+def test_consumers_see_nothing_that_is_not_synced_where_flush_messages_asks_for_it(world, make_batch, acks):
+    world.log_config = LogConfig(flush_messages=1)
+    world.create()
+    data = PartitionProduceData(index=0, records=make_batch())
+    topic = TopicProduceData(name="orders", partition_data=[data])
+    answer = world.start(ProduceRequest(acks=acks, timeout_ms=1, topic_data=[topic]), 9)
+
+    assert answer() is None
+    assert world.partition().log.high_watermark == 0
+    world.clock.advance(0)
+    assert code_of(answer()) is ErrorCode.NONE
+    assert world.partition().log.high_watermark == 1
+
+
 def test_a_failing_disk_is_a_storage_error(world):
     world.create()
     world.disk.fail("/data", "write")

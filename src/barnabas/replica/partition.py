@@ -274,6 +274,11 @@ class Partition:
         info = log.append(records, self.leader_epoch, self._ports.now_ms())
         return info, self._advance_high_watermark()
 
+    def synced(self) -> None:
+        """What was appended is on stable storage now: it may count for the high watermark."""
+        if self._advance_high_watermark():
+            self._ports.on_progress(self.tp)
+
     def enough_replicas(self, offset: int) -> tuple[bool, ErrorCode]:
         """Whether an acks=all produce that ends before `offset` may be answered, and with which code."""
         log = self.leader_log
@@ -289,7 +294,8 @@ class Partition:
         log = self.leader_log
         if log is None:
             return False
-        offset = log.log_end_offset
+        # What must be synced first is not there yet: consumers may not see what a power cut can take back.
+        offset = log.recovery_point if log.flush_needed else log.log_end_offset
         if self._replicas:
             if len(self.isr_state.isr) < self.min_isr:
                 return False

@@ -178,6 +178,7 @@ class Appender:
         log = partition.leader_log
         if log is not None and log.flush_needed:
             result.synced = log.flush_soon()
+            result.synced.when_done(lambda _: partition.synced())
         self._wake.appended(tp, advanced=advanced)
         return result
 
