@@ -73,7 +73,7 @@ class TestBatch:
     def test_a_start_behind_all_records_is_an_error_or_latest(self):
         _, _, planner = make({A0: (0, 10)}, startingTimestamp="99")
         with pytest.raises(
-            OffsetError, match="No offset matched from request of topic-partition a-0 and timestamp 99."
+            OffsetError, match=r"No offset matched from request of topic-partition a-0 and timestamp 99."
         ):
             planner.batch_ranges()
 
@@ -104,7 +104,7 @@ class TestBatch:
     def test_a_start_behind_the_end_is_an_error(self):
         _, _, planner = make({A0: (0, 10)}, startingOffsets='{"a":{"0":12}}')
 
-        with pytest.raises(OffsetError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET.* 12 .* 10 "):
+        with pytest.raises(OffsetError, match=r"RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET.* 12 .* 10 "):
             planner.batch_ranges()
 
     def test_what_retention_removed_is_lost(self, caplog):

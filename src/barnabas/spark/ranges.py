@@ -6,6 +6,7 @@ are cut as `KafkaOffsetRangeCalculator` does, and then, too, a task reads one.
 """
 
 import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,9 +51,7 @@ def plan_tasks(ranges: Sequence[OffsetRange], packing: Packing) -> list[list[Off
 def split(piece: OffsetRange, parts: int) -> list[OffsetRange]:
     """The range in `parts` pieces of about one size; fewer where it is shorter than that."""
     cuts = [piece.start + piece.size * index // parts for index in range(parts + 1)]
-    return [
-        OffsetRange(piece.tp, start, end) for start, end in zip(cuts, cuts[1:], strict=False) if end > start
-    ]
+    return [OffsetRange(piece.tp, start, end) for start, end in itertools.pairwise(cuts) if end > start]
 
 
 def _split_large(ranges: list[OffsetRange], wanted: int) -> list[OffsetRange]:

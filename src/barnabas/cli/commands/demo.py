@@ -1,0 +1,61 @@
+"""``barnabas demo``: a year of flights through a broker and PySpark, checked, and a report to look at."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from barnabas.spark.demo.run import Outcome
+
+
+@click.command(short_help="Replay a year of flights through a broker and PySpark; ends with a report.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("barnabas-demo"),
+    show_default=True,
+    help="Folder for the report, the Parquet table and Spark's log.",
+)
+@click.option("--bootstrap-server", help="Use this cluster instead of starting a broker.")
+@click.option("--keep", is_flag=True, help="Leave the broker running and say how to use it.")
+@click.option("--flights", type=click.IntRange(min=1000), help="Only the first flights of the year.")
+def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | None) -> None:
+    r"""Replay a year of flights through a broker and PySpark.
+
+    Starts a broker, sends it the 336,776 flights that left New York in 2013, reads them with structured
+    streaming as they come, joins weather and airlines, writes a Parquet table and an alerts topic, asks which
+    routes lose most minutes, checks every count against pandas, and leaves an HTML report.
+
+    Needs the extra "demo" (PySpark) and Java 17, or the extra "jvm".
+
+    \b
+    Examples:
+      barnabas demo
+      barnabas demo --keep
+      barnabas demo --bootstrap-server 127.0.0.1:9092 --flights 50000
+    """
+    try:
+        from barnabas.spark.demo.run import Settings, run
+    except ImportError as error:
+        raise click.ClickException(
+            f"the demo needs packages that are not here ({error.name}): pip install 'barnabas[demo]'"
+        ) from error
+    from rich.console import Console
+
+    outcome = run(Settings(out, bootstrap_server, keep, flights), Console())
+    click.echo(f"\nReport: {outcome.report.resolve()}\nTable:  {outcome.table.resolve()}")
+    if keep:
+        click.echo(_how_to_go_on(outcome))
+
+
+def _how_to_go_on(outcome: "Outcome") -> str:
+    server = outcome.bootstrap_server
+    stop = f"\nEnd the broker:        kill {outcome.broker.pid}" if outcome.broker else ""
+    return f"""
+The broker is still there. Try:
+  barnabas topics --bootstrap-server {server} --list
+  barnabas get-offsets --bootstrap-server {server} --topic flights
+  barnabas consume --bootstrap-server {server} --topic alerts --partition 0 --from-beginning --max-messages 3
+  python -c "from barnabas.spark import session; session().read.format('barnabas').option('kafka.bootstrap.servers', '{server}').option('subscribe', 'flights').load().groupBy('partition').count().show()"
+{stop}"""

@@ -1,0 +1,87 @@
+"""The replay: a year of flights in time order into a topic, in seconds.
+
+A year in seconds means that milliseconds between partitions are days of event time. So the replay keeps them
+together: after each `STRIDE_MS` of event time it waits until everything is stored. Whatever a reader sees, the
+partitions are then at most two strides apart, and a watermark above that drops nothing.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from barnabas.client import Producer
+from barnabas.client.partitioner import key_hash
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.demo.data import FlightData
+
+DAY_MS: Final = 86_400_000
+STRIDE_MS: Final = 7 * DAY_MS
+WATERMARK_MS: Final = 15 * DAY_MS
+"""More than two strides."""
+CLOSING_MS: Final = WATERMARK_MS + DAY_MS
+"""How far behind the last flight the closing records lie: far enough to let every window out."""
+
+_TICK: Final = 2_000
+
+
+class Replay:
+    """Sends the flights and remembers which event time went to which partition."""
+
+    def __init__(self, bootstrap_server: str, topic: str, partitions: int) -> None:
+        self._bootstrap_server = bootstrap_server
+        self._topic = topic
+        self.sent: dict[int, list[int]] = {number: [] for number in range(partitions)}
+        """Event times in ms by partition, in the order of offsets (one producer, so no gaps)."""
+
+    @property
+    def count(self) -> int:
+        """The flights that were sent."""
+        return sum(map(len, self.sent.values()))
+
+    def run(self, data: FlightData, tick: Callable[[int], object]) -> None:
+        """Sends all flights; calls `tick` with the number of flights sent since the last call."""
+        partition_of = functools.cache(lambda key: key_hash(key) % len(self.sent))
+        barrier = waiting = 0
+        with self._producer() as producer:
+            for time_ms, key, value in data.messages():
+                if time_ms >= barrier:
+                    producer.flush()
+                    barrier = time_ms + STRIDE_MS
+                producer.send(self._topic, value, key, timestamp_ms=time_ms)
+                self.sent[partition_of(key)].append(time_ms)
+                waiting += 1
+                if waiting == _TICK:
+                    tick(waiting)
+                    waiting = 0
+            producer.flush()
+        tick(waiting)
+
+    def close(self) -> None:
+        """Sends the closing records. Only once all flights were read: they push the watermark beyond them."""
+        last_ms = max(times[-1] for times in self.sent.values() if times)
+        closing_ms = last_ms + CLOSING_MS
+        text = datetime.fromtimestamp(closing_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with self._producer() as producer:
+            for partition in self.sent:
+                value = f'{{"event_time":"{text}","closing":true}}'
+                producer.send(self._topic, value, partition=partition, timestamp_ms=closing_ms)
+
+    def _producer(self) -> Producer:
+        return Producer(self._bootstrap_server, linger_ms=5, batch_size=128 * 1024, client_id="demo-replay")
+
+    def skew_ms(self, positions: Mapping[TopicPartition, int]) -> int:
+        """How far apart in event time the partitions were for a reader at these positions.
+
+        It is the distance from the youngest flight that was read back to the oldest one that was not: what the
+        watermark must allow for.
+        """
+        read, unread = [], []
+        for tp, offset in positions.items():
+            times = self.sent[tp.partition]
+            read += times[:offset][-1:]
+            unread += times[offset : offset + 1]
+        return max(0, max(read) - min(unread)) if read and unread else 0
+
+    def __repr__(self) -> str:
+        return f"<Replay {self._topic} {self.count} flights>"
