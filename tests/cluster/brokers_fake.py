@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from barnabas.cluster.brokers import Broker, Endpoint
+from barnabas.cluster.brokers import Broker
 from barnabas.cluster.configs import ConfigStore
 from barnabas.cluster.controller import Controller
 from barnabas.cluster.controller_config import ControllerConfig
@@ -13,6 +13,7 @@ from barnabas.cluster.topics import NewTopic, TopicAdmin, TopicDefaults
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import TOPIC_CONFIG
+from barnabas.network.endpoints import Endpoint
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,

@@ -316,7 +316,7 @@ def test_a_failed_log_directory_takes_its_replicas_offline(three):
 def test_changed_endpoints_reach_all(three):
     from dataclasses import replace
 
-    from barnabas.cluster.brokers import Endpoint
+    from barnabas.network.endpoints import Endpoint
 
     broker = three.brokers[2]
     moved = replace(broker.registration.broker, endpoints=(Endpoint("INTERNAL", "elsewhere", 1),))

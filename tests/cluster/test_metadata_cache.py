@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from barnabas.cluster.brokers import Endpoint
 from barnabas.cluster.metadata_cache import MetadataCache, PartitionAnswer
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.network.endpoints import Endpoint
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,

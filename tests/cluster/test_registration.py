@@ -3,7 +3,7 @@
 import pytest
 from brokers_fake import FakeClock
 
-from barnabas.cluster.brokers import Broker, Endpoint
+from barnabas.cluster.brokers import Broker
 from barnabas.cluster.event_queue import Event, EventQueue
 from barnabas.cluster.registration import (
     BrokerRegistration,
@@ -13,6 +13,7 @@ from barnabas.cluster.registration import (
     generate_broker_id,
 )
 from barnabas.core.pending import Pending
+from barnabas.network.endpoints import Endpoint
 
 
 @pytest.fixture

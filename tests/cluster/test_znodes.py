@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster import znodes
-from barnabas.cluster.brokers import Broker, Endpoint
+from barnabas.cluster.brokers import Broker
 from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState, PartitionLeadership
 from barnabas.cluster.store import Stat
 from barnabas.core.ids import TopicPartition, uuid_text
+from barnabas.network.endpoints import Endpoint
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LINE = re.compile(r"(\S+)\t(.*)\t\[v=(\d+) eph=(true|false) czxid=(\d+)\]")

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from barnabas.broker.context import RequestContext
-from barnabas.cluster.brokers import Endpoint
 from barnabas.core.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from barnabas.network.endpoints import Endpoint
 
 
 class CurrentLeader(NamedTuple):

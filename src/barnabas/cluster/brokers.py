@@ -4,25 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from barnabas.network.endpoints import Endpoint
+
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """The numbers by which UpdateMetadata names security protocols."""
 SECURITY_PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a broker is reached on one listener."""
-
-    listener: str
-    host: str
-    port: int
-    security_protocol: str = "PLAINTEXT"
-
-    @property
-    def connection_string(self) -> str:
-        """``NAME://host:port``, an IPv6 host in brackets (``EndPoint.connectionString``)."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +22,4 @@ class Broker:
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Its endpoint on a listener, if it has that listener."""
-        return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)

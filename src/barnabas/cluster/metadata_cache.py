@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker, Endpoint
+from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.network.endpoints import Endpoint
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
@@ -166,7 +167,7 @@ class MetadataCache:
         """Takes an update over; the partitions that it deleted."""
         brokers = {broker.id: _broker(broker) for broker in request.live_brokers}
         endpoints = {
-            broker.id: {endpoint.listener: endpoint for endpoint in broker.endpoints}
+            broker.id: {endpoint.name: endpoint for endpoint in broker.endpoints}
             for broker in brokers.values()
         }
         self._check_listeners(endpoints)

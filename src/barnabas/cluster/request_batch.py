@@ -292,7 +292,7 @@ def _update_metadata_broker(broker: Broker) -> UpdateMetadataBroker:
         UpdateMetadataEndpoint(
             port=endpoint.port,
             host=endpoint.host,
-            listener=endpoint.listener,
+            listener=endpoint.name,
             security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
         )
         for endpoint in broker.endpoints

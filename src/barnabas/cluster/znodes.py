@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote_plus
 
-from barnabas.cluster.brokers import Broker, Endpoint
+from barnabas.cluster.brokers import Broker
 from barnabas.cluster.leadership import (
     LeaderAndIsr,
     LeaderRecoveryState,
@@ -21,6 +21,7 @@ from barnabas.cluster.leadership import (
 )
 from barnabas.cluster.store import Stat
 from barnabas.core.ids import TopicPartition, Uuid, uuid_from_text, uuid_text
+from barnabas.network.endpoints import Endpoint
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -178,8 +179,8 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
         "port": plain.port if plain else -1,
         "jmx_port": jmx_port,
         "timestamp": str(now_ms),
-        "endpoints": [endpoint.connection_string for endpoint in broker.endpoints],
-        "listener_security_protocol_map": {end.listener: end.security_protocol for end in broker.endpoints},
+        "endpoints": [str(endpoint) for endpoint in broker.endpoints],
+        "listener_security_protocol_map": {end.name: end.security_protocol for end in broker.endpoints},
         "features": dict(broker.features),
     }
     if broker.rack is not None:

@@ -12,16 +12,13 @@ hands over leaderships before that, and only a broker that had started leaves th
 """
 
 import asyncio
-import gc
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Final, TypeVar
 
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.brokers import Endpoint as RegisteredEndpoint
 from barnabas.cluster.configs import ConfigStore
 from barnabas.cluster.registration import (
     BrokerRegistration,
@@ -30,8 +27,8 @@ from barnabas.cluster.registration import (
     ensure_persistent_paths,
     generate_broker_id,
 )
-from barnabas.cluster.sqlite import SqliteStore
 from barnabas.cluster.store import MetadataStore, StoreError
+from barnabas.cluster.topics import random_uuid
 from barnabas.cluster.znodes import ConfigChange
 from barnabas.core.broker_config import log_directories
 from barnabas.core.config import Config
@@ -41,15 +38,12 @@ from barnabas.core.ids import uuid_text
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.config import LogConfig
-from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.manager import LogManager
-from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
-from barnabas.node.offload import ProcessOffload
-from barnabas.node.parts import Parts, new_uuid
-from barnabas.node.syncer import ThreadSyncer
+from barnabas.node.parts import Parts
+from barnabas.node.surroundings import Surroundings, of_machine
 from barnabas.node.timers import Timers
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -57,11 +51,8 @@ _log = EventLog("node")
 
 T = TypeVar("T")
 
-METADATA_FILE: Final = "metadata.sqlite"
 TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
-_YOUNG_OBJECTS_MAX: Final = 50_000
-"""Allocations between two collections: requests leave few cycles, and a pause costs latency."""
 
 
 class StartError(BarnabasError):
@@ -71,8 +62,8 @@ class StartError(BarnabasError):
 class BrokerNode:
     """One running broker. Belongs to the running event loop."""
 
-    def __init__(self, config: Config) -> None:
-        """Checks the configuration; raises ConfigError."""
+    def __init__(self, config: Config, surroundings: Surroundings | None = None) -> None:
+        """Checks the configuration; raises ConfigError. Without surroundings it stands on this machine."""
         self.config = config
         self.listeners = ListenerConfig.parse(config, explicit=config.explicit())
         _check_supported(config, self.listeners)
@@ -81,10 +72,10 @@ class BrokerNode:
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where it listens, with real ports; empty until it is started."""
         self._topic_defaults = topic_defaults(config)
-        self._loop = asyncio.get_running_loop()
-        self._clock = LoopClock(self._loop)
-        self._offload = ProcessOffload(self._loop, config["num.recovery.threads.per.data.dir"])
-        self._failure: asyncio.Future[str] = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        self._surroundings = surroundings or of_machine(config, loop)
+        self._clock = self._surroundings.clock
+        self._failure: asyncio.Future[str] = loop.create_future()
         self._parts: Parts | None = None
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
@@ -106,7 +97,7 @@ class BrokerNode:
 
     async def _start(self) -> None:
         store = await self._open_store()
-        self.cluster_id = await wait(cluster_id(store, lambda: uuid_text(new_uuid())))
+        self.cluster_id = await wait(cluster_id(store, self._new_cluster_id))
         configs = ConfigStore(store, self._clock)
         logs = await self._open_logs(store, configs)
         server = self._bind()
@@ -115,6 +106,7 @@ class BrokerNode:
             self.config,
             self.listeners,
             self._clock,
+            self._surroundings.chance,
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
             store=store,
@@ -129,17 +121,13 @@ class BrokerNode:
         await self._until_known(parts)
         self._start_timers(logs)
         parts.replicas.start()
-        _settle()
+        self._surroundings.settle()
+
+    def _new_cluster_id(self) -> str:
+        return uuid_text(random_uuid(self._surroundings.chance))
 
     async def _open_store(self) -> MetadataStore:
-        path = Path(self.config["barnabas.metadata.path"] or f"{self.log_dirs[0]}/{METADATA_FILE}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        store = SqliteStore(
-            path,
-            self._loop.call_soon_threadsafe,
-            session_timeout_ms=self.config["zookeeper.session.timeout.ms"],
-            synchronous=self.config["barnabas.metadata.synchronous"],
-        )
+        store = self._surroundings.open_store()
         self._running.push_async_callback(lambda: wait(store.close()))
         await wait(store.start())
         await wait(ensure_persistent_paths(store))
@@ -147,19 +135,19 @@ class BrokerNode:
 
     async def _open_logs(self, store: MetadataStore, configs: ConfigStore) -> LogManager:
         """Locks, recovers and loads; the directories may decide the broker's id."""
-        syncer = ThreadSyncer(self._loop)
+        surroundings = self._surroundings
         logs = LogManager(
             self.log_dirs,
-            filesystem=OsFilesystem(),
+            filesystem=surroundings.filesystem,
             clock=self._clock,
-            offload=self._offload,
+            offload=surroundings.offload,
             log_config=lambda topic: self._log_config(configs.topic(topic)),
-            syncer=syncer,
+            syncer=surroundings.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
         )
-        self._running.callback(self._offload.close)
-        self._running.callback(syncer.close)
+        self._running.callback(surroundings.offload.close)
+        self._running.callback(surroundings.syncer.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
         if self.broker_id < 0:
@@ -187,8 +175,7 @@ class BrokerNode:
 
     def _describe_self(self) -> Broker:
         advertised = self.listeners.advertise(self.endpoints, socket.gethostname())
-        endpoints = (RegisteredEndpoint(e.name, e.host, e.port, e.security_protocol) for e in advertised)
-        return Broker(self.broker_id, tuple(endpoints), self.config["broker.rack"])
+        return Broker(self.broker_id, advertised, self.config["broker.rack"])
 
     async def _until_known(self, parts: Parts) -> None:
         """Waits for the first UpdateMetadata that names this broker."""
@@ -308,10 +295,3 @@ def _check_supported(config: Config, listeners: ListenerConfig) -> None:
             raise ConfigError(
                 f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT listeners only"
             )
-
-
-def _settle() -> None:
-    """What lives now lives as long as the broker: the collector need not look at it again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS_MAX, 20, 50)

@@ -10,6 +10,7 @@ controller's requests are repeated for ever, because a broker that missed one wo
 
 from collections import deque
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from barnabas.broker.context import RequestContext
@@ -211,7 +212,7 @@ class ToController:
         return self._remote.request(controller_id, request)
 
 
-def controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> NetworkClient:
+def controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Random) -> NetworkClient:
     """The controller's connections to brokers: the versions are known, an attempt follows at once."""
     settings = ClientSettings(
         client_id=str(broker_id),
@@ -221,10 +222,10 @@ def controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> NetworkC
         reconnect_backoff_max_ms=0,
         discover_versions=False,
     )
-    return NetworkClient(settings=settings, clock=clock)
+    return NetworkClient(settings=settings, clock=clock, random=chance)
 
 
-def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> NetworkClient:
+def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Random) -> NetworkClient:
     """A broker's connection to the controller, which may be older: versions are asked for."""
     settings = ClientSettings(
         client_id=str(broker_id),
@@ -233,4 +234,4 @@ def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock) -> Netwo
         reconnect_backoff_ms=50,
         reconnect_backoff_max_ms=50,
     )
-    return NetworkClient(settings=settings, clock=clock)
+    return NetworkClient(settings=settings, clock=clock, random=chance)

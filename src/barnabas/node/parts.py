@@ -1,7 +1,6 @@
 """`Parts`: everything of a broker between its store, its logs and its sockets, put together in one place."""
 
 import random
-import uuid
 from collections.abc import Iterable
 
 from barnabas.broker.auto_topics import AutoTopics
@@ -15,11 +14,11 @@ from barnabas.cluster.controller_config import ControllerConfig
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.cluster.registration import BrokerRegistration
 from barnabas.cluster.store import MetadataStore
-from barnabas.cluster.topics import TopicAdmin, TopicDefaults
+from barnabas.cluster.topics import TopicAdmin, TopicDefaults, random_uuid
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, Uuid, uuid_text
+from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import ListenerConfig
@@ -61,6 +60,7 @@ class Parts:
         config: Config,
         listeners: ListenerConfig,
         clock: Clock,
+        chance: random.Random,
         *,
         broker_id: int,
         cluster_id: str,
@@ -73,12 +73,11 @@ class Parts:
         self.registration = registration
         self._configs = configs
         epoch = self._epoch
-        chooser = random.Random()
         listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
         local = LocalBroker(ListenerId(listener.name, listener.security_protocol))
         timeout_ms = config["controller.socket.timeout.ms"]
-        self._to_brokers = controller_client(broker_id, timeout_ms, clock)
-        self._to_controller = to_controller_client(broker_id, timeout_ms, clock)
+        self._to_brokers = controller_client(broker_id, timeout_ms, clock, chance)
+        self._to_controller = to_controller_client(broker_id, timeout_ms, clock, chance)
         self.to_controller = ToController(
             broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
         )
@@ -88,7 +87,7 @@ class Parts:
             BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
             registration,
             clock,
-            new_uuid,
+            lambda: random_uuid(chance),
         )
         self.replicas = ReplicaManager(
             broker_id,
@@ -102,12 +101,12 @@ class Parts:
         defaults = TopicDefaults(
             config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
         )
-        topics = TopicAdmin(store, self.metadata, defaults, chooser)
+        topics = TopicAdmin(store, self.metadata, defaults, chance)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(
             config["max.incremental.fetch.session.cache.slots"],
             now_ms=clock.time_ms,
-            new_id=lambda: chooser.choice(FETCH_SESSION_IDS),
+            new_id=lambda: chance.choice(FETCH_SESSION_IDS),
         )
         self.services = local.services = BrokerServices(
             broker_id=broker_id,
@@ -143,10 +142,3 @@ class Parts:
         self.controller.shutdown()
         for client in (self._to_brokers, self._to_controller):
             await client.close()
-
-
-def new_uuid() -> Uuid:
-    """A random UUID whose text tools do not take for an option (``Uuid.randomUuid``)."""
-    while uuid_text(value := uuid.uuid4().bytes).startswith("-"):
-        pass
-    return value

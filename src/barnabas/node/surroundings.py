@@ -1,0 +1,97 @@
+"""`Surroundings`: what a broker stands on, handed to it as one constructor argument.
+
+`BrokerNode` builds its parts on the ports in here and on nothing else of the machine, but for its sockets. The real
+ones are made by `of_machine`; `barnabas.testing` has simulated ones, and the node cannot tell the difference.
+"""
+
+import asyncio
+import gc
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, ParamSpec, Protocol, TypeVar
+
+from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store import MetadataStore
+from barnabas.core.broker_config import log_directories
+from barnabas.core.clock import Clock
+from barnabas.core.config import Config
+from barnabas.core.pending import Pending
+from barnabas.log.filesystem import Filesystem, OsFilesystem
+from barnabas.log.flush import Syncer
+from barnabas.network.clock import LoopClock
+from barnabas.node.offload import ProcessOffload
+from barnabas.node.syncer import ThreadSyncer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+METADATA_FILE: Final = "metadata.sqlite"
+_YOUNG_OBJECTS_MAX: Final = 50_000
+"""Allocations between two collections: requests leave few cycles, and a pause costs latency."""
+
+
+class ClosableSyncer(Syncer, Protocol):
+    """A syncer with resources of its own."""
+
+    def close(self) -> None:
+        """Ends it, after the sync that runs."""
+
+
+class ClosableOffload(Protocol):
+    """A `core.offload.Offload` with resources of its own."""
+
+    def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        """As `core.offload.Offload.run`."""
+
+    def close(self) -> None:
+        """Ends it, after the work that runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The ports of one broker."""
+
+    clock: Clock
+    filesystem: Filesystem
+    offload: ClosableOffload
+    syncer: ClosableSyncer
+    chance: random.Random
+    """Decides what Kafka leaves to chance: ids, the order of replicas."""
+    open_store: Callable[[], MetadataStore]
+    """Makes the session on the metadata store, not started yet; may raise OSError."""
+    settle: Callable[[], None]
+    """Called once, when the broker is up."""
+
+
+def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:
+    """The machine that this process runs on."""
+    return Surroundings(
+        clock=LoopClock(loop),
+        filesystem=OsFilesystem(),
+        offload=ProcessOffload(loop, config["num.recovery.threads.per.data.dir"]),
+        syncer=ThreadSyncer(loop),
+        chance=random.Random(os.urandom(32)),
+        open_store=lambda: _embedded_store(config, loop),
+        settle=_settle,
+    )
+
+
+def _embedded_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
+    path = Path(config["barnabas.metadata.path"] or f"{log_directories(config)[0]}/{METADATA_FILE}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return SqliteStore(
+        path,
+        loop.call_soon_threadsafe,
+        session_timeout_ms=config["zookeeper.session.timeout.ms"],
+        synchronous=config["barnabas.metadata.synchronous"],
+    )
+
+
+def _settle() -> None:
+    """What lives now lives as long as the broker: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS_MAX, 20, 50)
