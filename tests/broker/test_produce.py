@@ -298,4 +298,4 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
     )
 
     assert world.start(request, 9)() is not None
-    assert not isinstance(world.replicas.append({}, -1, 1), Pending)
+    assert not isinstance(world.replicas.acknowledge([], -1, 1), Pending)

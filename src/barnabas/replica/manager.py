@@ -59,6 +59,7 @@ class ReplicaManager:
         "_ports",
         "_timers",
         "_wake",
+        "acknowledge",
         "append",
         "fetch",
         "fetch_purgatory",
@@ -97,8 +98,11 @@ class ReplicaManager:
         self.partitions = HostedPartitions(metadata)
         self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake)
         # Bound once: these two are called for every request there is.
-        self.append = Appender(self.partitions, self.produce_purgatory, self._wake).append
-        """Appends a produce request: see `produce.Appender.append`."""
+        appender = Appender(self.partitions, self.produce_purgatory, self._wake)
+        self.append = appender.append
+        """Appends one partition's records: see `produce.Appender.append`."""
+        self.acknowledge = appender.acknowledge
+        """Waits until what was appended may be answered: see `produce.Appender.acknowledge`."""
         self.fetch = FetchReader(self.partitions, self.fetch_purgatory).fetch
         """Reads for a fetch request: see `fetch.FetchReader.fetch`."""
 

@@ -1,11 +1,10 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
-from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, gather
 from barnabas.log.results import AppendInfo
 from barnabas.replica.hosted import HostedPartitions
@@ -37,19 +36,26 @@ _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TI
 class AppendResult:
     """What became of one partition's records: where they are, or why they are not."""
 
-    __slots__ = ("error", "info", "message", "synced")
+    __slots__ = ("error", "info", "message", "partition", "synced", "tp")
 
     def __init__(
-        self, info: AppendInfo, error: ErrorCode = ErrorCode.NONE, message: str | None = None
+        self,
+        tp: TopicPartition,
+        info: AppendInfo | None = None,
+        error: ErrorCode = ErrorCode.NONE,
+        message: str | None = None,
     ) -> None:
-        self.info = info
+        self.tp = tp
+        self.info = info or NOWHERE
         self.error = error
         self.message = message
+        self.partition: Partition | None = None
+        """Where the records were appended."""
         self.synced: Pending[None] | None = None
         """Where ``flush.messages`` asks for it: done when the records are on stable storage."""
 
     def __repr__(self) -> str:
-        return f"<AppendResult {self.error.name} {self.info.first_offset}..{self.info.last_offset}>"
+        return f"<AppendResult {self.tp} {self.error.name} {self.info.first_offset}..{self.info.last_offset}>"
 
 
 def _nowhere(log_start_offset: int = -1) -> AppendInfo:
@@ -59,8 +65,7 @@ def _nowhere(log_start_offset: int = -1) -> AppendInfo:
 NOWHERE: Final = _nowhere()
 """Where refused records went."""
 
-Results: TypeAlias = dict[TopicPartition, AppendResult]
-Waiting: TypeAlias = dict[TopicPartition, AppendResult]
+Results: TypeAlias = list[AppendResult]
 
 
 class DelayedProduce(DelayedOperation):
@@ -68,36 +73,37 @@ class DelayedProduce(DelayedOperation):
 
     __slots__ = ("_hosted", "_results", "_waiting", "answer")
 
-    def __init__(self, hosted: HostedPartitions, results: Results, waiting: Waiting) -> None:
+    def __init__(self, hosted: HostedPartitions, results: Results, waiting: Results) -> None:
         super().__init__()
         self.answer: Pending[Results] = Pending()
         self._hosted = hosted
         self._results = results
         self._waiting = waiting
-        for result in waiting.values():
+        for result in waiting:
             result.error = ErrorCode.REQUEST_TIMED_OUT  # what holds if nothing else comes
 
     def try_complete(self) -> bool:
         """Completes when every partition has the acknowledgements, or cannot get them any more."""
-        for tp in list(self._waiting):
-            enough, error = self._check(tp)
-            if enough or error:
-                self._waiting.pop(tp).error = error
+        self._waiting = [result for result in self._waiting if not self._settled(result)]
         return not self._waiting and self.force_complete()
 
-    def _check(self, tp: TopicPartition) -> tuple[bool, ErrorCode]:
+    def _settled(self, result: AppendResult) -> bool:
         try:
-            partition = self._hosted.serve(tp)
-        except KafkaError as error:
-            return False, error.code
-        return partition.enough_replicas(self._waiting[tp].info.last_offset + 1)
+            partition = self._hosted.serve(result.tp)
+        except KafkaError as gone:
+            result.error = gone.code
+            return True
+        enough, error = partition.enough_replicas(result.info.last_offset + 1)
+        if enough or error:
+            result.error = error
+        return enough or bool(error)
 
     def on_complete(self) -> None:
         """Answers with what each partition came to."""
         self.answer.complete(self._results)
 
     def __repr__(self) -> str:
-        return f"<DelayedProduce waits for {[str(tp) for tp in self._waiting]}>"
+        return f"<DelayedProduce waits for {[str(result.tp) for result in self._waiting]}>"
 
 
 class Wake:
@@ -132,49 +138,20 @@ class Appender:
         self._purgatory = purgatory
         self._wake = wake
 
-    def append(
-        self,
-        entries: Mapping[TopicPartition, bytearray | memoryview],
-        required_acks: int,
-        timeout_ms: int,
-        *,
-        internal_topics_allowed: bool = False,
-    ) -> Results | Pending[Results]:
-        """Appends each partition's records; offsets and leader epoch are stamped into the given buffers.
-
-        The results, at once or when enough replicas have the records (acks=-1) or the time is over.
-        """
-        if required_acks not in VALID_ACKS:
-            return {tp: AppendResult(NOWHERE, ErrorCode.INVALID_REQUIRED_ACKS) for tp in entries}
-        results: Results = {}
-        waiting: Waiting = {}
-        unsynced: list[AppendResult] = []
-        for tp, records in entries.items():
-            if tp.topic in INTERNAL_TOPICS and not internal_topics_allowed:
-                results[tp] = AppendResult(NOWHERE, ErrorCode.INVALID_TOPIC_EXCEPTION)
-                continue
-            result = results[tp] = self._append_one(tp, records, required_acks)
-            if required_acks == ACKS_ALL and not result.error and not self._acknowledged(tp, result):
-                waiting[tp] = result
-            if result.synced is not None:
-                unsynced.append(result)
-        outcome = self._wait(results, waiting, timeout_ms) if waiting else results
-        return _when_synced(outcome, unsynced) if unsynced else outcome
-
-    def _append_one(
-        self, tp: TopicPartition, records: bytearray | memoryview, required_acks: int
-    ) -> AppendResult:
+    def append(self, tp: TopicPartition, records: bytearray | memoryview, required_acks: int) -> AppendResult:
+        """Appends one partition's records; offsets and leader epoch are stamped into the given buffer."""
         partition = self._hosted.online.get(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
             info, advanced = partition.append(records, required_acks)
         except KafkaError as error:
-            return self._refused(tp, partition, error)
+            return _refused(tp, partition, error)
         except Exception:
             _log.error("produce.append_failed", partition=tp, exc_info=True)
-            return AppendResult(NOWHERE, ErrorCode.UNKNOWN_SERVER_ERROR)
-        result = AppendResult(info)
+            return AppendResult(tp, error=ErrorCode.UNKNOWN_SERVER_ERROR)
+        result = AppendResult(tp, info)
+        result.partition = partition
         log = partition.leader_log
         if log is not None and log.flush_needed:
             result.synced = log.flush_soon()
@@ -182,31 +159,48 @@ class Appender:
         self._wake.appended(tp, advanced=advanced)
         return result
 
-    def _refused(self, tp: TopicPartition, partition: Partition | None, error: KafkaError) -> AppendResult:
-        code = error.code
-        log = partition.leader_log if partition is not None else None
-        start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
-        result = AppendResult(_nowhere(start), code, str(error) if code in _WITH_MESSAGE else None)
-        _log.debug("produce.refused", partition=tp, error=code.name, reason=error)
-        return result
+    def acknowledge(
+        self, results: Results, required_acks: int, timeout_ms: int
+    ) -> Results | Pending[Results]:
+        """The results of a request, at once, or when enough replicas and disks have the records (acks=-1:
+        all in sync), or when the time is over.
+        """
+        unsynced = [result.synced for result in results if result.synced is not None]
+        waiting = [] if required_acks != ACKS_ALL else [each for each in results if not _acknowledged(each)]
+        if not waiting and not unsynced:
+            return results
+        outcome: Results | Pending[Results] = results
+        if waiting:
+            operation = DelayedProduce(self._hosted, results, waiting)
+            self._purgatory.watch(operation, [result.tp for result in waiting], timeout_ms)
+            outcome = operation.answer
+        return _when_synced(outcome, results, unsynced) if unsynced else outcome
 
-    def _acknowledged(self, tp: TopicPartition, result: AppendResult) -> bool:
-        enough, error = self._hosted.serve(tp).enough_replicas(result.info.last_offset + 1)
-        result.error = error
-        return enough
 
-    def _wait(self, results: Results, waiting: Waiting, timeout_ms: int) -> Pending[Results]:
-        operation = DelayedProduce(self._hosted, results, waiting)
-        self._purgatory.watch(operation, list(waiting), timeout_ms)
-        return operation.answer
+def _refused(tp: TopicPartition, partition: Partition | None, error: KafkaError) -> AppendResult:
+    code = error.code
+    log = partition.leader_log if partition is not None else None
+    start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
+    _log.debug("produce.refused", partition=tp, error=code.name, reason=error)
+    return AppendResult(tp, _nowhere(start), code, str(error) if code in _WITH_MESSAGE else None)
 
 
-def _when_synced(outcome: Results | Pending[Results], unsynced: list[AppendResult]) -> Pending[Results]:
+def _acknowledged(result: AppendResult) -> bool:
+    """Whether nothing has to be waited for: enough replicas have the records, or never will."""
+    if result.error or result.partition is None:
+        return True
+    enough, result.error = result.partition.enough_replicas(result.info.last_offset + 1)
+    return enough or bool(result.error)
+
+
+def _when_synced(
+    outcome: Results | Pending[Results], results: Results, unsynced: list[Pending[None]]
+) -> Pending[Results]:
     """Holds the answer back until the disks have what it says; one sync serves all of a turn."""
     answer: Pending[Results] = Pending()
 
     def synced(_: object) -> None:
-        for result in unsynced:
+        for result in results:
             if result.synced is not None and result.synced.error is not None:
                 result.error = ErrorCode.KAFKA_STORAGE_ERROR
         if isinstance(outcome, Pending):
@@ -214,5 +208,5 @@ def _when_synced(outcome: Results | Pending[Results], unsynced: list[AppendResul
         else:
             answer.complete(outcome)
 
-    gather([result.synced for result in unsynced if result.synced is not None]).when_done(synced)
+    gather(unsynced).when_done(synced)
     return answer

@@ -18,7 +18,7 @@ from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -30,7 +30,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.replica.produce import NOWHERE, AppendResult, Results
+from barnabas.replica.produce import VALID_ACKS, AppendResult, Results
 
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
@@ -69,37 +69,43 @@ def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | None:
     """Appends records."""
-    refused: dict[TopicPartition, ErrorCode] = {}
-    entries: dict[TopicPartition, memoryview] = {}
-    known = context.broker.metadata_cache.snapshot.partitions
-    version = context.version
+    broker = context.broker
+    append, acks = broker.replica_manager.append, request.acks
+    known = broker.metadata_cache.snapshot.partitions
+    results: Results = []
     for topic in request.topic_data:
         name = topic.name
-        authorized = context.authorize(Operation.WRITE, Resource.TOPIC, name)
+        refusal = _refusal(context, name, acks)
         partitions = known.get(name, ())
         for partition in topic.partition_data:
             tp = TopicPartition(name, partition.index)
             records = partition.records
-            error = _check(records, version)
+            error = _check(records, context.version)
             if error is ErrorCode.INVALID_TXN_STATE:
                 _authorize_transaction(context, request)
-            if not authorized:
-                refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif partition.index not in partitions:
-                refused[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif error or not isinstance(records, memoryview):
-                refused[tp] = error
+            if refusal is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and partition.index not in partitions:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif refusal is not None:
+                error = refusal
+            if error or not isinstance(records, memoryview):
+                results.append(AppendResult(tp, error=error))
             else:
-                entries[tp] = records
-    results = context.broker.replica_manager.append(
-        entries,
-        request.acks,
-        request.timeout_ms,
-        internal_topics_allowed=context.header.client_id == ADMIN_CLIENT_ID,
-    )
-    if isinstance(results, Pending):
-        return results.then(lambda done: _respond(context, request, done, refused))
-    return _respond(context, request, results, refused)
+                results.append(append(tp, records, acks))
+    outcome = broker.replica_manager.acknowledge(results, acks, request.timeout_ms)
+    if isinstance(outcome, Pending):
+        return outcome.then(lambda done: _respond(context, request, done))
+    return _respond(context, request, outcome)
+
+
+def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
+    """Why nothing may be appended to a topic, if so."""
+    if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if acks not in VALID_ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return None
 
 
 def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
@@ -129,40 +135,31 @@ def _check(records: object, version: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _respond(
-    context: RequestContext,
-    request: ProduceRequest,
-    results: Results,
-    refused: dict[TopicPartition, ErrorCode],
-) -> ProduceResponse | None:
+def _respond(context: RequestContext, request: ProduceRequest, results: Results) -> ProduceResponse | None:
+    """The answer, in the order of the request; none for acks=0."""
     if request.acks == 0:
-        _close_on_error(results, refused)
+        _close_on_error(results)
         return None
     leaders: dict[int, NodeEndpoint] = {}
-    for tp, error in refused.items():
-        results[tp] = AppendResult(NOWHERE, error)
-    topics: dict[str, TopicProduceResponse] = {}
-    for tp, result in results.items():
-        topic = topics.get(tp.topic)
-        if topic is None:
-            topic = topics[tp.topic] = TopicProduceResponse(name=tp.topic)
-        answer = _answer(tp.partition, result)
-        if result.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
-            _name_leader(context, tp, answer, leaders)
-        topic.partition_responses.append(answer)
-    return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
-
-
-def _answer(index: int, result: AppendResult) -> PartitionProduceResponse:
-    info = result.info
-    return PartitionProduceResponse(
-        index=index,
-        error_code=result.error,
-        base_offset=info.first_offset,
-        log_append_time_ms=info.log_append_time,
-        log_start_offset=info.log_start_offset,
-        error_message=result.message,
-    )
+    remaining = iter(results)
+    topics = []
+    for topic in request.topic_data:
+        answers = []
+        for _, result in zip(topic.partition_data, remaining, strict=False):
+            info, error = result.info, result.error
+            answer = PartitionProduceResponse(
+                index=result.tp.partition,
+                error_code=error,
+                base_offset=info.first_offset,
+                log_append_time_ms=info.log_append_time,
+                log_start_offset=info.log_start_offset,
+                error_message=result.message,
+            )
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
+                _name_leader(context, result.tp, answer, leaders)
+            answers.append(answer)
+        topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
+    return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()))
 
 
 def _name_leader(
@@ -179,8 +176,8 @@ def _name_leader(
         )
 
 
-def _close_on_error(results: Results, refused: dict[TopicPartition, ErrorCode]) -> None:
-    errors = {tp: result.error for tp, result in results.items() if result.error} | refused
+def _close_on_error(results: Results) -> None:
+    errors = [f"{result.tp} -> {result.error.name}" for result in results if result.error]
     if errors:
-        summary = ", ".join(f"{tp} -> {error.name}" for tp, error in errors.items())
+        summary = ", ".join(errors)
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {summary}")
