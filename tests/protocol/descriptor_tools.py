@@ -3,17 +3,22 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 
-from message_tools import message_layout
+from message_tools import all_messages, message_layout
 
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.layout import Layout
 from barnabas.protocol.message import Message
-from barnabas.protocol.registry import REQUESTS, RESPONSES
 from barnabas.protocol.schema import Field
 from barnabas.protocol.versions import Versions
 from barnabas.protocol.wire import Wire
 
+RENAMED_IN_4 = {
+    "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
+    "ListClientMetricsResourcesResponse": "ListConfigResourcesResponse",
+}
+"""KIP-1142 made one API of key 74 for all kinds of resources; version 0 kept its bytes."""
 IMPLIED = {"bool": False, "string": "", "bytes": b"", "uuid": ZERO_UUID, "float64": 0.0, "records": None}
 
 
@@ -24,11 +29,12 @@ def parse(text: str) -> dict:
 
 def class_of(descriptor: dict) -> type[Message] | None:
     """Our class for a descriptor, None when we have none."""
-    table = {"request": REQUESTS, "response": RESPONSES}.get(descriptor["type"])
-    try:
-        return None if table is None else table[descriptor["apiKey"]]
-    except KeyError:
-        return None
+    return _classes().get(RENAMED_IN_4.get(descriptor["name"], descriptor["name"]))
+
+
+@cache
+def _classes() -> dict[str, type[Message]]:
+    return {cls.__name__: cls for cls in all_messages()}
 
 
 def versions_in(descriptor: dict) -> range:
@@ -49,14 +55,24 @@ def their_fields(descriptor: dict, version: int) -> list[tuple]:
     return list(_their_fields(descriptor["fields"], version, common))
 
 
+def exists(field: dict, version: int) -> bool:
+    """Whether a version has a field; one that is always tagged need not name its versions twice."""
+    return version in Versions.parse(field.get("versions") or field["taggedVersions"])
+
+
+def is_in(field: dict, what: str, version: int) -> bool:
+    """Whether a version is among the `taggedVersions` or `nullableVersions` of a field."""
+    return what in field and version in Versions.parse(field[what])
+
+
 def _their_fields(fields: list[dict], version: int, common: dict[str, list[dict]]) -> Iterator[tuple]:
     for field in fields:
-        if version not in Versions.parse(field["versions"]):
+        if not exists(field, version):
             continue
         kind = field["type"].removeprefix("[]")
         children = field.get("fields") or common.get(kind)
-        nullable = "nullableVersions" in field and version in Versions.parse(field["nullableVersions"])
-        tagged = "taggedVersions" in field and version in Versions.parse(field["taggedVersions"])
+        nullable = is_in(field, "nullableVersions", version)
+        tagged = is_in(field, "taggedVersions", version)
         yield (
             field["name"].lower(),
             "[]" * field["type"].startswith("[]") + ("struct" if children else kind),

@@ -5,12 +5,17 @@ from functools import cache
 from hypothesis import strategies as st
 
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from barnabas.protocol.layout import Layout, layout_of
 from barnabas.protocol.message import Message
+from barnabas.protocol.messages.envelope import DefaultPrincipalData
 from barnabas.protocol.registry import REQUESTS, RESPONSES
 from barnabas.protocol.schema import Field, Struct
 from barnabas.protocol.wire import Wire
 
+TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
+INSIDE_OTHERS = (ConsumerProtocolSubscription, ConsumerProtocolAssignment, DefaultPrincipalData)
 RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 SIMPLE = {
     "bool": st.booleans(),
@@ -38,8 +43,14 @@ def has_messages(key: ApiKey) -> bool:
 
 
 def all_messages() -> list[type[Message]]:
-    """Every request and response class."""
-    return [table[key] for key in known_keys() for table in (REQUESTS, RESPONSES)]
+    """Every class with a version of its own: requests, responses, coordinators' records, what travels in others."""
+    apis = [table[key] for key in known_keys() for table in (REQUESTS, RESPONSES)]
+    return [*apis, *coordinator_records(), *INSIDE_OTHERS]
+
+
+def coordinator_records() -> list[type[Message]]:
+    """Every key and value in the internal topics."""
+    return [cls for topic in TOPICS for record_type in topic for cls in topic.classes(record_type)]
 
 
 def versions_of(cls: type[Message]) -> range:

@@ -132,10 +132,10 @@ class _DecoderWriter:
             self.source.line(f"{target} = o{depth + 1}")
 
     def nullable_struct(self, field: Field, target: str, depth: int) -> None:
-        """A byte says whether the struct follows."""
+        """A byte says whether the struct follows. Kafka writes -1 for null, but 0 inside a tagged field."""
         self.add("b", "n")
         self.flush()
-        with self.source.block("if n < 0:"):
+        with self.source.block("if n < 0:" if field.tag is None else "if n <= 0:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
             self.struct(self.layout.of(field), depth + 1)

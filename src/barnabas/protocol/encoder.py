@@ -141,11 +141,12 @@ class _EncoderWriter:
             self.flush()
 
     def nullable_struct(self, field: Field, value: str, depth: int) -> None:
-        """A byte says whether the struct follows."""
+        """A byte says whether the struct follows. Kafka writes -1 for null, but 0 inside a tagged field."""
+        null = "b'\\xff'" if field.tag is None else "b'\\0'"
         self.flush()
         self.source.line(f"o{depth + 1} = {value}")
         with self.source.block(f"if o{depth + 1} is None:"):
-            self.source.line(f"{self.sink}.append(b'\\xff')")
+            self.source.line(f"{self.sink}.append({null})")
         with self.source.block("else:"):
             self.add("b", "1")
             self.struct(self.layout.of(field), depth + 1)

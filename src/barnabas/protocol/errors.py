@@ -7,7 +7,7 @@ class ProtocolError(BarnabasError):
     """A message could not be decoded, or cannot be encoded in a version.
 
     `message` and `field` are Kafka's names (the field with its path, ``topics.partitions.records``),
-    `offset` is where in the buffer the trouble starts, -1 when encoding.
+    `version` is -1 where there is none, `offset` is where in the buffer the trouble starts, -1 when encoding.
     """
 
     def __init__(
@@ -18,9 +18,10 @@ class ProtocolError(BarnabasError):
         self.version = version
         self.field = field
         self.offset = offset
+        which = f" v{version}" if version >= 0 else ""
         where = f", field {field}" if field else ""
         at = f", byte {offset}" if offset >= 0 else ""
-        super().__init__(f"{message} v{version}{where}{at}: {reason}")
+        super().__init__(f"{message}{which}{where}{at}: {reason}")
 
 
 class Malformed(Exception):  # noqa: N818 - internal: becomes a ProtocolError with its place

@@ -10,7 +10,7 @@ Grammar (``https://kafka.apache.org/protocol``; compact forms belong to flexible
     COMPACT_BYTES   UVARINT length+1, bytes                0: null
     ARRAY           INT32 count, items     count -1: null
     COMPACT_ARRAY   UVARINT count+1, items                 0: null
-    nullable struct INT8 -1 (null) or 1, then the struct
+    nullable struct INT8 -1 (null; as a tagged field 0) or 1, then the struct
     TAGS            UVARINT count, then count * (UVARINT tag, UVARINT size, bytes), tags ascending
 """
 

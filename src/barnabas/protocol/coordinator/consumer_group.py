@@ -80,7 +80,8 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue, versions="0", flexible=
     subscribed_topic_regex: str | None = field("0+", nullable="0+")
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     server_assignor: str | None = field("0+", nullable="0+")
-    classic_member_metadata: ClassicMemberMetadata | None = field("0+", default=None, nullable="0+", tag=0)
+    classic_member_metadata: ClassicMemberMetadata | None = field("0+", nullable="0+", tag=0)
+    """Null, and written as null, for a member that speaks the new protocol."""
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey, record_type=6):

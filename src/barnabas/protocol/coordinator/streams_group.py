@@ -26,9 +26,7 @@ class StreamsGroupMetadataValue(CoordinatorValue, versions="0", flexible="0+"):
     """Of all topics that the group reads."""
     validated_topology_epoch: int32 = field("0+", default=-1, tag=0)
     """The topology whose topics were last found to be as they must be."""
-    last_assignment_configs: list[LastAssignmentConfig] | None = field(
-        "0+", default=None, nullable="0+", tag=1
-    )
+    last_assignment_configs: list[LastAssignmentConfig] | None = field("0+", nullable="0+", tag=1)
 
 
 class StreamsGroupMemberMetadataKey(CoordinatorKey, record_type=19):
@@ -113,8 +111,9 @@ class CurrentTaskIds(Struct):
 
     subtopology_id: str = field("0+")
     partitions: list[int32] = field("0+")
-    assignment_epochs: list[int32] | None = field("0+", default=None, nullable="0+", tag=0)
-    """Since which epoch the member has each of the partitions; active tasks only. Fences late commits."""
+    assignment_epochs: list[int32] | None = field("0+", nullable="0+", tag=0)
+    """Since which epoch the member has each of the partitions, null for tasks that are not active. Fences
+    late commits."""
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue, versions="0", flexible="0+"):
