@@ -1,0 +1,67 @@
+"""Asks Apache Kafka 3.9 and Barnabas the same, and says where they differ.
+
+python -m parity [--only WORD] [--show]
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from parity import allowed
+from parity.compare import Difference, compare
+from parity.run import Transcripts, run, uncovered
+from parity.sides import kafka_harness
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m parity", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="WORD", help="scenarios whose name has this word in it")
+    parser.add_argument("--show", action="store_true", help="print the differences that are allowed as well")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """0: what differs is explained; 1: something is not; 2: Apache Kafka is not to be had."""
+    asked = arguments()
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-parity-"))
+    try:
+        transcripts = run(folder, asked.only)
+    except kafka_harness.UnavailableError as missing:
+        print(f"parity: JUDGE DID NOT SPEAK: {missing}", file=sys.stderr)
+        return 2
+    found = compare(transcripts.theirs, transcripts.ours)
+    problems = _report(found, transcripts, whole=not asked.only, show=asked.show)
+    print(
+        f"{len(transcripts.theirs)} answers compared, {len(found)} differences, "
+        f"{problems} problems, {time.monotonic() - started:.0f} s"
+    )
+    if not problems:
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        print(f"the brokers' logs are in {folder}")
+    return 1 if problems else 0
+
+
+def _report(found: list[Difference], transcripts: Transcripts, *, whole: bool, show: bool) -> int:
+    """Prints what is wrong; how many problems there are."""
+    entries = allowed.entries()
+    unexplained, unused = allowed.judge(found, entries)
+    for difference in found if show else unexplained:
+        print(f"{'DIFFERENT' if difference in unexplained else 'allowed'} {difference}")
+    if not whole:
+        return len(unexplained)
+    for entry in unused:
+        print(f"NO LONGER DIFFERENT {entry.where}: {entry.field} (take it out of {allowed.ENTRIES.name})")
+    gaps = uncovered(transcripts.asked)
+    for gap in gaps:
+        print(f"NOT ASKED {gap}")
+    return len(unexplained) + len(unused) + len(gaps)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The differences that are meant: `allowed.toml`, each entry with its reason.
+
+An entry names step and field, and what either side says there; `*` stands for anything. It is used up by the
+differences that it fits; an entry that fits none is a promise that nobody needs any more.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from parity.compare import Difference
+
+ENTRIES: Final = Path(__file__).parent / "allowed.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One kind of difference and why it is meant."""
+
+    where: str
+    field: str
+    theirs: str
+    ours: str
+    reason: str
+
+    def fits(self, difference: Difference) -> bool:
+        """Whether this is the entry of a difference."""
+        return (
+            _matches(self.where, difference.where)
+            and _matches(self.field, difference.field)
+            and _matches(self.theirs, difference.theirs)
+            and _matches(self.ours, difference.ours)
+        )
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+
+
+def entries() -> list[Allowed]:
+    """The allow-list."""
+    return [Allowed(**entry) for entry in tomllib.loads(ENTRIES.read_text()).get("difference", [])]
+
+
+def judge(found: Iterable[Difference], allowed: list[Allowed]) -> tuple[list[Difference], list[Allowed]]:
+    """The differences that no entry explains, and the entries that explain none."""
+    unused = set(allowed)
+    unexplained = []
+    for difference in found:
+        fitting = {entry for entry in allowed if entry.fits(difference)}
+        unused -= fitting
+        if not fitting:
+            unexplained.append(difference)
+    return unexplained, [entry for entry in allowed if entry in unused]
+
+
+def table() -> str:
+    """The allow-list as a table for the compatibility page."""
+    lines = ["| asked | field | Kafka 3.9 | Barnabas | why |", "|---|---|---|---|---|"]
+    for entry in entries():
+        cells = (entry.where, entry.field, entry.theirs, entry.ours)
+        lines.append(f"| {' | '.join(map(_cell, cells))} | {entry.reason} |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`"

@@ -1,0 +1,79 @@
+"""Replaces what must differ between two clusters by names, so that the rest can be compared as it is.
+
+An id gets the name of its first appearance, so two places that hold the same id on one side must hold the same
+id on the other. Entries of a list are put in the order of their keys: the protocol gives their order no meaning,
+except where it does (synonyms of a configuration, replicas, batches).
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+IDS: Final = frozenset({"topic_id", "producer_id", "producer_id_start", "session_id"})
+TIMES: Final = frozenset({"timestamp", "log_append_time_ms", "base_timestamp", "max_timestamp"})
+ORDERED: Final = frozenset({"synonyms", "records"})
+NONE: Final = frozenset({-1, 0, bytes(16)})
+KEYS: Final = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "api_key",
+    "partition_index",
+    "partition",
+    "index",
+    "node_id",
+    "broker_id",
+    "resource_type",
+    "resource_name",
+)
+_DAY_MS: Final = 86_400_000
+# Java shows ids in messages in base64, as Kafka's Uuid does.
+_SHOWN_UUID: Final = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
+
+
+def key_of(entry: Mapping[str, Any]) -> str:
+    """What names an entry among others of its list; empty when nothing does."""
+    return ":".join(str(entry[field]) for field in KEYS if entry.get(field) is not None)
+
+
+class Normalizer:
+    """The names of one side: words that stand for what is its own, and ids in order of appearance."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self._words = words
+        self._ids: dict[tuple[str, Any], str] = {}
+
+    def normal(self, tree: Any, field: str = "") -> Any:
+        """The tree with names in place of values of this side's own."""
+        if isinstance(tree, dict):
+            return {name: self.normal(value, name) for name, value in tree.items()}
+        if isinstance(tree, list):
+            return self._list(tree, field)
+        if field in IDS:
+            return self._id(field, tree)
+        if isinstance(tree, str):
+            return self._text(tree)
+        if field in TIMES and abs(time.time() * 1000 - tree) < _DAY_MS:
+            return "<now>"
+        return f"<{self._words[str(tree)]}>" if field == "port" and str(tree) in self._words else tree
+
+    def _list(self, tree: list[Any], field: str) -> list[Any]:
+        if field not in ORDERED and tree and all(isinstance(each, dict) for each in tree):
+            tree = sorted(tree, key=lambda each: (self._known(each), key_of(each)))
+        return [self.normal(each, field) for each in tree]
+
+    def _known(self, entry: dict[str, Any]) -> str:
+        return self._ids.get(("topic_id", entry.get("topic_id")), "")
+
+    def _id(self, field: str, value: Any) -> Any:
+        if value in NONE:
+            return "none" if isinstance(value, bytes) else value
+        kind = "producer_id" if field == "producer_id_start" else field
+        return self._ids.setdefault((kind, value), f"<{kind} {len(self._ids) + 1}>")
+
+    def _text(self, text: str) -> str:
+        for word, name in self._words.items():
+            text = text.replace(word, f"<{name}>")
+        return _SHOWN_UUID.sub("<uuid>", text)

@@ -1,0 +1,61 @@
+"""Runs the scenarios against both sides."""
+
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parity.compare import Step
+from parity.normal import Normalizer
+from parity.scenarios import SCENARIOS
+from parity.sides import Side, two_sides
+from parity.world import TABLE, World
+
+
+@dataclass
+class Transcripts:
+    """What both sides answered, and what they were asked."""
+
+    theirs: list[Step] = field(default_factory=list)
+    ours: list[Step] = field(default_factory=list)
+    asked: set[tuple[int, int]] = field(default_factory=set)
+
+
+def run(folder: Path, only: str = "") -> Transcripts:
+    """The transcripts of all scenarios whose name has the word `only` in it."""
+    transcripts = Transcripts()
+    with two_sides(folder) as (theirs, ours):
+        for side, steps in ((theirs, transcripts.theirs), (ours, transcripts.ours)):
+            normalizer = Normalizer(side.words)
+            for name in SCENARIOS:
+                if only in name:
+                    started = time.monotonic()
+                    world = _play(side, normalizer, name)
+                    took = time.monotonic() - started
+                    print(f"{side.name}: {name}, {len(world.steps)} answers, {took:.1f} s", file=sys.stderr)
+                    steps += world.steps
+                    transcripts.asked |= world.asked
+    return transcripts
+
+
+def _play(side: Side, normalizer: Normalizer, name: str) -> World:
+    world = World(side, normalizer, name)
+    try:
+        SCENARIOS[name](world)
+    except Exception as error:
+        error.add_note(f"in scenario {name!r} on {side!r}")
+        raise
+    finally:
+        world.close()
+    return world
+
+
+def uncovered(asked: Collection[tuple[int, int]]) -> list[str]:
+    """The APIs that Barnabas serves and nobody asked at their lowest or their highest version."""
+    return [
+        f"{api.key.name} v{version}"
+        for api in TABLE.values()
+        for version in dict.fromkeys((api.min_version, api.max_version))
+        if (api.key, version) not in asked
+    ]

@@ -1,0 +1,41 @@
+"""Ids of producers: those that producers ask for, and the blocks that brokers do."""
+
+from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from parity.world import World
+
+
+def init_producer_id(world: World) -> None:
+    """Ids for idempotent producers, and requests that make no sense."""
+    world.prepare(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    for version in range(6):
+        world.ask("new", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), version)
+    for what, (producer_id, epoch) in {
+        "had one": (5, 3),
+        "id alone": (5, -1),
+        "epoch alone": (-1, 3),
+        "negative": (-7, -7),
+    }.items():
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=60_000,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        world.ask(what, request, 3, 5)
+    world.ask(
+        "empty transactional id", InitProducerIdRequest(transactional_id="", transaction_timeout_ms=60_000)
+    )
+    world.ask("no time", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0))
+
+
+def allocate_producer_ids(world: World) -> None:
+    """Blocks, for brokers that are not who they say."""
+    for what, (broker, epoch) in {
+        "stale epoch": (0, 0),
+        "no epoch": (0, -1),
+        "epoch to come": (0, 1 << 40),
+        "unknown broker": (9, 0),
+        "negative broker": (-1, -1),
+    }.items():
+        world.ask(what, AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch))

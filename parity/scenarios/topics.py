@@ -1,0 +1,160 @@
+"""Topics made and deleted, and all the ways in which they cannot be."""
+
+from typing import Any
+
+from barnabas.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from parity.world import World
+
+
+def wanted(name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> CreatableTopic:
+    """A topic that is asked for."""
+    return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, **fields)
+
+
+def assigned(name: str, *brokers: list[int], first: int = 0) -> CreatableTopic:
+    """A topic whose replicas the client places, one list a partition."""
+    places = [
+        CreatableReplicaAssignment(partition_index=first + at, broker_ids=ids)
+        for at, ids in enumerate(brokers)
+    ]
+    return wanted(name, -1, -1, assignments=places)
+
+
+def configured(name: str, **configs: str | None) -> CreatableTopic:
+    """A topic with settings of its own; underscores in names are dots."""
+    given = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    return wanted(name, configs=given)
+
+
+def create_topics(world: World) -> None:
+    """Ordinary topics and refused ones."""
+    world.create("create-there")
+    for version in (2, 4, 5, 7):
+        good = CreateTopicsRequest(topics=[wanted(f"create-good-{version}", 2)])
+        world.ask("good", good, version)
+        two = [
+            configured(f"create-a-{version}", cleanup_policy="compact"),
+            assigned(f"create-b-{version}", [0], [0]),
+        ]
+        world.ask("configured and assigned", CreateTopicsRequest(topics=two), version)
+    for version in (2, 7):
+        world.ask(
+            "validated only",
+            CreateTopicsRequest(topics=[wanted("create-dry", 3)], validate_only=True),
+            version,
+        )
+        for what, topic in _refused().items():
+            world.ask(what, CreateTopicsRequest(topics=[topic]), version)
+            world.ask(
+                f"{what}, validated only", CreateTopicsRequest(topics=[topic], validate_only=True), version
+            )
+        mixed = [wanted("create-there"), wanted("bad name"), *[wanted("create-twice")] * 2]
+        world.ask("mixed", CreateTopicsRequest(topics=mixed), version)
+        world.ask("none", CreateTopicsRequest(topics=[]), version)
+    world.ask(
+        "defaults", CreateTopicsRequest(topics=[wanted("create-defaults", -1, -1)], validate_only=True), 4, 7
+    )
+    # -1 means nothing to them.
+    world.ask("defaults too early", CreateTopicsRequest(topics=[wanted("create-early", -1, -1)]), 2, 3)
+    world.ask("no time to wait", CreateTopicsRequest(topics=[wanted("create-hurry")], timeout_ms=0), 2, 7)
+
+
+def _refused() -> dict[str, CreatableTopic]:
+    return {
+        "exists": wanted("create-there"),
+        "collides": wanted("create.there_"),
+        "no name": wanted(""),
+        "dot": wanted("."),
+        "bad letter": wanted("a/b"),
+        "long name": wanted("n" * 250),
+        "no partitions": wanted("create-x", 0),
+        "negative partitions": wanted("create-x", -2),
+        "no replicas": wanted("create-x", 1, 0),
+        "negative replicas": wanted("create-x", 1, -2),
+        "too many replicas": wanted("create-x", 1, 3),
+        "metadata topic": wanted("__cluster_metadata"),
+        "unknown broker": assigned("create-x", [5]),
+        "broker twice": assigned("create-x", [0, 0]),
+        "no broker": assigned("create-x", []),
+        "gap in partitions": assigned("create-x", [0], first=1),
+        "negative partition": assigned("create-x", [0], first=-1),
+        "sizes differ": assigned("create-x", [0], [0, 1]),
+        "count and assignment": _count_and_assignment(),
+        "unknown config": configured("create-x", nothing_of_the_kind="1"),
+        "null config": configured("create-x", retention_ms=None),
+        "config that is no number": configured("create-x", retention_ms="soon"),
+        "config out of range": configured("create-x", retention_ms="-2"),
+        "config too big": configured("create-x", segment_bytes="99999999999"),
+        "config of another kind": configured("create-x", cleanup_policy="burn"),
+        "two configs at odds": configured("create-x", min_compaction_lag_ms="10", max_compaction_lag_ms="5"),
+        "no boolean": configured("create-x", preallocate="perhaps"),
+    }
+
+
+def _count_and_assignment() -> CreatableTopic:
+    topic = assigned("create-x", [0])
+    topic.num_partitions = 1
+    return topic
+
+
+def delete_topics(world: World) -> None:
+    """Deletion by name, by id, of what is there and what is not."""
+    for version in (1, 3, 4, 5):
+        name = f"delete-{version}"
+        world.create(name)
+        world.ask("there", DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), version)
+        world.ask("gone", DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), version)
+    world.ask("bad name", DeleteTopicsRequest(topic_names=["a b"], timeout_ms=5000), 1, 5)
+    world.ask("none", DeleteTopicsRequest(topic_names=[], timeout_ms=5000), 1, 5)
+    world.create("delete-no-wait")
+    world.ask("no time to wait", DeleteTopicsRequest(topic_names=["delete-no-wait"], timeout_ms=0), 5)
+    _delete_by_id(world)
+
+
+def _delete_by_id(world: World) -> None:
+    for name in ("delete-named", "delete-by-id", "delete-both", "delete-twice"):
+        world.create(name)
+    both = DeleteTopicState(name="delete-both", topic_id=world.topic_id("delete-both"))
+    ids = {name: world.topic_id(name) for name in ("delete-by-id", "delete-twice")}
+    for what, states in {
+        "by name": [DeleteTopicState(name="delete-named")],
+        "by id": [DeleteTopicState(topic_id=ids["delete-by-id"])],
+        "by id again": [DeleteTopicState(topic_id=ids["delete-by-id"])],
+        "by unknown id": [DeleteTopicState(topic_id=b"\x11" * 16)],
+        "by unknown name": [DeleteTopicState(name="delete-nowhere")],
+        "by both": [both],
+        "by neither": [DeleteTopicState()],
+        "twice by name": [DeleteTopicState(name="delete-twice")] * 2,
+        "by name and id": [
+            DeleteTopicState(name="delete-twice"),
+            DeleteTopicState(topic_id=ids["delete-twice"]),
+        ],
+        "none": [],
+    }.items():
+        world.ask(what, DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6)
+
+
+def absurd_topics(world: World) -> None:
+    """Numbers that nobody means, as far as a genuine broker lives through them."""
+    lowest = -(1 << 31)
+    for what, topic in {
+        "lowest partitions": wanted("absurd", lowest),
+        "most replicas": wanted("absurd", 1, 32767),
+        "lowest replicas": wanted("absurd", 1, -32768),
+        "partition of the greatest number": assigned("absurd", [0], first=0x7FFFFFFF),
+        "broker of the greatest number": assigned("absurd", [0x7FFFFFFF]),
+        "broker of the lowest number": assigned("absurd", [lowest]),
+        "a thousand times one broker": assigned("absurd", [0] * 1000),
+    }.items():
+        world.ask(what, CreateTopicsRequest(topics=[topic]), 2, 7)
+    hurry = CreateTopicsRequest(topics=[wanted("absurd-hurry")], timeout_ms=lowest)
+    world.ask("lowest timeout", hurry, 7)
+    world.ask("lowest timeout to delete", DeleteTopicsRequest(topic_names=["nowhere"], timeout_ms=lowest), 1)
+    many = [wanted("bad name")] * 1000
+    world.ask("a thousand times one bad name", CreateTopicsRequest(topics=many), 7)

@@ -1,0 +1,91 @@
+"""The two sides: a genuine Kafka 3.9 broker with its ZooKeeper, and `barnabas serve`, configured alike."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from barnabas.protocol.framing import decode_response
+from barnabas.protocol.messages.metadata import MetadataRequest
+from parity.wire import Wire, frame_of
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "jvm"))
+
+import kafka_harness
+from kafka_harness import Server
+
+READY_S: Final = 60
+
+SETTINGS: Final = {
+    "auto.create.topics.enable": "true",
+    "num.partitions": "2",
+    "message.max.bytes": "200000",
+    "log.retention.check.interval.ms": "3600000",
+}
+"""What both brokers are told. The small limit lets a scenario go beyond it cheaply."""
+
+OUR_SETTINGS: Final = {"barnabas.validate.records": "true"}
+
+
+@dataclass
+class Side:
+    """One broker that runs, and the words that are its own."""
+
+    name: str
+    port: int
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Side {self.name} port={self.port}>"
+
+
+@contextlib.contextmanager
+def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
+    """Kafka's side and ours, ready. Raises kafka_harness.UnavailableError without Java or the artifacts."""
+    kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA)
+    for part in ("zookeeper", "kafka", "barnabas"):
+        (folder / part).mkdir(parents=True)
+    servers = [kafka_harness.start_zookeeper(folder / "zookeeper")]
+    try:
+        servers[0].wait_until_listening()
+        servers.append(kafka_harness.start_broker(folder / "kafka", servers[0].bootstrap, 0, SETTINGS))
+        servers.append(_start_ours(folder / "barnabas"))
+        yield (
+            _side("Apache Kafka", servers[1], folder / "kafka"),
+            _side("Barnabas", servers[2], folder / "barnabas"),
+        )
+    finally:
+        for server in servers:
+            server.kill()
+
+
+def _start_ours(folder: Path) -> Server:
+    port = kafka_harness.free_port()
+    command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--data", str(folder / "data")]
+    settings = [f"--set={name}={value}" for name, value in (SETTINGS | OUR_SETTINGS).items()]
+    return Server([*command, "--port", str(port), "--id", "0", *settings], port, folder / "barnabas.log")
+
+
+def _side(name: str, server: Server, folder: Path) -> Side:
+    server.wait_until_listening()
+    cluster_id = _wait_until_serving(server)
+    words = {str(folder / "data"): "data", cluster_id: "cluster id", str(server.port): "port"}
+    return Side(name, server.port, words)
+
+
+def _wait_until_serving(server: Server) -> str:
+    """The cluster id, once the broker has told itself of its cluster."""
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline and server.process.poll() is None:
+        request = MetadataRequest(topics=[])
+        with contextlib.suppress(ConnectionError), Wire(server.port) as wire:
+            answer = wire.ask(frame_of(request, 9))
+            if isinstance(answer, bytes):
+                _, response = decode_response(request.api, 9, answer)  # type: ignore[arg-type]
+                if response.brokers and response.controller_id == 0:  # type: ignore[attr-defined]
+                    return str(response.cluster_id)  # type: ignore[attr-defined]
+        time.sleep(0.05)
+    raise RuntimeError(f"{server!r} did not come to serve; its log ends:\n{server.tail()}")

@@ -1,0 +1,145 @@
+"""What a scenario sees of one side: it asks, and what comes back is written down.
+
+Theory of operation
+-------------------
+A scenario runs once a side, with a `World` each. `ask` sends one request at the lowest and the highest version
+that Barnabas serves, or at those it is given, and records each answer under the scenario, what was asked, and the
+version. `prepare` asks without recording, for what a scenario needs but does not judge. Nothing in a scenario may
+depend on the side it runs against.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from barnabas.broker.registry import ApiTable
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.message import Request
+from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from parity.compare import Step
+from parity.normal import Normalizer
+from parity.sides import Side
+from parity.tree import decode
+from parity.wire import CLOSED, Wire, frame_of
+
+Asked = Request | Callable[[int], Request]
+"""A request, or what makes one for a version."""
+
+TABLE: Final = ApiTable.of_handlers()
+CREATE_VERSION: Final = 7
+METADATA_VERSION: Final = 12
+PRODUCE_VERSION: Final = 9
+
+
+class World:
+    """One side during one scenario."""
+
+    def __init__(self, side: Side, normalizer: Normalizer, scenario: str) -> None:
+        self.side = side
+        self.steps: list[Step] = []
+        self.asked: set[tuple[int, int]] = set()
+        """The APIs and versions that were asked."""
+        self._normalizer = normalizer
+        self._scenario = scenario
+        self._wire: Wire | None = None
+
+    def ask(self, what: str, request: Asked, *versions: int) -> Any:
+        """Sends a request and records the answer, at each version; returns the last response (None: no answer)."""
+        response = None
+        for version in versions or _lowest_and_highest(request):
+            made = request(version) if callable(request) else request
+            response = self.send(f"{what} / v{version}", frame_of(made, version))
+        return response
+
+    def send(self, what: str, frame: bytes) -> Any:
+        """Sends a frame as it is and records the answer; returns the response where it is one."""
+        key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
+        self.asked.add((key, version))
+        return self._record(what, key, version, self._exchange([frame]))
+
+    def send_bytes(self, what: str, data: bytes) -> None:
+        """Sends bytes that are no frame and records what comes of it."""
+        with Wire(self.side.port) as wire:
+            self._record(what, -1, 0, wire.send_bytes(data))
+
+    def tell(self, what: str, request: Request, version: int) -> None:
+        """Sends a request that has no answer, and records whether the next one on the connection has its own."""
+        assert request.api is not None
+        self.asked.add((request.api, version))
+        follow_up = frame_of(MetadataRequest(topics=[]), METADATA_VERSION, correlation_id=8)
+        answer = self._exchange([frame_of(request, version), follow_up])
+        self._record(f"{what} / v{version}", ApiKey.METADATA, METADATA_VERSION, answer)
+
+    def prepare(self, request: Request, version: int) -> Any:
+        """The response to a request that nobody judges."""
+        assert request.api is not None
+        answer = self._exchange([frame_of(request, version)])
+        assert isinstance(answer, bytes), f"{self.side!r}: {request!r}: {answer}"
+        response, tree = decode(request.api, version, answer)
+        assert response is not None, tree
+        return response
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        """Makes a topic whose records never get too old; underscores in names of configurations are dots."""
+        given = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in configs.items()}
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in given.items()],
+        )
+        made = self.prepare(CreateTopicsRequest(topics=[wanted]), CREATE_VERSION).topics[0]
+        assert made.error_code == 0, f"{self.side!r}: {made!r}"
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id that this side gave a topic."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        found = self.prepare(request, METADATA_VERSION).topics[0].topic_id
+        assert isinstance(found, bytes)
+        self._normalizer.normal(found, "topic_id")
+        return found
+
+    def append(self, topic: str, *batches: bytes, partition: int = 0) -> None:
+        """Writes batches that nobody judges."""
+        for records in batches:
+            data = TopicProduceData(
+                name=topic, partition_data=[PartitionProduceData(index=partition, records=records)]
+            )
+            request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+            answer = self.prepare(request, PRODUCE_VERSION).responses[0].partition_responses[0]
+            assert answer.error_code == 0, f"{self.side!r}: {answer!r}"
+
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
+
+    def _exchange(self, frames: list[bytes]) -> bytes | str:
+        if self._wire is None:
+            self._wire = Wire(self.side.port)
+        answer = self._wire.ask_all(frames)
+        if isinstance(answer, str):
+            self.close()
+        return answer
+
+    def _record(self, what: str, key: int, version: int, answer: bytes | str) -> Any:
+        response, tree = None, answer
+        if isinstance(answer, bytes):
+            response, tree = decode(ApiKey(key), version, answer)
+        where = f"{self._scenario} / {what}"
+        assert where not in {step.where for step in self.steps}, f"{where} is asked twice"
+        self.steps.append(Step(where, self._normalizer.normal(tree)))
+        return response
+
+    def __repr__(self) -> str:
+        return f"<World {self._scenario} of {self.side!r} steps={len(self.steps)}>"
+
+
+def _lowest_and_highest(request: Asked) -> Iterable[int]:
+    api = TABLE[(request(0) if callable(request) else request).api]
+    return dict.fromkeys((api.min_version, api.max_version))
+
+
+__all__ = ["CLOSED", "TABLE", "Asked", "World"]
