@@ -57,7 +57,7 @@ class RecordAccumulator:
         self._on_work = on_work
         self._lock = threading.Lock()
         self._topics: dict[str, TopicQueues] = {}
-        self._active: set[PartitionQueue] = set()
+        self._active: dict[PartitionQueue, None] = {}
 
     def knows(self, topic: str) -> bool:
         """Whether the topic's partitions are known."""
@@ -120,7 +120,7 @@ class RecordAccumulator:
                 f" which is {self._request_bytes_max}"
             )
         self.waiting_bytes += batch.size_bytes
-        self._active.add(queue)
+        self._active[queue] = None
         self._on_work()
         return Delivery(batch, 0, timestamp)
 
@@ -158,7 +158,7 @@ class RecordAccumulator:
     def _release(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         self.waiting_bytes -= batch.size_bytes
         if not queue.waiting and not queue.in_flight:
-            self._active.discard(queue)
+            self._active.pop(queue, None)
 
     def unfinished(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """Every batch that has neither been stored nor given up, oldest first within a partition."""

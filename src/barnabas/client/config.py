@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from barnabas.core.config import (
     INT_MAX,
-    LONG_MAX,
     Config,
     ConfigKey,
     ConfigTable,
@@ -102,7 +101,6 @@ CONSUMER_CONFIG: Final = ConfigTable(
 ADMIN_CONFIG: Final = ConfigTable(_COMMON)
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
-FOREVER_MS: Final = LONG_MAX
 
 
 def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:

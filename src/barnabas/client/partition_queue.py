@@ -48,13 +48,6 @@ class PartitionQueue:
         self._next_sequence = 0
         self._restart = False
 
-    @property
-    def open_batch(self) -> ProducerBatch | None:
-        """The batch that new records may join: the last one, unless it was already sent once."""
-        if self.waiting and not self.waiting[-1].attempts:
-            return self.waiting[-1]
-        return None
-
     def start_batch(self, codec: Codec, now: float) -> ProducerBatch:
         """A new open batch at the end."""
         batch = ProducerBatch(self.tp, self._next_number, codec, now)

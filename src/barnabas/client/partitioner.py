@@ -47,7 +47,8 @@ class StickyPartitioner:
 
     def __init__(self, sticky_bytes: int, source: random.Random | None = None) -> None:
         self.partition = -1
-        self._random = source or random.Random()
+        # Seeded by the process's own generator, so that a simulation decides.
+        self._random = source or random.Random(random.getrandbits(64))
         self._sticky_bytes = sticky_bytes
         self._bytes_left = 0
 

@@ -222,7 +222,7 @@ def controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Ran
         reconnect_backoff_max_ms=0,
         discover_versions=False,
     )
-    return NetworkClient(settings=settings, clock=clock, random=chance)
+    return NetworkClient(settings=settings, clock=clock, chance=chance)
 
 
 def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Random) -> NetworkClient:
@@ -234,4 +234,4 @@ def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: 
         reconnect_backoff_ms=50,
         reconnect_backoff_max_ms=50,
     )
-    return NetworkClient(settings=settings, clock=clock, random=chance)
+    return NetworkClient(settings=settings, clock=clock, chance=chance)

@@ -71,7 +71,6 @@ class Parts:
     ) -> None:
         self.metadata = MetadataCache(broker_id)
         self.registration = registration
-        self._configs = configs
         epoch = self._epoch
         listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
         local = LocalBroker(ListenerId(listener.name, listener.security_protocol))

@@ -211,7 +211,7 @@ def _take(source: Any, position: int, end: int, data: Any, used: int) -> Any:
 
 
 @_compiled
-def _take_headers(  # noqa: PLR0917 - compiled code takes no keywords
+def _take_headers(
     source: Any, position: int, end: int, headers: int, keys_used: int, values_used: int, rows: Any
 ) -> Any:
     """Copies the headers of one record; the first of the four numbers is 0, or -1 where they do not fill it."""
@@ -235,9 +235,7 @@ def _take_headers(  # noqa: PLR0917 - compiled code takes no keywords
 
 
 @_compiled
-def decode_records(  # noqa: PLR0917 - compiled code takes no keywords
-    source: Any, table: Any, start: int, stop: int, with_headers: bool, rows: Any
-) -> Any:
+def decode_records(source: Any, table: Any, start: int, stop: int, with_headers: bool, rows: Any) -> Any:
     """Writes the records of the table's batches with offsets in [start, stop); 0 or a negative outcome."""
     row = headers = 0
     keys_used = values_used = header_keys_used = header_values_used = 0
