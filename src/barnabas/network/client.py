@@ -12,10 +12,10 @@ the earliest and looks again when it fires, so that sending a request does not t
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from barnabas.core.clock import Clock
@@ -56,7 +56,7 @@ class NetworkClient:
         client_id: str | None = None,
         settings: ClientSettings | None = None,
         clock: Clock | None = None,
-        random: Random | None = None,
+        chance: random.Random | None = None,
     ) -> None:
         """`bootstrap` may be empty where nodes are told by `set_nodes` or `add_node` (between brokers)."""
         self.loop = asyncio.get_running_loop()
@@ -65,7 +65,9 @@ class NetworkClient:
         if client_id is not None:
             settings = replace(settings, client_id=client_id)
         self.settings = settings
-        self.core = ClientCore(settings, self._make_wire, random or Random())
+        # Seeded by the process's own generator, so that a simulation decides.
+        chance = chance or random.Random(random.getrandbits(64))
+        self.core = ClientCore(settings, self._make_wire, chance)
         self._shared = receive_buffer()
         self._threads: ThreadPoolExecutor | None = None
         self._scheduled: list[Callable[[], None]] = []

@@ -106,7 +106,7 @@ class Server:
         self.settings = settings or SocketSettings()
         self.loop = asyncio.get_running_loop()
         self.listeners: dict[str, Listener] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.service: Service
         self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
         self._tls = dict(tls or {})
@@ -199,7 +199,7 @@ class Server:
 
             connection = TlsConnection(self, listener.id, sock, (host, address[1]), context)
         connection.idle_since_ms = self.clock.monotonic_ms()
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._emptied.clear()
 
     def new_reader(self) -> FrameReader:
@@ -220,7 +220,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed; there is room for another."""
         was_full = self._quotas.full
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._quotas.release(connection.address[0])
         if was_full:
             self.accept_again()
