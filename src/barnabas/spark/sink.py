@@ -50,7 +50,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         if name in types and types[name] not in allowed:
             raise OptionError(
                 f"{name} attribute unsupported type {types[name].upper()}. "
-                f"{name} must be a(n) {' or '.join(allowed).upper()}"
+                f"{name} must be a(n) {' or '.join(kind.upper() for kind in allowed)}"
             )
 
 

@@ -109,12 +109,12 @@ def lines(
     *,
     height: int,
     x_ticks: Sequence[Tick],
-    unit: str,
+    y_ticks: Sequence[Tick],
     hint: Callable[[str, float, float], str],
 ) -> str:
     """Lines over one another, a dot and a hint at each point."""
-    xs = [x for one in series for x, _ in one.points]
-    ticks = nice_ticks(max(y for one in series for _, y in one.points), unit=unit)
+    xs = [*(x for one in series for x, _ in one.points), *(tick.at for tick in x_ticks)]
+    ticks = y_ticks
     plot = Plot(height, (min(xs), max(xs)), (ticks[0].at, ticks[-1].at))
     plot.horizontal_grid(ticks)
     plot.x_labels(x_ticks)
@@ -173,7 +173,7 @@ def bars(rows: Sequence[Bar], *, label_width: int = 150) -> str:
     """Horizontal bars, the longest as wide as the picture allows, each with a note behind it."""
     row_height = 26
     longest = max(sum(length for length, _, _ in row.parts) for row in rows) or 1
-    plot = Plot(row_height * len(rows) + 8, (0, longest * 1.28), (0, 1), left=label_width)
+    plot = Plot(row_height * len(rows) + 8, (0, longest * 1.36), (0, 1), left=label_width)
     for index, row in enumerate(rows):
         y = 4 + index * row_height
         plot.text(label_width - 10, y + 16, row.label, "end", "label")

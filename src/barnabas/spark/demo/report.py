@@ -2,7 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from html import escape
 from importlib import resources
 from string import Template
@@ -20,6 +20,13 @@ ROUTES_SHOWN: Final = 15
 _ZONE: Final = "America/New_York"
 _BAD: Final = (RAIN, FOG, WIND)
 _COLOURS: Final = {RAIN: "c1", FOG: "c5", WIND: "c3", CALM: "c4", UNKNOWN: "c4"}
+_QUARTERS: Final = [
+    Tick(0, "1 Jan"),
+    Tick(90, "1 Apr"),
+    Tick(181, "1 Jul"),
+    Tick(273, "1 Oct"),
+    Tick(365, "1 Jan"),
+]
 _AIRPORT_COLOURS: Final = {"EWR": "c1", "JFK": "c2", "LGA": "c3"}
 
 
@@ -203,7 +210,7 @@ def _hours_chart(delays: pd.DataFrame) -> str:
         series,
         height=300,
         x_ticks=[Tick(clock, f"{clock}:00") for clock in clocks[:: 2 if len(clocks) > 8 else 1]],
-        unit=" min",
+        y_ticks=charts.nice_ticks(max(y for one in series for _, y in one.points), unit=" min"),
         hint=lambda name, x, y: f"{name}, {x:.0f}:00: {y:.1f} minutes",
     )
 
@@ -215,25 +222,34 @@ def _days(delays: pd.DataFrame) -> dict[str, str]:
     means = (sums["delay_minutes"] / sums["departed"].clip(lower=1)).astype(float)
     days = list(means.index)
     worst = means.sort_values(ascending=False).head(3)
-    hints = [f"{day:%d %B}: {mean:.0f} minutes" for day, mean in means.items()]
-    notes = [(days.index(day), f"{day:%d %b}") for day in worst.index]
+    hints = [f"{_named(day)}: {mean:.0f} minutes" for day, mean in means.items()]
+    notes = [(days.index(day), f"{day.day} {day:%b}") for day in worst.index]
     months = [Tick(index, f"{day:%b}") for index, day in enumerate(days) if day.day == 15] or [
-        Tick(index, f"{day:%d %b}") for index, day in enumerate(days) if index % 5 == 0
+        Tick(index, f"{day.day} {day:%b}") for index, day in enumerate(days) if index % 5 == 0
     ]
-    named = ", ".join(f"{day:%d %B} ({mean:.0f} minutes)" for day, mean in worst.items())
+    named = ", ".join(f"{_named(day)} ({mean:.0f} minutes)" for day, mean in worst.items())
     return {
         "days": charts.columns(list(means), hints, notes, x_ticks=months, unit=" min"),
         "days_words": f"The worst were {named}.",
     }
 
 
+def _named(day: date) -> str:
+    return f"{day.day} {day:%B}"
+
+
 def _stream_words(findings: Findings) -> str:
     filled = [batch for batch in findings.batches if batch.rows]
     return (
-        f"The year passed in {len(filled)} micro-batches. Partitions were at most {findings.skew_ms / DAY_MS:.1f} days "
+        f"The year passed in {len(filled)} micro-batches. Partitions were at most {_span(findings.skew_ms)} "
         f"of event time apart, so a watermark of {WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in "
         "each partition let the last windows out."
     )
+
+
+def _span(milliseconds: int) -> str:
+    days = milliseconds / DAY_MS
+    return f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
 
 
 def _stream_chart(findings: Findings) -> str:
@@ -245,7 +261,7 @@ def _stream_chart(findings: Findings) -> str:
     ]
     if not shown:
         return ""
-    start = min(batch.started for batch in findings.batches)
+    start = min(batch.started for batch in findings.batches if batch.rows)
     last_flight = findings.data.flights["event_time"].max()
     newest, marks = [], []
     for batch in shown:
@@ -266,7 +282,7 @@ def _stream_chart(findings: Findings) -> str:
         x_ticks=[
             Tick(tick.at, tick.label) for tick in charts.nice_ticks(last_s, unit=" s") if tick.at <= last_s
         ],
-        unit=" d",
+        y_ticks=_QUARTERS,
         hint=lambda name, x, y: f"{name} after {x:.1f} s: day {y:.1f} of the year",
     )
 

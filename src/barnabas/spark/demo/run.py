@@ -75,14 +75,14 @@ def run(settings: Settings, console: Console) -> Outcome:
             address = broker.address if broker else str(settings.bootstrap_server)
             say(f"{'started on' if broker else 'using'} {address}")
         with story.step("topics") as say:
-            _make_topics(address)
+            make_topics(address)
             say(f"{FLIGHTS} with {PARTITIONS} partitions, {ALERTS} with 1")
         with story.step("spark") as say:
             spark = sessions.make("barnabas demo", config=_SPARK, log_file=settings.out / "spark.log")
             stack.callback(spark.stop)
             say(f"{spark.version} on {sessions.cores()} cores")
         jobs = Jobs(spark, address, flights, work=work, table=settings.out / "delays.parquet")
-        findings = _answer(jobs, flights, address, story)
+        findings = answer(jobs, flights, address, story)
         with story.step("report") as say:
             path = settings.out / "report.html"
             findings.timings = story.timings
@@ -125,7 +125,8 @@ def _own_broker(folder: Path, brokers: contextlib.ExitStack) -> DemoBroker:
     return broker
 
 
-def _make_topics(address: str) -> None:
+def make_topics(address: str) -> None:
+    """Creates both topics. Raises DemoError when those of an earlier demo are in the way."""
     # Time goes by the flights: retention counted from 2013 would remove them.
     forever = {"retention.ms": "-1"}
     topics = [
@@ -144,7 +145,7 @@ def _make_topics(address: str) -> None:
             ) from error
 
 
-def _answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -> Findings:
+def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -> Findings:
     """Replays while the streams read, then asks the batch questions and checks all answers."""
     replay = Replay(address, FLIGHTS, PARTITIONS)
     with story.step("streams") as say:

@@ -1,5 +1,6 @@
 """Watching streaming queries: until they have read enough, and what their progress says afterwards."""
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -49,8 +50,10 @@ def _micro_batch(progress: Any) -> MicroBatch:
     )
 
 
-def _ends(offset: Any) -> Positions:
-    return positions_of(offset) if isinstance(offset, dict) else {}
+def _ends(offset: str | Mapping[str, Any] | None) -> Positions:
+    """The end of a batch; progress gives it as JSON, or as what the JSON says, by version."""
+    parsed = json.loads(offset) if isinstance(offset, str) else offset
+    return positions_of(dict(parsed)) if parsed else {}
 
 
 def _time(text: str) -> datetime:

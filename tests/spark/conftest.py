@@ -1,0 +1,31 @@
+"""One Spark session and one broker for all tests of this folder that need them."""
+
+import pytest
+
+from barnabas.spark.java import JavaNotFoundError, java_home
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session as users get it, small."""
+    from barnabas.spark import sessions
+
+    try:
+        java_home()
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    session = sessions.make(
+        "tests", master="local[2]", config={"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1}
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory):
+    """The address of a broker in a child process."""
+    from barnabas.spark.demo.broker import DemoBroker
+
+    running = DemoBroker(tmp_path_factory.mktemp("broker"))
+    yield running.address
+    running.stop()

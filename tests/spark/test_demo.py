@@ -1,0 +1,314 @@
+"""The demo's parts without Spark: input, replay, checks, pictures, page, words."""
+
+import json
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from barnabas.cli.commands.demo import demo
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.demo import charts, report
+from barnabas.spark.demo.broker import DemoBroker
+from barnabas.spark.demo.data import (
+    CALM,
+    FOG,
+    RAIN,
+    UNKNOWN,
+    WIND,
+    expected_alerts,
+    expected_routes,
+    expected_windows,
+    load,
+    sky,
+)
+from barnabas.spark.demo.errors import DemoError
+from barnabas.spark.demo.findings import Findings, differing
+from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.story import Story
+from barnabas.spark.demo.streams import MicroBatch, first_line, micro_batches
+
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def flights():
+    return load(3_000)
+
+
+@pytest.fixture
+def replay(flights):
+    """A replay as if the producer had sent everything, dealt out to two partitions."""
+    done = Replay("nowhere:1", "flights", 2)
+    for number, (time_ms, _, _) in enumerate(flights.messages()):
+        done.sent[number % 2].append(time_ms)
+    return done
+
+
+@pytest.fixture
+def findings(flights):
+    moment = datetime(2013, 1, 3, tzinfo=UTC)
+    ends = {TopicPartition("flights", number): 1_500 for number in range(2)}
+    return Findings(
+        data=flights,
+        delays=expected_windows(flights).assign(wind_speed=1.0, precip=0.0, visib=10.0),
+        routes=expected_routes(flights),
+        alerts=(expected_alerts(flights), expected_alerts(flights)),
+        batches=[MicroBatch(moment, 3_002, 900, ends, moment, moment, 0)],
+        records_read={"delays": 3_002, "alerts": 3_002},
+        timings=[("replay", 1.5), ("spark", 4.0)],
+    )
+
+
+def test_the_flights_come_in_order_and_whole(flights):
+    messages = list(flights.messages())
+    times = [time_ms for time_ms, _, _ in messages]
+    first = json.loads(messages[0][2])
+
+    assert len(messages) == 3_000
+    assert times == sorted(times)
+    assert first["event_time"] == "2013-01-01T10:15:00Z"
+    assert times[0] == int(datetime.fromisoformat(first["event_time"]).timestamp() * 1000)
+    assert all(json.loads(value)["carrier"].encode() == key for _, key, value in messages[:50])
+    assert any(json.loads(value)["dep_delay"] is None for _, _, value in messages), (
+        "cancelled flights stay in"
+    )
+
+
+def test_weather_has_one_row_an_hour(flights):
+    assert not flights.weather.duplicated(["origin", "hour"]).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ((0.1, 2.0, 30.0), RAIN),
+        ((0.0, 2.0, 30.0), FOG),
+        ((0.0, 10.0, 30.0), WIND),
+        ((0.0, 10.0, 5.0), CALM),
+        ((0.0, 10.0, NAN), CALM),
+        ((NAN, NAN, NAN), UNKNOWN),
+    ],
+)
+def test_the_sky_in_one_word(values, word):
+    assert sky(*values) == word
+
+
+def test_skew_is_from_the_youngest_read_back_to_the_oldest_unread():
+    done = Replay("nowhere:1", "t", 2)
+    done.sent = {0: [10, 20, 30], 1: [12, 22, 32]}
+    a, b = TopicPartition("t", 0), TopicPartition("t", 1)
+
+    assert done.skew_ms({a: 3, b: 1}) == 30 - 22
+    assert done.skew_ms({a: 1, b: 1}) == 0
+    assert done.skew_ms({a: 3, b: 3}) == 0
+    assert done.skew_ms({a: 0, b: 0}) == 0
+
+
+def test_the_checks_pass_on_the_right_answers(findings, replay):
+    findings.verify(replay)
+
+    assert len(findings.checks) == 12
+    assert all(check.passed for check in findings.checks)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (
+            lambda found: setattr(found, "delays", found.delays.assign(flights=found.delays["flights"] + 1)),
+            "flights in the table",
+        ),
+        (lambda found: setattr(found, "alerts", (1, 1)), "alerts in the topic: found 1, expected"),
+        (lambda found: found.records_read.update(delays=3), "records read by the stream 'delays'"),
+        (
+            lambda found: setattr(found, "batches", [found.batches[0]._replace(dropped=2)]),
+            "rows dropped by the watermark: found 2, expected 0",
+        ),
+        (lambda found: setattr(found, "routes", found.routes.iloc[1:]), "minutes lost|routes by weather"),
+    ],
+)
+def test_a_wrong_answer_fails_the_demo(findings, replay, spoil, words):
+    spoil(findings)
+
+    with pytest.raises(DemoError, match=words):
+        findings.verify(replay)
+
+
+def test_tables_are_compared_row_by_row(findings):
+    changed = findings.routes.copy()
+    changed.loc[0, "lost_minutes"] += 1
+
+    assert differing(findings.routes, findings.routes, ["origin", "dest", "sky"]) == 0
+    assert differing(changed, findings.routes, ["origin", "dest", "sky"]) == 1
+    assert differing(findings.routes.iloc[3:], findings.routes, ["origin", "dest", "sky"]) == 3
+
+
+class Page(HTMLParser):
+    """Balances tags and collects references."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.references = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.references += [value for name, value in attrs if name in {"src", "href"}]
+        if tag not in {"meta", "link", "br", "img"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.references += [value for name, value in attrs if name in {"src", "href"}]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_whole_page(findings, replay):
+    findings.verify(replay)
+    text = report.html(findings)
+    page = Page()
+    page.feed(text)
+
+    assert page.open == []
+    assert page.references == [], "self-contained"
+    assert "$" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL), "every place is filled"
+    pictures = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    assert len(pictures) == 5
+    for picture in pictures:
+        assert "nan" not in "".join(ET.fromstring(picture).itertext()).lower()
+    assert report.worst_routes(findings.routes, 1)[0].name in text
+
+
+def test_the_worst_routes_are_worst(findings):
+    routes = report.worst_routes(findings.routes, 5)
+    totals = findings.routes.groupby(["origin", "dest"])["lost_minutes"].sum()
+
+    assert [route.lost for route in routes] == sorted(totals, reverse=True)[:5]
+    assert all(0 <= route.bad_share <= 1 for route in routes)
+
+
+def test_bad_weather_costs_minutes():
+    weather = [report.Weather(RAIN, 10, 40.0, 400), report.Weather(CALM, 90, 10.0, 900)]
+
+    share, lost_share, factor = report.bad_weather(weather)
+    assert (share, round(lost_share, 3), factor) == (0.1, 0.308, 4.0)
+
+
+def test_the_terminal_table_names_routes(findings):
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console.print(report.terminal_table(findings, 3))
+    console.file.close()
+
+    assert report.worst_routes(findings.routes, 1)[0].name in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("high", "labels"),
+    [
+        (84, ["0", "25", "50", "75", "100"]),
+        (3, ["0", "1", "2", "3"]),
+        (0.4, ["0", "0.1", "0.2", "0.3", "0.4"]),
+    ],
+)
+def test_axes_have_round_numbers(high, labels):
+    assert [tick.label for tick in charts.nice_ticks(high)] == labels
+
+
+def test_titles_in_pictures_are_escaped():
+    picture = charts.bars([charts.Bar("A <b>", [(1.0, "c1", 'x "&" y')], "note")])
+
+    assert ET.fromstring(picture) is not None
+
+
+class FakeQuery:
+    name = "delays"
+
+    def __init__(self, *reports):
+        self.recentProgress = list(reports)
+
+
+def progress(rows, end, *, newest=None, dropped=0):
+    times = {"watermark": "1970-01-01T00:00:00.000Z"} | ({"max": newest} if newest else {})
+    return {
+        "timestamp": "2026-01-01T00:00:00.000Z", "numInputRows": rows, "eventTime": times,
+        "durationMs": {"triggerExecution": 12}, "stateOperators": [{"numRowsDroppedByWatermark": dropped}],
+        "sources": [{"endOffset": end}],
+    }  # fmt: skip
+
+
+def test_micro_batches_from_progress_reports():
+    end = '{"flights": {"0": 7}, "@from": {"flights": {"0": 0}}}'
+    first, second = micro_batches(
+        FakeQuery(progress(7, end, newest="2013-01-01T10:00:00.000Z"), progress(0, None, dropped=2))
+    )
+
+    assert first.ends == {TopicPartition("flights", 0): 7}
+    assert first.newest == datetime(2013, 1, 1, 10, tzinfo=UTC)
+    assert (second.ends, second.newest, second.dropped) == ({}, None, 2)
+
+
+def test_the_line_of_an_error_that_says_most():
+    text = '[STREAM_FAILED] Query terminated\n  File "x.py", line 3\nbarnabas.X.DataLossError: gone\n at org.apache'
+
+    assert first_line(RuntimeError(text)) == "barnabas.X.DataLossError: gone"
+    assert first_line(RuntimeError("plain")) == "plain"
+    assert first_line(RuntimeError()) == "RuntimeError"
+
+
+def test_steps_leave_a_line_each():
+    console = Console(record=True, width=100, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    story = Story(console, 2)
+    with story.step("broker") as say:
+        say("started on [::1]:9092")
+    with story.bar("replay", 10) as tick:
+        tick(10)
+    console.file.close()
+
+    text = console.export_text()
+    assert "[1/2] broker  started on [::1]:9092" in text
+    assert re.search(r"\[2/2\] replay  10 in ", text)
+    assert [name for name, _ in story.timings] == ["broker", "replay"]
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path):
+    (tmp_path / "broker").write_text("in the way")
+
+    with pytest.raises(DemoError, match="the broker did not start: "):
+        DemoBroker(tmp_path)
+
+
+def test_without_java_the_command_says_so(monkeypatch, tmp_path):
+    from barnabas.spark import java
+
+    def none(*_):
+        raise java.JavaNotFoundError("Spark needs Java 17 or newer and none was found")
+
+    monkeypatch.setattr(java, "java_home", none)
+    result = CliRunner().invoke(demo, ["--out", str(tmp_path)])
+
+    assert isinstance(result.exception, java.JavaNotFoundError)
+    assert list(tmp_path.iterdir()) == [], "nothing was started"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_the_demo_runs_in_short(tmp_path, spark, broker):
+    from barnabas.spark.demo.jobs import PARTITIONS, Jobs
+    from barnabas.spark.demo.run import answer, make_topics
+
+    data = load(3_000)
+    make_topics(broker)
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    jobs = Jobs(spark, broker, data, work=tmp_path, table=tmp_path / "delays.parquet")
+    found = answer(jobs, data, broker, Story(console, 10))
+    console.file.close()
+
+    assert all(check.passed for check in found.checks)
+    assert found.records_read == {"delays": 3_000 + PARTITIONS, "alerts": 3_000 + PARTITIONS}
+    assert "Routes that lose most minutes" in console.export_text()
+    with pytest.raises(DemoError, match="the topics of an earlier demo exist"):
+        make_topics(broker)

@@ -1,0 +1,121 @@
+"""Rows become records: which columns count, of which types, and what is refused."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from barnabas.core.errors import BarnabasError
+from barnabas.spark.errors import OptionError
+from barnabas.spark.options import client_options, sink_options
+from barnabas.spark.sink import check_columns, rows_of, send_all
+
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+def schema(**columns):
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+def test_all_columns_that_the_connector_knows():
+    check_columns(
+        schema(
+            topic=StringType(), key=BinaryType(), value=StringType(), headers=ArrayType(HEADER),
+            partition=IntegerType(), other=LongType(),
+        ),
+        None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "words"),
+    [
+        ({"key": StringType()}, "t", "Required attribute 'value' not found"),
+        ({"value": StringType()}, None, "topic option required when no 'topic' attribute is present"),
+        (
+            {"value": LongType()},
+            "t",
+            "value attribute unsupported type BIGINT. value must be a(n) STRING or BINARY",
+        ),
+        (
+            {"value": StringType(), "partition": LongType()},
+            "t",
+            "partition attribute unsupported type BIGINT",
+        ),
+        ({"value": StringType(), "topic": BinaryType()}, "t", "topic attribute unsupported type BINARY"),
+        ({"value": StringType(), "headers": StringType()}, "t", "headers attribute unsupported type STRING"),
+    ],
+)
+def test_columns_that_cannot_become_records(columns, topic, words):
+    with pytest.raises(OptionError) as caught:
+        check_columns(schema(**columns), topic)
+    assert words in str(caught.value)
+
+
+def test_rows_of_texts_and_bytes():
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "value": ["a", None],
+            "key": pa.array([b"k", None], pa.binary()),
+            "partition": pa.array([None, 3], pa.int32()),
+            "headers": [[{"key": "h", "value": b"x"}, {"key": "n", "value": None}], None],
+        }
+    )
+
+    assert list(rows_of(batch, "t")) == [
+        ("t", b"a", b"k", None, [("h", b"x"), ("n", None)]),
+        ("t", None, None, 3, []),
+    ]
+
+
+def test_the_option_wins_over_the_column():
+    batch = pa.RecordBatch.from_pydict({"topic": ["a", "b"], "value": ["1", "2"]})
+
+    assert [row[0] for row in rows_of(batch, None)] == ["a", "b"]
+    assert [row[0] for row in rows_of(batch, "t")] == ["t", "t"]
+
+
+def test_a_row_without_a_topic_is_an_error():
+    batch = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})
+
+    with pytest.raises(BarnabasError, match="KAFKA_NULL_TOPIC_IN_DATA"):
+        list(rows_of(batch, None))
+
+
+def test_a_task_is_done_when_everything_is_stored():
+    class ListProducer:
+        def __init__(self):
+            self.sent, self.flushed = [], 0
+
+        def send(self, topic, value, key, *, partition, headers):
+            self.sent.append((topic, value))
+
+        def flush(self):
+            self.flushed = len(self.sent)
+
+    producer = ListProducer()
+    batches = [
+        pa.RecordBatch.from_pydict({"value": ["a", "b"]}),
+        pa.RecordBatch.from_pydict({"value": ["c"]}),
+    ]
+
+    assert send_all(producer, batches, "t") == 3
+    assert (producer.sent, producer.flushed) == ([("t", b"a"), ("t", b"b"), ("t", b"c")], 3)
+
+
+def test_options_for_java_alone_are_left_out_but_security_is_not():
+    from barnabas.client.config import PRODUCER_CONFIG
+
+    given = sink_options(
+        {"kafka.bootstrap.servers": "h:1", "kafka.acks": "1", "kafka.session.timeout.ms": "9"}
+    ).client
+    assert client_options(given, PRODUCER_CONFIG) == {"bootstrap.servers": "h:1", "acks": "1"}
+    with pytest.raises(OptionError, match=r"'security\.protocol' is not supported"):
+        client_options({"security.protocol": "SASL_SSL"}, PRODUCER_CONFIG)

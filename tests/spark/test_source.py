@@ -1,0 +1,146 @@
+"""Topics through Spark itself, against a running broker."""
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import Producer
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+_names = iter(range(1_000))
+
+
+@pytest.fixture
+def topic(broker):
+    name = f"topic-{next(_names)}"
+    with BlockingAdmin(broker) as admin:
+        admin.topics.create([NewTopic(name, partitions=3)])
+    return name
+
+
+def produce(broker, topic, count, *, start=0):
+    with Producer(broker) as producer:
+        for number in range(start, start + count):
+            producer.send(topic, f"v{number}", f"k{number}" if number % 2 else None, partition=number % 3,
+                          timestamp_ms=1_700_000_000_000 + number, headers=[("n", b"%d" % number)])  # fmt: skip
+
+
+def reader(source, broker, topic, **options):
+    opened = source.format("barnabas").option("kafka.bootstrap.servers", broker).option("subscribe", topic)
+    for name, value in options.items():
+        opened = opened.option(name, value)
+    return opened
+
+
+def test_a_batch_read_gives_every_record_with_all_columns(spark, broker, topic):
+    produce(broker, topic, 300)
+
+    frame = reader(spark.read, broker, topic, includeHeaders="true").load()
+    rows = sorted(frame.collect(), key=lambda row: row.timestamp)
+
+    assert frame.columns == [
+        "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers",
+    ]  # fmt: skip
+    assert [bytes(row.value) for row in rows] == [b"v%d" % number for number in range(300)]
+    fifth = rows[5]
+    assert (bytes(fifth.key), fifth.topic, fifth.partition, fifth.offset) == (b"k5", topic, 2, 1)
+    assert (rows[4].key, fifth.timestampType) == (None, 0)
+    assert [(header.key, bytes(header.value)) for header in fifth.headers] == [("n", b"5")]
+
+
+def test_offsets_cut_a_batch_read(spark, broker, topic):
+    produce(broker, topic, 30)
+
+    frame = reader(
+        spark.read, broker, topic,
+        startingOffsets=f'{{"{topic}":{{"0":2,"1":-2,"2":9}}}}', endingOffsets=f'{{"{topic}":{{"0":5,"1":1,"2":-1}}}}',
+    ).load()  # fmt: skip
+
+    found = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+    assert found == [(0, 2), (0, 3), (0, 4), (1, 0), (2, 9)]
+
+
+def test_what_is_written_is_read_back(spark, broker, topic):
+    frame = spark.range(60).selectExpr(
+        "cast(id as string) key", "cast(concat('value ', id) as binary) value", "cast(id % 2 as int) partition",
+        f"'{topic}' topic", "array(named_struct('key', 'h', 'value', cast('x' as binary))) headers",
+    )  # fmt: skip
+    frame.write.format("barnabas").option("kafka.bootstrap.servers", broker).mode("append").save()
+
+    rows = reader(spark.read, broker, topic, includeHeaders="true").load().collect()
+    assert sorted(bytes(row.value) for row in rows) == sorted(b"value %d" % number for number in range(60))
+    assert {row.partition for row in rows} == {0, 1}
+    assert all(row.partition == int(bytes(row.key)) % 2 for row in rows)
+    assert all([(one.key, bytes(one.value)) for one in row.headers] == [("h", b"x")] for row in rows)
+
+
+def run_once(spark, broker, topic, folder, **options):
+    """A run of a query that reads what is there and stops; its progress."""
+    stream = reader(spark.readStream, broker, topic, **options).load()
+    query = (
+        stream.selectExpr("cast(value as string) value")
+        .writeStream.format("parquet")
+        .option("path", str(folder / "table"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def test_a_stream_keeps_its_limit_and_its_place(spark, broker, topic, tmp_path):
+    produce(broker, topic, 90)
+    first = run_once(spark, broker, topic, tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger=45)
+    produce(broker, topic, 30, start=90)
+    second = run_once(spark, broker, topic, tmp_path, startingOffsets="latest")
+
+    values = [row.value for row in spark.read.parquet(str(tmp_path / "table")).collect()]
+    assert sorted(values) == sorted(f"v{number}" for number in range(120))
+    assert [progress["numInputRows"] for progress in first] == [45, 45]
+    assert [progress["numInputRows"] for progress in second] == [30]
+
+
+def test_a_stream_writes_to_a_topic(spark, broker, topic, tmp_path):
+    produce(broker, topic, 20)
+    with BlockingAdmin(broker) as admin:
+        admin.topics.create([NewTopic(f"{topic}-out", partitions=1)])
+
+    query = (
+        reader(spark.readStream, broker, topic, startingOffsets="earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("barnabas")
+        .option("kafka.bootstrap.servers", broker)
+        .option("topic", f"{topic}-out")
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+
+    rows = reader(spark.read, broker, f"{topic}-out").load().collect()
+    assert sorted(bytes(row.value) for row in rows) == sorted(b"v%d" % number for number in range(20))
+
+
+def test_patterns_find_topics(spark, broker, topic):
+    produce(broker, topic, 6)
+    frame = spark.read.format("barnabas").option("kafka.bootstrap.servers", broker)
+
+    assert frame.option("subscribePattern", f"{topic[:-1]}[{topic[-1]}]").load().count() == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"subscribe": "no-such-topic"}, "no-such-topic"),
+        ({"kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported"),
+    ],
+)
+def test_mistakes_reach_the_user(spark, broker, topic, options, words):
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as caught:
+        reader(spark.read, broker, topic, **options).load().count()
+    assert words in str(caught.value)
