@@ -14,9 +14,8 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import crc32c
-
 from barnabas.core.errors import BarnabasError
+from barnabas.records.crc import crc32c
 
 _FRONT: Final = struct.Struct(">hI")
 _COUNT: Final = struct.Struct(">i")
@@ -45,7 +44,7 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
     """The bytes of a snapshot file."""
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
-    return _FRONT.pack(_VERSION, crc32c.crc32c(body)) + body
+    return _FRONT.pack(_VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
@@ -55,7 +54,7 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
     version, crc = _FRONT.unpack_from(data)
     if version != _VERSION:
         raise SnapshotError(f"snapshot version {version}")
-    if crc32c.crc32c(data[_FRONT.size :]) != crc:
+    if crc32c(data[_FRONT.size :]) != crc:
         raise SnapshotError("the checksum does not fit")
     (count,) = _COUNT.unpack_from(data, _FRONT.size)
     body = data[_FRONT.size + _COUNT.size :]

@@ -12,11 +12,9 @@ A batch is opaque bytes wherever that suffices: most of a broker sees no more of
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
-
-import crc32c
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -28,6 +26,7 @@ from barnabas.records.compression import (
     compress,
     decompress,
 )
+from barnabas.records.crc import crc32c
 from barnabas.records.record import Record, decode_records, encode_record
 
 MAGIC: Final = 2
@@ -136,7 +135,6 @@ class BatchHeader(NamedTuple):
 
 
 # Bound once: a broker parses a header for every batch that goes through it.
-_crc32c: Final[Callable[[Buffer], int]] = crc32c.crc32c
 _unpack_header: Final = _HEADER.unpack_from
 _new_header: Final = tuple.__new__
 
@@ -179,7 +177,7 @@ def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
     """The CRC-32C that the bytes of the batch have."""
     position = header.position
-    return _crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
+    return crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
@@ -314,5 +312,5 @@ def wrap_section(
         count,
     )
     with memoryview(buffer) as view, view[CRC_COVERS_FROM:] as covered:
-        _CRC.pack_into(buffer, 17, crc32c.crc32c(covered))
+        _CRC.pack_into(buffer, 17, crc32c(covered))
     return bytes(buffer)

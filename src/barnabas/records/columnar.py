@@ -17,7 +17,6 @@ pyarrow and numba (extra ``barnabas[arrow]``) are imported here and in `barnabas
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-import crc32c
 import numpy as np
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from barnabas.core.errors import KafkaError
 from barnabas.records import columnar_kernel as kernel
 from barnabas.records.columnar_kernel import Column
 from barnabas.records.compression import CompressionError, codec_of, decompress
+from barnabas.records.crc import crc32c
 
 OFFSET_MAX: Final = 2**63 - 1
 DECODED_BYTES_MAX: Final = 1 << 30
@@ -129,7 +129,7 @@ def _as_array(data: Buffer) -> Any:
 def _check_crcs(data: Buffer, table: Any) -> None:
     view = memoryview(data)
     for position, end, stored in table[:, [Column.POSITION, Column.END, Column.CRC]].tolist():
-        actual = crc32c.crc32c(view[position + kernel.CRC_COVERS_FROM : end])
+        actual = crc32c(view[position + kernel.CRC_COVERS_FROM : end])
         if actual != stored:
             raise ColumnarError(
                 f"Record batch at byte {position} is corrupt (stored crc = {stored}, computed crc = {actual})"
