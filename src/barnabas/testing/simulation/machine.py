@@ -178,6 +178,9 @@ class Machine:
         except BarnabasError as error:
             self._ended(process, f"did not start: {error}")
             return
+        except Exception as error:
+            self._ended(process, f"crashed at its start: {error!r}")
+            raise
         self.node = node
         self._trace(f"machine {process.name} is up")
         stopped = asyncio.ensure_future(stop.wait())

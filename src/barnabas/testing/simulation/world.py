@@ -26,7 +26,7 @@ class World:
         self.network = SimulatedNetwork(self.loop, self.new_chance(), self.trace)
         self.ensemble = MemoryEnsemble(lambda: self.loop.wall_ns() // 1_000_000)
         self.machines: list[Machine] = []
-        self._clients = 0
+        self.clients: list[Process] = []
 
     def new_chance(self) -> Random:
         """A generator of its own for one part of the world."""
@@ -48,8 +48,9 @@ class World:
 
     def new_process(self, name: str) -> Process:
         """A process on a host of its own, for a client."""
-        self._clients += 1
-        return Process(f"{name}.{self._clients}", f"10.0.1.{self._clients}")
+        number = len(self.clients) + 1
+        self.clients.append(Process(f"{name}.{number}", f"10.0.1.{number}"))
+        return self.clients[-1]
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Runs the world until this is done. The coroutine belongs to no machine, and has a host of its own."""

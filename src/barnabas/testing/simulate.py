@@ -1,0 +1,103 @@
+"""``python -m barnabas.testing.simulate``: runs seeds, says what they found, and replays one.
+
+Examples::
+
+    python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
+    python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SECONDS: Final = 30.0
+"""Virtual seconds of load in a scenario, unless told otherwise."""
+
+
+class Verdict(NamedTuple):
+    """One seed's outcome, as plain values."""
+
+    seed: int
+    command: str
+    summary: str
+    anomalies: list[str]
+    digest: str
+    virtual_s: float
+
+    def __str__(self) -> str:
+        """What to show of it: one line, and if it failed, why and how to see it again."""
+        shown = [f"  {anomaly}" for anomaly in self.anomalies[:10]]
+        return "\n".join([self.summary, *shown, *([f"  replay: {self.command}"] if shown else ())])
+
+
+def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> Verdict:
+    """Runs one scenario. A crash of the simulation itself is an anomaly too, so that its seed is named."""
+    from barnabas.testing.simulation.scenario import Scenario
+
+    command = f"python -m barnabas.testing.simulate --seed {seed} --seconds {seconds:g}"
+    sink = Path(trace).open("w", encoding="utf-8") if trace else None  # noqa: SIM115 - closed below
+    scenario = Scenario(seed, seconds, sink)
+    try:
+        report = scenario.run()
+    except Exception:
+        world = scenario.world
+        summary = f"seed {seed}: the simulation ended at {world.loop.time():.3f} s"
+        problem = [*traceback.format_exc().splitlines()[-12:], "after:", *world.trace.last]
+        return Verdict(seed, command, summary, problem[:40], world.trace.digest, world.loop.time())
+    finally:
+        if sink is not None:
+            sink.close()
+    return Verdict(
+        seed, command, str(report), [str(each) for each in report.anomalies], report.digest, report.virtual_s
+    )
+
+
+def run_seeds(
+    seeds: Sequence[int], seconds: float = SECONDS, processes: int | None = None
+) -> Iterator[Verdict]:
+    """Runs scenarios side by side, one process a core; their verdicts in the order of the seeds."""
+    with ProcessPoolExecutor(
+        processes or os.cpu_count(), mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
+        yield from pool.map(partial(run_seed, seconds=seconds), seeds, chunksize=4)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code is 1 if any seed found something."""
+    parser = argparse.ArgumentParser(prog="python -m barnabas.testing.simulate", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this one seed, here")
+    parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="virtual seconds of load in each")
+    parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
+    parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        verdicts = iter([run_seed(given.seed, given.seconds, given.trace)])
+    else:
+        verdicts = run_seeds(range(given.first, given.first + given.seeds), given.seconds)
+    return _show(verdicts, verbose=given.verbose or given.seed is not None)
+
+
+def _show(verdicts: Iterator[Verdict], *, verbose: bool) -> int:
+    count, failed, virtual_s = 0, 0, 0.0
+    for verdict in verdicts:
+        count += 1
+        failed += bool(verdict.anomalies)
+        virtual_s += verdict.virtual_s
+        if verbose or verdict.anomalies:
+            sys.stdout.write(f"{verdict}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{count} seeds, {failed} failed, {virtual_s:.0f} virtual seconds\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""What befalls a broker in a scenario: one misfortune after the other, each of which ends."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Final
+
+from barnabas.testing.simulation.history import History
+from barnabas.testing.simulation.machine import Machine
+from barnabas.testing.simulation.world import World
+
+PATIENCE_S: Final = 60.0
+_DISK_ROOM_BYTES: Final = 64 * 1024
+"""A full disk still has up to so much room."""
+
+
+class Misfortune:
+    """Strikes one machine, by the names of `KINDS`."""
+
+    def __init__(self, world: World, machine: Machine, history: History) -> None:
+        self._world = world
+        self._machine = machine
+        self._history = history
+        self._chance = world.new_chance()
+        self.struck = 0
+
+    async def strike(self, kind: str) -> None:
+        """One misfortune, from its beginning to its end; the broker runs again afterwards, or starts."""
+        self._world.trace(f"misfortune {kind}")
+        self.struck += 1
+        await KINDS[kind](self)
+        await self.mend()
+
+    async def mend(self) -> None:
+        """Ends whatever is wrong with machine and network, and starts the broker if it does not run."""
+        self._world.network.heal()
+        disk = self._machine.disk
+        disk.heal()
+        disk.capacity = None
+        self._machine.start()
+
+    async def until(self, condition: Callable[[], bool], patience_s: float) -> bool:
+        """Waits until it holds, but not for ever; whether it does."""
+        deadline_s = self._world.loop.time() + patience_s
+        while not condition():
+            if self._world.loop.time() > deadline_s:
+                return False
+            await asyncio.sleep(0.02)
+        return True
+
+    async def until_up(self) -> bool:
+        """Waits until the broker is up; one that ended by itself is started again. Whether it came up."""
+        deadline_s = self._world.loop.time() + PATIENCE_S
+        while self._machine.node is None and self._world.loop.time() < deadline_s:
+            self._machine.start()
+            await asyncio.sleep(0.02)
+        return self._machine.node is not None
+
+    async def _pause(self, mean_s: float) -> None:
+        await asyncio.sleep(self._chance.expovariate(1 / mean_s))
+
+    async def _kill(self) -> None:
+        self._machine.kill()
+        await self._pause(0.5)
+
+    async def _kill_at_the_disk(self) -> None:
+        self._machine.kill_soon(self._chance.randrange(60))
+        if self._chance.random() < 0.3:
+            self._machine.stop()
+        if not await self.until(lambda: not self._machine.running, 5.0):
+            self._machine.kill()
+        await self._pause(0.5)
+
+    async def _kill_while_starting(self) -> None:
+        self._machine.kill()
+        self._machine.start()
+        self._machine.kill_soon(self._chance.randrange(40))
+        await self.until(lambda: not self._machine.running, 1.0)
+        self._machine.kill()
+
+    async def _cut_power(self) -> None:
+        if self._chance.random() < 0.3:
+            self._machine.kill_soon(self._chance.randrange(60))
+            await self.until(lambda: not self._machine.running, 2.0)
+        self._history.power_losses_s.append(self._world.loop.time())
+        self._machine.cut_power()
+        await self._pause(1.0)
+
+    async def _restart(self) -> None:
+        self._machine.stop()
+        if not await self.until(lambda: not self._machine.running, PATIENCE_S):
+            self._history.complaints.append("the broker did not stop when it was asked to")
+
+    async def _cut_connections(self) -> None:
+        self._world.network.cut_connections(self._machine.host)
+
+    async def _open_half(self) -> None:
+        self._world.network.open_half(self._machine.host)
+
+    async def _partition(self) -> None:
+        others = sorted({process.host for process in self._world.clients})
+        self._world.network.partition(self._machine.host, self._chance.choice(others))
+        await self._pause(4.0)
+
+    async def _slow_down(self) -> None:
+        self._world.network.slow = True
+        await self._pause(4.0)
+
+    async def _expire_session(self) -> None:
+        self._machine.expire_session()
+
+    async def _fail_disk(self) -> None:
+        paths = ["/data", *_partitions_of(self._machine, self._chance)]
+        operation = self._chance.choice(["write", "sync", "name", "read"])
+        self._machine.disk.fail(self._chance.choice(paths), operation)
+        await self._pause(1.0)
+        # A directory that failed stays out of service until the broker is started anew.
+        self._machine.kill()
+
+    async def _fill_disk(self) -> None:
+        disk = self._machine.disk
+        disk.capacity = disk.used + self._chance.randrange(_DISK_ROOM_BYTES)
+        await self._pause(2.0)
+        self._machine.kill()
+
+
+def _partitions_of(machine: Machine, chance: Random) -> list[str]:
+    names = [name for name in machine.disk.listdir("/data") if machine.disk.is_directory(f"/data/{name}")]
+    return [f"/data/{chance.choice(names)}"] if names else []
+
+
+KINDS: Final[dict[str, Callable[[Misfortune], Awaitable[None]]]] = {
+    "kill": Misfortune._kill,  # noqa: SLF001 - the table of this class
+    "kill-at-the-disk": Misfortune._kill_at_the_disk,  # noqa: SLF001
+    "kill-while-starting": Misfortune._kill_while_starting,  # noqa: SLF001
+    "power": Misfortune._cut_power,  # noqa: SLF001
+    "restart": Misfortune._restart,  # noqa: SLF001
+    "cut": Misfortune._cut_connections,  # noqa: SLF001
+    "half-open": Misfortune._open_half,  # noqa: SLF001
+    "partition": Misfortune._partition,  # noqa: SLF001
+    "slow": Misfortune._slow_down,  # noqa: SLF001
+    "session": Misfortune._expire_session,  # noqa: SLF001
+    "disk-error": Misfortune._fail_disk,  # noqa: SLF001
+    "disk-full": Misfortune._fill_disk,  # noqa: SLF001
+}

@@ -1,0 +1,220 @@
+"""`Scenario`: one seed, from an empty world to a verdict.
+
+The seed decides on everything: topics and whether they sync, kinds and speed of producers and consumers, sizes of
+segments and batches, which misfortunes there are and when. The last of them ends before the final reading, so that
+what is missing then is lost and not late.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, TextIO
+
+from barnabas.admin.admin import Admin
+from barnabas.admin.types import NewTopic
+from barnabas.testing.simulation.checker import Anomaly, check
+from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
+from barnabas.testing.simulation.loop import Process
+from barnabas.testing.simulation.machine import Machine
+from barnabas.testing.simulation.misfortune import KINDS, PATIENCE_S, Misfortune
+from barnabas.testing.simulation.workload import DELIVERY_TIMEOUT_MS, ConsumerClient, ProducerClient
+from barnabas.testing.simulation.world import World
+
+_CODECS: Final = ("none", "none", "gzip", "snappy", "lz4", "zstd")
+_PRODUCERS: Final = (("all", True), ("all", True), ("all", False), ("1", False), ("0", False))
+_QUIET_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a seed decided before the world began."""
+
+    duration_s: float
+    misfortunes: tuple[str, ...]
+    pause_s: float
+    """Mean time between two of them."""
+    topics: tuple[TopicPromise, ...]
+    topic_config: dict[str, str]
+    broker_config: dict[str, str]
+    producers: tuple[ProducerPromise, ...]
+    consumers: int
+
+    @classmethod
+    def draw(cls, chance: Random, duration_s: float) -> "Plan":
+        """One plan by chance."""
+        kinds = tuple(sorted(chance.sample(sorted(KINDS), chance.randint(1, 4))))
+        producers = [chance.choice(_PRODUCERS) for _ in range(chance.randint(1, 3))]
+        return cls(
+            duration_s=duration_s,
+            misfortunes=kinds,
+            pause_s=duration_s / chance.randint(3, 8),
+            topics=tuple(
+                TopicPromise(f"topic-{number}", chance.randint(1, 2), chance.random() < 0.6)
+                for number in range(chance.randint(1, 2))
+            ),
+            topic_config={
+                "segment.bytes": str(chance.choice([4096, 20_000, 1_000_000])),
+                "index.interval.bytes": str(chance.choice([0, 512, 4096])),
+            },
+            broker_config={
+                "log.initial.task.delay.ms": "500",
+                "log.flush.offset.checkpoint.interval.ms": str(chance.choice([700, 5000, 60_000])),
+                "log.flush.start.offset.checkpoint.interval.ms": "3000",
+                "log.retention.check.interval.ms": "2000",
+                "connections.max.idle.ms": str(chance.choice([5000, 600_000])),
+            },
+            producers=tuple(
+                ProducerPromise(f"{'idempotent' if own else 'plain'}-{acks}-{number}", acks, own)
+                for number, (acks, own) in enumerate(producers)
+            ),
+            consumers=chance.randint(1, 2),
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of one seed."""
+
+    seed: int
+    plan: Plan
+    digest: str
+    events: int
+    virtual_s: float
+    history: History
+    misfortunes: int
+    anomalies: list[Anomaly] = field(default_factory=list)
+
+    @property
+    def command(self) -> str:
+        """What runs the same history again."""
+        return f"python -m barnabas.testing.simulate --seed {self.seed} --seconds {self.plan.duration_s:g}"
+
+    def __str__(self) -> str:
+        verdict = f"{len(self.anomalies)} ANOMALIES" if self.anomalies else "ok"
+        return (
+            f"seed {self.seed}: {verdict} trace {self.digest} events {self.events} virtual {self.virtual_s:.1f} s "
+            f"{self.history!r} misfortunes {self.misfortunes} of {','.join(self.plan.misfortunes)}"
+        )
+
+
+class Scenario:
+    """A world with one broker, its clients and its misfortunes."""
+
+    def __init__(self, seed: int, duration_s: float, sink: TextIO | None = None) -> None:
+        self.world = World(seed, sink)
+        self.history = History()
+        self.plan = Plan.draw(self.world.new_chance(), duration_s)
+        self._chance = self.world.new_chance()
+        self._machine: Machine = self.world.add_machine(self.plan.broker_config)
+        self._misfortune = Misfortune(self.world, self._machine, self.history)
+
+    def run(self) -> Report:
+        """Lives through it and judges it."""
+        self.world.run(self._main())
+        world = self.world
+        return Report(
+            seed=world.seed,
+            plan=self.plan,
+            digest=world.trace.digest,
+            events=world.trace.count,
+            virtual_s=world.loop.time(),
+            history=self.history,
+            misfortunes=self._misfortune.struck,
+            anomalies=check(self.history) + [Anomaly("crash", problem) for problem in world.loop.problems],
+        )
+
+    async def _main(self) -> None:
+        self._machine.start()
+        await self._misfortune.until_up()
+        await self._create_topics()
+        clients = self._clients()
+        running = [
+            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.1, 0.3, 1.0])))
+            for client in clients
+        ]
+        await self._live()
+        await self._recover()
+        for client in clients:
+            client.stopping = True
+        _, late = await asyncio.wait(running, timeout=DELIVERY_TIMEOUT_MS / 1000 + PATIENCE_S)
+        self.history.complaints += [f"{task.get_name()} does not come to an end" for task in late]
+        for task in running:
+            if task not in late:
+                task.result()
+        await self._last_stop()
+        await self._read_back()
+
+    async def _create_topics(self) -> None:
+        async with Admin(self._machine.address) as admin:
+            for topic in self.plan.topics:
+                config = dict(self.plan.topic_config, **({"flush.messages": "1"} if topic.durable else {}))
+                await admin.topics.create(NewTopic(topic.name, partitions=topic.partitions, configs=config))
+                self.history.topics[topic.name] = topic
+
+    def _clients(self) -> list[ProducerClient | ConsumerClient]:
+        producers = [
+            ProducerClient(self.world, self._machine.address, self.history, promise, self._producer_options())
+            for promise in self.plan.producers
+        ]
+        consumers = [
+            ConsumerClient(
+                self.world,
+                self._machine.address,
+                self.history,
+                f"consumer-{number}",
+                self._consumer_options(),
+            )
+            for number in range(self.plan.consumers)
+        ]
+        return [*producers, *consumers]
+
+    def _producer_options(self) -> dict[str, Any]:
+        chance = self._chance
+        return {
+            "linger_ms": chance.choice([0, 0, 20]),
+            "batch_size": chance.choice([200, 16_384]),
+            "compression_type": chance.choice(_CODECS),
+        }
+
+    def _consumer_options(self) -> dict[str, Any]:
+        chance = self._chance
+        return {
+            "fetch_max_wait_ms": chance.choice([50, 500]),
+            "max_partition_fetch_bytes": chance.choice([1000, 1_048_576]),
+            "max_poll_records": chance.choice([3, 500]),
+        }
+
+    async def _live(self) -> None:
+        loop = self.world.loop
+        end_s = loop.time() + self.plan.duration_s
+        while (pause_s := self._chance.expovariate(1 / self.plan.pause_s)) < end_s - loop.time():
+            await asyncio.sleep(pause_s)
+            await self._misfortune.strike(self._chance.choice(self.plan.misfortunes))
+            if not await self._misfortune.until_up():
+                self._not_up()
+                return
+        await asyncio.sleep(max(0.0, end_s - loop.time()))
+
+    async def _recover(self) -> None:
+        await self._misfortune.mend()
+        if not await self._misfortune.until_up():
+            self._not_up()
+        await asyncio.sleep(_QUIET_S)
+
+    async def _last_stop(self) -> None:
+        """What was acknowledged must outlive one more end, of any kind."""
+        last = self._chance.choice(
+            ["restart", "kill", "power" if "power" in self.plan.misfortunes else "kill"]
+        )
+        await self._misfortune.strike(last)
+        if not await self._misfortune.until_up():
+            self._not_up()
+
+    async def _read_back(self) -> None:
+        reader = ConsumerClient(self.world, self._machine.address, self.history, "final reader", {})
+        process: Process = reader.process
+        await self.world.loop.spawn(process, reader.read_all(PATIENCE_S))
+
+    def _not_up(self) -> None:
+        reasons = "; ".join(self._machine.failures[-3:])
+        self.history.complaints.append(f"the broker does not come up: {reasons or 'it does not say why'}")

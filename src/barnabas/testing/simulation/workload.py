@@ -1,0 +1,161 @@
+"""Clients of a scenario: they use the real producer and consumer, and write down what they are told."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from random import Random
+from typing import Any, Final
+
+from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.producer import AsyncProducer
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.testing.simulation.history import EndSeen, History, ProducerPromise, Read, Send
+from barnabas.testing.simulation.world import World
+
+REQUEST_TIMEOUT_MS: Final = 3000
+DELIVERY_TIMEOUT_MS: Final = 30_000
+_DAMAGE: Final = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR}
+_QUESTION: Final = 0.1
+"""How often a consumer asks for the end of a partition."""
+
+
+class ProducerClient:
+    """Sends records in bursts until it is told to stop."""
+
+    def __init__(
+        self, world: World, address: str, history: History, promise: ProducerPromise, options: dict[str, Any]
+    ) -> None:
+        self.promise = promise
+        self.process = world.new_process(promise.name)
+        self.stopping = False
+        self._loop = world.loop
+        self._chance = world.new_chance()
+        self._address = address
+        self._history = history
+        self._numbers: dict[TopicPartition, int] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._options = {
+            "acks": promise.acks,
+            "enable_idempotence": promise.idempotent,
+            "max_in_flight_requests_per_connection": 5 if promise.idempotent else 1,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+            "max_block_ms": REQUEST_TIMEOUT_MS,
+            **options,
+        }
+
+    async def run(self, pause_s: float) -> None:
+        """Sends, and returns when the fate of everything is known or given up."""
+        tps = [tp for topic in self._history.topics.values() for tp in topic.tps]
+        producer = AsyncProducer(self._address, **self._options)
+        try:
+            while not self.stopping:
+                for _ in range(self._chance.randint(1, 4)):
+                    await self._send(producer, self._chance.choice(tps))
+                await asyncio.sleep(self._chance.expovariate(1 / pause_s))
+            with contextlib.suppress(BarnabasError):
+                await producer.flush()
+            await asyncio.gather(*self._waiting, return_exceptions=True)
+        finally:
+            await producer.abort()
+
+    async def _send(self, producer: AsyncProducer, tp: TopicPartition) -> None:
+        number = self._numbers.get(tp, 0)
+        value = b"%s %d %s" % (self.promise.name.encode(), number, _padding(self._chance))
+        send = Send(self.promise, tp, number, value, self._loop.time())
+        try:
+            delivery = await producer.send(tp.topic, value, partition=tp.partition)
+        except BarnabasError:
+            return  # it was not accepted: nobody promised anything
+        self._numbers[tp] = number + 1
+        self._history.sends.append(send)
+        waiting = asyncio.ensure_future(self._note(send, delivery))
+        self._waiting.add(waiting)
+        waiting.add_done_callback(self._waiting.discard)
+
+    async def _note(self, send: Send, delivery: Awaitable[Any]) -> None:
+        try:
+            stored = await delivery
+        except BarnabasError:
+            return  # it may be there or not
+        send.acked_s = self._loop.time()
+        send.offset = stored.offset
+
+
+def _padding(chance: Random) -> bytes:
+    return b"." * int(chance.paretovariate(1.2) * 20 % 3000)
+
+
+class ConsumerClient:
+    """Reads all partitions from the beginning until it is told to stop."""
+
+    def __init__(
+        self, world: World, address: str, history: History, name: str, options: dict[str, Any]
+    ) -> None:
+        self.name = name
+        self.process = world.new_process(name)
+        self.stopping = False
+        self._loop = world.loop
+        self._chance = world.new_chance()
+        self._history = history
+        self._address = address
+        self._options = {
+            "auto_offset_reset": "earliest",
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "default_api_timeout_ms": REQUEST_TIMEOUT_MS,
+            **options,
+        }
+
+    async def run(self, pause_s: float) -> None:
+        """Reads, now and then asks for the end of a partition, and writes both down."""
+        async with self._consumer() as consumer:
+            while not self.stopping:
+                for read in await self._poll(consumer):
+                    self._history.reads.append(read)
+                if self._chance.random() < _QUESTION:
+                    await self._ask(consumer)
+                await asyncio.sleep(self._chance.expovariate(1 / pause_s))
+
+    async def read_all(self, patience_s: float) -> None:
+        """The final content of everything; a complaint where the end is not reached in time."""
+        final = self._history.final = {tp: [] for topic in self._history.topics.values() for tp in topic.tps}
+        deadline_s = self._loop.time() + patience_s
+        async with self._consumer() as consumer:
+            ends = await consumer.end_offsets(final)
+            while any(len(records) < ends[tp] for tp, records in final.items()):
+                for read in await self._poll(consumer):
+                    final[read.tp].append((read.offset, read.value))
+                if self._loop.time() > deadline_s:
+                    places = {str(tp): f"{len(records)} of {ends[tp]}" for tp, records in final.items()}
+                    self._history.complaints.append(f"the end could not be reached: read {places}")
+                    return
+
+    @contextlib.asynccontextmanager
+    async def _consumer(self) -> AsyncIterator[AsyncConsumer]:
+        consumer = AsyncConsumer(self._address, **self._options)
+        try:
+            consumer.assign(tp for topic in self._history.topics.values() for tp in topic.tps)
+            yield consumer
+        finally:
+            await consumer.close()
+
+    async def _poll(self, consumer: AsyncConsumer) -> list[Read]:
+        try:
+            records = await consumer.poll(timeout_ms=500)
+        except KafkaError as error:
+            if error.code in _DAMAGE:
+                self._history.complaints.append(f"{self.name} was told: {error}")
+            return []
+        except BarnabasError:
+            return []
+        return [
+            Read(self.name, TopicPartition(one.topic, one.partition), one.offset, one.value or b"")
+            for one in records
+        ]
+
+    async def _ask(self, consumer: AsyncConsumer) -> None:
+        tp = self._chance.choice(sorted(consumer.assignment()))
+        asked_s = self._loop.time()
+        with contextlib.suppress(BarnabasError):
+            self._history.ends.append(EndSeen(tp, asked_s, (await consumer.end_offsets([tp]))[tp]))
