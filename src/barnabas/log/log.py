@@ -289,7 +289,7 @@ class Log:
             known.first_offset,
             known.last_offset,
             known.timestamp,
-            known.timestamp if self.config.uses_append_time else NO_TIMESTAMP,
+            known.timestamp,  # as in Kafka, whatever the type of the topic's timestamps
             self.log_start_offset,
             duplicate=True,
             size=0,

@@ -8,8 +8,6 @@ serves recovery, leftovers and tools alike.
 from collections.abc import Callable
 from typing import Final
 
-import crc32c
-
 from barnabas.core.chunks import ReadableFile
 from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.records.batch import (
@@ -20,6 +18,7 @@ from barnabas.records.batch import (
     BatchHeader,
     parse_header,
 )
+from barnabas.records.crc import crc32c
 
 BLOCK_BYTES: Final = 1 << 20
 _RELATIVE_MAX: Final = 2**31 - 1
@@ -104,7 +103,7 @@ def _scan_block(
         in_place = last_offset < base_offset <= last <= indexer.offset_max
         if not (in_place and _plausible(header) and end <= size):
             break
-        if crc32c.crc32c(view[at + CRC_COVERS_FROM : end]) != header.crc:
+        if crc32c(view[at + CRC_COVERS_FROM : end]) != header.crc:
             break
         if header.max_timestamp > scan.max_timestamp or start + at >= indexer.due:
             indexer.add(header, start + at)
