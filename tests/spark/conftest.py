@@ -4,6 +4,12 @@ import pytest
 
 from barnabas.spark.java import JavaNotFoundError, java_home
 
+_SMALL = {
+    "spark.driver.memory": "512m",
+    "spark.sql.shuffle.partitions": 1,
+    # The first compiler alone: a test runs each query once, a second one would compile in vain.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
 
 @pytest.fixture(scope="session")
 def spark():
@@ -15,7 +21,7 @@ def spark():
     except JavaNotFoundError as error:
         pytest.skip(str(error))
     session = sessions.make(
-        "tests", master="local[2]", config={"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": 1}
+        "tests", master="local[2]", config=_SMALL
     )
     yield session
     session.stop()
