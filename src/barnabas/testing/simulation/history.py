@@ -28,6 +28,8 @@ class ProducerPromise:
     acks: str
     idempotent: bool
     """No duplicates, and its order, whatever happens."""
+    pipelines: bool = False
+    """Whether a batch may be sent before the last one is answered."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class History:
     sends: list[Send] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     ends: list[EndSeen] = field(default_factory=list)
+    deaths_s: list[float] = field(default_factory=list)
+    """When the broker ended, however it did."""
     power_losses_s: list[float] = field(default_factory=list)
     final: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
     """What each partition held after all misfortune had ended: offsets and values."""
@@ -90,6 +94,10 @@ class History:
     def keeps_everything(self, tp: TopicPartition) -> bool:
         """Whether nothing that was acknowledged may be gone."""
         return self.topics[tp.topic].durable or not self.power_losses_s
+
+    def was_told_late(self, send: Send) -> bool:
+        """Whether the broker ended between the sending and the answer."""
+        return any(send.sent_s <= death_s <= (send.acked_s or death_s) for death_s in self.deaths_s)
 
     def __repr__(self) -> str:
         acked = sum(send.acked_s is not None for send in self.sends)

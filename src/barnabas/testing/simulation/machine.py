@@ -126,6 +126,8 @@ class Machine:
         }
         self.node: BrokerNode | None = None
         """The broker, while it is up."""
+        self.deaths_s: list[float] = []
+        """When its brokers ended, however they did."""
         self.starts = 0
         self.failures: list[str] = []
         """Why brokers ended by themselves."""
@@ -248,6 +250,7 @@ class Machine:
     def _gone(self) -> None:
         """The process is dead: its session ends, and what it held is let go."""
         process, self._process = self._process, None
+        self.deaths_s.append(self._loop.time())
         if self.session_id and self._ensemble.alive(self.session_id):
             self._ensemble.end(self.session_id)
         self.node = self._filesystem = self._store = self._stop = None

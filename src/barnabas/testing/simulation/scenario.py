@@ -21,7 +21,14 @@ from barnabas.testing.simulation.workload import DELIVERY_TIMEOUT_MS, ConsumerCl
 from barnabas.testing.simulation.world import World
 
 _CODECS: Final = ("none", "none", "gzip", "snappy", "lz4", "zstd")
-_PRODUCERS: Final = (("all", True), ("all", True), ("all", False), ("1", False), ("0", False))
+_PRODUCERS: Final = (
+    ("all", True, False),
+    ("all", True, True),
+    ("all", False, False),
+    ("1", False, False),
+    ("0", False, False),
+)
+"""acks, idempotent, pipelines"""
 _QUIET_S: Final = 2.0
 
 
@@ -64,8 +71,8 @@ class Plan:
                 "connections.max.idle.ms": str(chance.choice([5000, 600_000])),
             },
             producers=tuple(
-                ProducerPromise(f"{'idempotent' if own else 'plain'}-{acks}-{number}", acks, own)
-                for number, (acks, own) in enumerate(producers)
+                ProducerPromise(f"{'idempotent' if kind[1] else 'plain'}-{kind[0]}-{number}", *kind)
+                for number, kind in enumerate(producers)
             ),
             consumers=chance.randint(1, 2),
         )
@@ -106,6 +113,7 @@ class Scenario:
         self.plan = Plan.draw(self.world.new_chance(), duration_s)
         self._chance = self.world.new_chance()
         self._machine: Machine = self.world.add_machine(self.plan.broker_config)
+        self.history.deaths_s = self._machine.deaths_s
         self._misfortune = Misfortune(self.world, self._machine, self.history)
 
     def run(self) -> Report:
@@ -129,7 +137,7 @@ class Scenario:
         await self._create_topics()
         clients = self._clients()
         running = [
-            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.1, 0.3, 1.0])))
+            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.2, 0.5, 2.0])))
             for client in clients
         ]
         await self._live()

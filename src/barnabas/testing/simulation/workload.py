@@ -38,7 +38,7 @@ class ProducerClient:
         self._options = {
             "acks": promise.acks,
             "enable_idempotence": promise.idempotent,
-            "max_in_flight_requests_per_connection": 5 if promise.idempotent else 1,
+            "max_in_flight_requests_per_connection": 5 if promise.pipelines else 1,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
             "max_block_ms": REQUEST_TIMEOUT_MS,
@@ -84,7 +84,7 @@ class ProducerClient:
 
 
 def _padding(chance: Random) -> bytes:
-    return b"." * int(chance.paretovariate(1.2) * 20 % 3000)
+    return b"." * int(chance.paretovariate(1.2) * 20 % 2000)
 
 
 class ConsumerClient:
