@@ -11,6 +11,7 @@ _SMALL = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
+
 @pytest.fixture(scope="session")
 def spark():
     """A session as users get it, small."""
@@ -20,9 +21,7 @@ def spark():
         java_home()
     except JavaNotFoundError as error:
         pytest.skip(str(error))
-    session = sessions.make(
-        "tests", master="local[2]", config=_SMALL
-    )
+    session = sessions.make("tests", master="local[2]", config=_SMALL)
     yield session
     session.stop()
 
