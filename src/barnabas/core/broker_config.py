@@ -209,6 +209,13 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey(
             "auto.create.topics.enable", BOOLEAN, True, "Whether asking for an unknown topic creates it."
         ),
+        ConfigKey(
+            "barnabas.create.topics.max.partitions",
+            INT,
+            10000,
+            "The most partitions that one request may create.",
+            at_least(1),
+        ),
         ConfigKey("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted."),
         ConfigKey("num.partitions", INT, 1, "Partitions of a topic that does not say how many.", at_least(1)),
         ConfigKey("default.replication.factor", INT, 1, "Replicas of a topic that does not say how many."),

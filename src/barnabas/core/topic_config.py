@@ -325,8 +325,20 @@ def topic_defaults(broker: Config) -> Config:
         for key in TOPIC_CONFIG.values()
         if key.synonym and key.synonym in broker and broker.source(key.synonym) is not Source.DEFAULT
     }
-    given |= {name: value for name, value in _coarser_times(broker).items() if value is not None}
+    given |= {
+        name: value
+        for name, value in _coarser_times(broker).items()
+        if value is not None and any(broker.source(key) is not Source.DEFAULT for key in _COARSER[name])
+    }
     return TOPIC_CONFIG.parse(given)
+
+
+_COARSER: Final = {
+    "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "segment.ms": ("log.roll.ms", "log.roll.hours"),
+    "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "flush.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
 
 
 def _coarser_times(broker: Config) -> dict[str, int | None]:

@@ -207,6 +207,15 @@ def _partition_states(
             yield TopicPartition(topic.topic_name, state.partition_index), state
 
 
+def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
+    """The answer to a request that is refused as a whole: it says so for each partition too."""
+    topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
+    errors = {tp: code for tp, _ in _partition_states(request)}
+    response = _leader_and_isr_response(errors, topic_ids, version)
+    response.error_code = code
+    return response
+
+
 def _leader_and_isr_response(
     errors: Mapping[TopicPartition, ErrorCode], topic_ids: Mapping[str, Uuid], version: int
 ) -> LeaderAndIsrResponse:

@@ -4,6 +4,8 @@ Behaviour: the controller's broker writes each topic to the store and answers wh
 leaders, or when the time is over. Any other broker answers NOT_CONTROLLER.
 Versions:  v4 -1 takes the broker's defaults · v5 flexible, the answer describes the topic (KIP-525) ·
            v6 quotas (KIP-599) · v7 topic ids.
+Limit:     a request for more partitions than `barnabas.create.topics.max.partitions` is POLICY_VIOLATION, as
+           Kafka 4 answers it (KAFKA-17870): a partition is files, memory and znodes.
 Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
 """
 
@@ -54,7 +56,25 @@ def create_topics(
             ]
         )
     results, creatable = _check(context, request)
-    return _create(context, request, results, creatable)
+    creatable = _refuse_excess(context, results, creatable)
+    answer = _create(context, request, results, creatable)
+    # A name that was asked for twice is answered twice, as in Kafka.
+    return answer.then(
+        lambda _: CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])
+    )
+
+
+def _refuse_excess(
+    context: RequestContext, results: dict[str, CreatableTopicResult], creatable: list[CreatableTopic]
+) -> list[CreatableTopic]:
+    """The topics that may be created, none where they would have too many partitions between them."""
+    partitions = sum(max(topic.num_partitions, len(topic.assignments), 1) for topic in creatable)
+    if partitions <= context.broker.config["barnabas.create.topics.max.partitions"]:
+        return creatable
+    problem = KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    for topic in creatable:
+        _fail(results[topic.name], problem)
+    return []
 
 
 def _check(
@@ -92,7 +112,8 @@ def _create(
     request: CreateTopicsRequest,
     results: dict[str, CreatableTopicResult],
     creatable: list[CreatableTopic],
-) -> Steps[CreateTopicsResponse]:
+) -> Steps[None]:
+    """Fills in what becomes of the topics."""
     started = {topic.name: _start(context, topic, validate_only=request.validate_only) for topic in creatable}
     yield gather(started.values())
     created: dict[str, int] = {}
@@ -109,7 +130,7 @@ def _create(
             late = yield context.broker.topic_changes.created(created, request.timeout_ms)
         for name in late:
             _fail(results[name], KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-    return CreateTopicsResponse(topics=list(results.values()))
+            results[name].error_message = None
 
 
 def _start(context: RequestContext, topic: CreatableTopic, *, validate_only: bool) -> Pending[CreatedTopic]:

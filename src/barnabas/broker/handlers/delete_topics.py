@@ -71,7 +71,11 @@ def _check(context: RequestContext, results: list[DeletableTopicResult]) -> None
     deletable = context.authorized(Operation.DELETE, names)
     for result in results:
         if result.name is None:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+            # Without name and id there is nothing that anyone could be allowed to delete.
+            nothing = result.topic_id == ZERO_UUID
+            result.error_code = (
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED if nothing else ErrorCode.UNKNOWN_TOPIC_ID
+            )
         elif result.topic_id != ZERO_UUID and result.name not in describable:
             # The id is no secret, but the name is to whoever may not describe the topic.
             result.name = None

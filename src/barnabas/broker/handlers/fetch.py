@@ -124,7 +124,6 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
         partition_index=partition,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=None,
         records=b"",
     )
 
@@ -180,6 +179,7 @@ def _error(context: RequestContext, read: PartitionRead, leaders: dict[int, Node
         # An old client would take the code that it does not know for a fatal one.
         code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     data = _refused(read.partition.request.partition, code)
+    data.aborted_transactions = None  # what was not even looked up has an empty list, as in Kafka
     moved = read.error in {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
     if moved and context.version >= LEADERS_SINCE:
         tp = TopicPartition(read.partition.topic or "", data.partition_index)

@@ -10,12 +10,18 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
+from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Steps, steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from barnabas.replica.state_changes import refusal
 
 
-@handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), throttled=False)
+def _failed(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> LeaderAndIsrResponse:
+    return refusal(request, error.code, version)
+
+
+@handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), failed=_failed, throttled=False)
 @steps
 def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Steps[LeaderAndIsrResponse]:
     """Takes on roles, once it is known how the topics are configured: their logs may have to be made."""
