@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-jvm check format docs bench clean
+.PHONY: help setup demo test test-jvm parity suites check format docs bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,12 @@ test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
 
 test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
 	$(PYTEST) -m jvm
+
+parity: $(STAMP) ## ask Apache Kafka 3.9 and ours the same, compare the answers (needs Java and Maven)
+	$(BIN)/python -m parity
+
+suites: $(STAMP) ## suites of outside clients: make suites SUITES=folder-with-their-repositories
+	$(BIN)/python tests/suites/run.py $(SUITES)
 
 check: $(STAMP)  ## format, lint, types, layers, dead code
 	$(BIN)/ruff format --check .

@@ -1,17 +1,24 @@
-"""Fills the generated part of docs/compatibility.md from the table that answers ApiVersions (`make docs`).
+"""Fills the generated parts of docs/compatibility.md (`make docs`): the table that answers ApiVersions, and the
+differences that `make parity` lets pass.
 
 A test compares the page with what this would write, so the page cannot promise what the broker does not do.
 """
 
 import re
+import sys
 from pathlib import Path
 
 from barnabas.broker.registry import Api, ApiTable
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
+
 PAGE = DOCS / "compatibility.md"
 GENUINE = DOCS.parent / "tests" / "golden" / "api-versions-3.9.2.txt"
-_BLOCK = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
+_APIS = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
+_PARITY = re.compile(r"(<!-- parity: .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
 
 
 def genuine_versions() -> dict[int, tuple[str, int, int]]:
@@ -38,7 +45,8 @@ def api_table() -> str:
 
 def page() -> str:
     """The whole page as it should be."""
-    return _BLOCK.sub(lambda found: f"{found[1]}\n{api_table()}\n{found[2]}", PAGE.read_text())
+    text = _APIS.sub(lambda found: f"{found[1]}\n{api_table()}\n{found[2]}", PAGE.read_text())
+    return _PARITY.sub(lambda found: f"{found[1]}\n{parity_table()}\n{found[2]}", text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from parity import allowed
 from parity.compare import Difference, compare
 from parity.run import Transcripts, run, uncovered
-from parity.sides import kafka_harness
+from parity.sides import UnavailableError
 
 
 def arguments() -> argparse.Namespace:
@@ -31,7 +31,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="barnabas-parity-"))
     try:
         transcripts = run(folder, asked.only)
-    except kafka_harness.UnavailableError as missing:
+    except UnavailableError as missing:
         print(f"parity: JUDGE DID NOT SPEAK: {missing}", file=sys.stderr)
         return 2
     found = compare(transcripts.theirs, transcripts.ours)

@@ -1,7 +1,7 @@
 """Replaces what must differ between two clusters by names, so that the rest can be compared as it is.
 
-An id gets the name of its first appearance, so two places that hold the same id on one side must hold the same
-id on the other. Entries of a list are put in the order of their keys: the protocol gives their order no meaning,
+An id gets the name of its first appearance in a scenario, so two places that hold the same id on one side must
+hold the same id on the other; one that a scenario made up (the same byte sixteen times) stays as it is. Entries of a list are put in the order of their keys: the protocol gives their order no meaning,
 except where it does (synonyms of a configuration, replicas, batches).
 """
 
@@ -25,7 +25,6 @@ KEYS: Final = (
     "index",
     "node_id",
     "broker_id",
-    "resource_type",
     "resource_name",
 )
 _DAY_MS: Final = 86_400_000
@@ -35,7 +34,11 @@ _SHOWN_UUID: Final = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 
 def key_of(entry: Mapping[str, Any]) -> str:
     """What names an entry among others of its list; empty when nothing does."""
-    return ":".join(str(entry[field]) for field in KEYS if entry.get(field) is not None)
+    for field in KEYS:
+        value = entry.get(field)
+        if value is not None and value not in {"", "none"} and value != bytes(16):
+            return str(value)
+    return ""
 
 
 class Normalizer:
@@ -70,8 +73,11 @@ class Normalizer:
     def _id(self, field: str, value: Any) -> Any:
         if value in NONE:
             return "none" if isinstance(value, bytes) else value
+        if isinstance(value, bytes) and len(set(value)) == 1:
+            return value.hex()
         kind = "producer_id" if field == "producer_id_start" else field
-        return self._ids.setdefault((kind, value), f"<{kind} {len(self._ids) + 1}>")
+        number = 1 + sum(known == kind for known, _ in self._ids)
+        return self._ids.setdefault((kind, value), f"<{kind} {number}>")
 
     def _text(self, text: str) -> str:
         for word, name in self._words.items():

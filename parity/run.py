@@ -27,11 +27,10 @@ def run(folder: Path, only: str = "") -> Transcripts:
     transcripts = Transcripts()
     with two_sides(folder) as (theirs, ours):
         for side, steps in ((theirs, transcripts.theirs), (ours, transcripts.ours)):
-            normalizer = Normalizer(side.words)
             for name in SCENARIOS:
                 if only in name:
                     started = time.monotonic()
-                    world = _play(side, normalizer, name)
+                    world = _play(side, name)
                     took = time.monotonic() - started
                     print(f"{side.name}: {name}, {len(world.steps)} answers, {took:.1f} s", file=sys.stderr)
                     steps += world.steps
@@ -39,8 +38,8 @@ def run(folder: Path, only: str = "") -> Transcripts:
     return transcripts
 
 
-def _play(side: Side, normalizer: Normalizer, name: str) -> World:
-    world = World(side, normalizer, name)
+def _play(side: Side, name: str) -> World:
+    world = World(side, Normalizer(side.words), name)
     try:
         SCENARIOS[name](world)
     except Exception as error:

@@ -15,7 +15,9 @@ from parity.wire import Wire, frame_of
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "jvm"))
 
 import kafka_harness
-from kafka_harness import Server
+from kafka_harness import Server, UnavailableError
+
+__all__ = ["Side", "UnavailableError", "two_sides"]
 
 READY_S: Final = 60
 
@@ -64,9 +66,17 @@ def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
 
 def _start_ours(folder: Path) -> Server:
     port = kafka_harness.free_port()
-    command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--data", str(folder / "data")]
-    settings = [f"--set={name}={value}" for name, value in (SETTINGS | OUR_SETTINGS).items()]
-    return Server([*command, "--port", str(port), "--id", "0", *settings], port, folder / "barnabas.log")
+    command = [sys.executable, "-m", "barnabas.cli.main", "serve"]
+    settings = {
+        "broker.id": 0,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": folder / "data",
+        **kafka_harness.SHIPPED_VALUES,
+        **SETTINGS,
+        **OUR_SETTINGS,
+    }
+    command += ["--config", kafka_harness.write_properties(folder / "server.properties", settings)]
+    return Server(command, port, folder / "barnabas.log")
 
 
 def _side(name: str, server: Server, folder: Path) -> Side:

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from barnabas.broker.registry import ApiTable
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.message import Request
+from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from parity.compare import Step
 from parity.normal import Normalizer
 from parity.sides import Side
-from parity.tree import decode
+from parity.tree import Tree, decode
 from parity.wire import CLOSED, Wire, frame_of
 
 Asked = Request | Callable[[int], Request]
@@ -125,7 +125,8 @@ class World:
         return answer
 
     def _record(self, what: str, key: int, version: int, answer: bytes | str) -> Any:
-        response, tree = None, answer
+        response: Response | None = None
+        tree: Tree = answer
         if isinstance(answer, bytes):
             response, tree = decode(ApiKey(key), version, answer)
         where = f"{self._scenario} / {what}"
@@ -138,7 +139,9 @@ class World:
 
 
 def _lowest_and_highest(request: Asked) -> Iterable[int]:
-    api = TABLE[(request(0) if callable(request) else request).api]
+    key = (request(0) if callable(request) else request).api
+    assert key is not None
+    api = TABLE[key]
     return dict.fromkeys((api.min_version, api.max_version))
 
 

@@ -1,12 +1,14 @@
 """Configurations described."""
 
+from typing import Any
+
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from parity.world import World
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 
 
-def _of(kind: int, name: str, *keys: str, **flags: bool) -> DescribeConfigsRequest:
+def _of(kind: int, name: str, *keys: str, **flags: Any) -> DescribeConfigsRequest:
     wanted = DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(keys) if keys else None
     )

@@ -55,7 +55,7 @@ def _leader_and_isr(
     broker_epoch: int = -1,
     **state: Any,
 ) -> Callable[[int], LeaderAndIsrRequest]:
-    given = {
+    given: dict[str, Any] = {
         "leader": 0,
         "leader_epoch": 0,
         "isr": [0],
@@ -87,7 +87,7 @@ def leader_and_isr(world: World) -> None:
         world.ask("lead", _leader_and_isr(f"led-{version}", topic_id=bytes([version + 1]) * 16), version)
     for version in (0, 4, 7):
         topic, topic_id = f"led-{version}", bytes([version + 1]) * 16
-        for what, state in {
+        states: dict[str, dict[str, Any]] = {
             "again": {},
             "next epoch": {"leader_epoch": 1, "partition_epoch": 1, "is_new": False},
             "epoch before": {"leader_epoch": 0, "is_new": False},
@@ -95,7 +95,8 @@ def leader_and_isr(world: World) -> None:
             "unknown leader": {"leader": 8, "leader_epoch": 2, "isr": [8], "replicas": [0, 8]},
             "no leader": {"leader": -1, "leader_epoch": 3},
             "negative partition": {"partition_index": -1},
-        }.items():
+        }
+        for what, state in states.items():
             world.ask(what, _leader_and_isr(topic, topic_id=topic_id, **state), version)
         world.ask("bad name", _leader_and_isr("a b", topic_id=b"\x33" * 16), version)
         world.ask("old controller", _leader_and_isr(topic, controller=(0, 0)), version)
@@ -114,7 +115,7 @@ def _nothing_led(_version: int) -> LeaderAndIsrRequest:
 def _update(
     topic: str, *, controller: tuple[int, int] = (0, TERM), broker_epoch: int = -1, **state: Any
 ) -> Callable[[int], UpdateMetadataRequest]:
-    given = {"leader": 0, "leader_epoch": 4, "isr": [0], "replicas": [0, 8], "zk_version": 3}
+    given: dict[str, Any] = {"leader": 0, "leader_epoch": 4, "isr": [0], "replicas": [0, 8], "zk_version": 3}
 
     def request(version: int) -> UpdateMetadataRequest:
         made = UpdateMetadataRequest(

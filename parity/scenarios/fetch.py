@@ -64,7 +64,7 @@ def fetch(world: World) -> None:
 
 
 def _limits(world: World) -> None:
-    for what, given in {
+    limits: dict[str, dict[str, Any]] = {
         "of few bytes in all": {"max_bytes": 10},
         "of no bytes in all": {"max_bytes": 0},
         "committed only": {"isolation_level": 1},
@@ -72,7 +72,8 @@ def _limits(world: World) -> None:
         "more than there is, with no time": {"min_bytes": 1 << 20},
         "negative time": {"max_wait_ms": -1, "min_bytes": 1 << 20},
         "of another rack": {"rack_id": "elsewhere"},
-    }.items():
+    }
+    for what, given in limits.items():
         request = of(world, "fetch")(11)
         for name, value in given.items():
             setattr(request, name, value)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from parity.scenarios.batches import batch
+from parity.scenarios.producer_ids import producer_id
 from parity.world import TABLE, World
 
 LINES: Final = Path(__file__).parents[2] / "tests" / "golden" / "wire.jsonl"
@@ -15,6 +16,7 @@ def golden_frames(world: World) -> None:
     for topic in ("plain", "gz"):
         world.create(topic)
     world.create("t1", 3, cleanup_policy="compact")
+    producer_id(world)
     world.append("plain", batch(b"one", b"two", b"three"))
     for number, line in enumerate(map(json.loads, LINES.read_text().splitlines())):
         served = line["api"] in TABLE and TABLE[line["api"]].supports(line["version"])

@@ -1,16 +1,34 @@
 """Ids of producers: those that producers ask for, and the blocks that brokers do."""
 
+import time
+from typing import Final
+
+from barnabas.core.errors import ErrorCode
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from parity.world import World
 
+FETCHING_A_BLOCK: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+PATIENCE_S: Final = 10
+
+
+def producer_id(world: World) -> int:
+    """A new id, once the broker has a block of them: a genuine one asks for its first when it is asked."""
+    deadline = time.monotonic() + PATIENCE_S
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    while (made := world.prepare(request, 4)).error_code == FETCHING_A_BLOCK:
+        assert time.monotonic() < deadline, made
+        time.sleep(0.02)
+    found: int = made.producer_id
+    return found
+
 
 def init_producer_id(world: World) -> None:
     """Ids for idempotent producers, and requests that make no sense."""
-    world.prepare(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    producer_id(world)
     for version in range(6):
         world.ask("new", InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), version)
-    for what, (producer_id, epoch) in {
+    for what, (given_id, epoch) in {
         "had one": (5, 3),
         "id alone": (5, -1),
         "epoch alone": (-1, 3),
@@ -19,7 +37,7 @@ def init_producer_id(world: World) -> None:
         request = InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout_ms=60_000,
-            producer_id=producer_id,
+            producer_id=given_id,
             producer_epoch=epoch,
         )
         world.ask(what, request, 3, 5)

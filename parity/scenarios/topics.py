@@ -118,22 +118,21 @@ def delete_topics(world: World) -> None:
 
 
 def _delete_by_id(world: World) -> None:
-    for name in ("delete-named", "delete-by-id", "delete-both", "delete-twice"):
+    for name in ("delete-named", "delete-by-id", "delete-both", "delete-twice", "delete-mixed"):
         world.create(name)
     both = DeleteTopicState(name="delete-both", topic_id=world.topic_id("delete-both"))
-    ids = {name: world.topic_id(name) for name in ("delete-by-id", "delete-twice")}
+    ids = {name: world.topic_id(name) for name in ("delete-by-id", "delete-mixed")}
     for what, states in {
         "by name": [DeleteTopicState(name="delete-named")],
         "by id": [DeleteTopicState(topic_id=ids["delete-by-id"])],
-        "by id again": [DeleteTopicState(topic_id=ids["delete-by-id"])],
         "by unknown id": [DeleteTopicState(topic_id=b"\x11" * 16)],
         "by unknown name": [DeleteTopicState(name="delete-nowhere")],
         "by both": [both],
         "by neither": [DeleteTopicState()],
         "twice by name": [DeleteTopicState(name="delete-twice")] * 2,
         "by name and id": [
-            DeleteTopicState(name="delete-twice"),
-            DeleteTopicState(topic_id=ids["delete-twice"]),
+            DeleteTopicState(name="delete-mixed"),
+            DeleteTopicState(topic_id=ids["delete-mixed"]),
         ],
         "none": [],
     }.items():

@@ -224,7 +224,8 @@ class Server:
         return f"<Server {self.log.stem} port={self.port} {'running' if state is None else f'ended {state}'}>"
 
 
-def _write_properties(path: Path, values: Mapping[str, object]) -> str:
+def write_properties(path: Path, values: Mapping[str, object]) -> str:
+    """Writes a file of properties; its path, for a command line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
     return str(path)
@@ -240,7 +241,7 @@ def start_zookeeper(folder: Path) -> Server:
         "admin.enableServer": "false",
         "maxClientCnxns": 0,
     }
-    path = _write_properties(folder / "zookeeper.properties", values)
+    path = write_properties(folder / "zookeeper.properties", values)
     options = ["-Xmx256m", "-Djava.awt.headless=true"]
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     return Server([*_java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
@@ -256,10 +257,10 @@ def start_broker(
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": folder / "data",
         "zookeeper.connect": zookeeper,
-        **_SHIPPED_VALUES,
+        **SHIPPED_VALUES,
         **(settings or {}),
     }
-    path = _write_properties(folder / "server.properties", values)
+    path = write_properties(folder / "server.properties", values)
     command = [*_java_command(ZOOKEEPER_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
     return Server(command, port, folder / f"kafka-{ZOOKEEPER_ERA}.log")
 
@@ -276,10 +277,10 @@ def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> S
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        **_SHIPPED_VALUES,
+        **SHIPPED_VALUES,
         **(settings or {}),
     }
-    path = _write_properties(folder / "server.properties", values)
+    path = write_properties(folder / "server.properties", values)
     cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
     storage_tool = _java_command(KRAFT_ERA, "kafka.tools.StorageTool", TOOL_OPTIONS)
     subprocess.run([*storage_tool, "format", "-t", cluster_id, "-c", path], check=True, capture_output=True)
@@ -288,7 +289,7 @@ def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> S
 
 
 # What the server.properties of the distribution sets for a single broker.
-_SHIPPED_VALUES: Final = {
+SHIPPED_VALUES: Final = {
     "offsets.topic.replication.factor": 1,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
