@@ -140,3 +140,18 @@ def test_the_descriptor_cache_is_bounded_and_keeps_the_recent():
     assert cache.open("/d/a") is not first
     cache.clear()
     assert len(cache) == 0
+
+
+def test_more_entries_than_there_is_room_for_are_kept_and_closed():
+    """Recovery places entries anew and may come to more than appending did; found by simulation seed 12."""
+    for kind, entry in ((OffsetIndex, ">ii"), (TimeIndex, ">qi")):
+        disk = SimulatedFilesystem()
+        disk.mkdir("/d")
+        recovered = b"".join(struct.pack(entry, number, number) for number in range(1, 14))
+        disk.open("/d/index", create=True).pwrite(recovered, 0)
+        index = kind(DescriptorCache(disk, limit=1), "/d/index", 0, 13, 5 * struct.calcsize(entry))
+        index.preallocate()
+        assert index.is_full
+        assert index.lookup(13) == (13, 13)
+    index.maybe_append(14, 14)
+    assert index.last() == (14, 14)

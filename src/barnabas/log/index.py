@@ -48,7 +48,9 @@ class SparseIndex:
 
     def preallocate(self) -> None:
         """Gives the file its full, sparse size, as it has while its segment is active."""
-        self._files.open(self.path, create=True).truncate(self.entries_max * self.ENTRY.size)
+        # Recovery places entries anew, and may come to more of them than a small `segment.index.bytes` allows.
+        room = max(self.entries, self.entries_max)
+        self._files.open(self.path, create=True).truncate(room * self.ENTRY.size)
 
     def trim(self) -> None:
         """Cuts the file to its entries."""
@@ -59,7 +61,6 @@ class SparseIndex:
         self.entries = min(self.entries, entries)
 
     def _write(self, *entry: int) -> None:
-        assert self.entries < self.entries_max, f"{self!r} is full: the segment should have rolled"
         data = self.ENTRY.pack(*entry)
         self._files.open(self.path, create=True).pwrite(data, self.entries * self.ENTRY.size)
         self.entries += 1
@@ -133,6 +134,7 @@ class OffsetIndex(SparseIndex):
 
     def append(self, offset: int, position: int) -> None:
         """Adds an entry: the last offset of an append and where it starts."""
+        assert not self.is_full, f"{self!r} is full: the segment should have rolled"
         self._write(offset - self.base_offset, position)
 
     def lookup(self, offset: int) -> tuple[int, int]:
@@ -177,7 +179,9 @@ class TimeIndex(SparseIndex):
         return timestamp, self.base_offset + relative
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry if the timestamp is greater than the last one's."""
+        """Adds an entry if the timestamp is greater than the last one's; full or not, as a segment that
+        recovery filled must still close (Kafka's ``skipFullCheck``).
+        """
         if timestamp > self.last()[0]:
             self._write(timestamp, offset - self.base_offset)
 
