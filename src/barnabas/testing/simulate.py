@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-SECONDS: Final = 20.0
+SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, unless told otherwise."""
 
 

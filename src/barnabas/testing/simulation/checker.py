@@ -95,9 +95,9 @@ def _duplicated(history: History) -> Iterator[str]:
     places = _places(history)
     for send in history.sends:
         offsets = places.get((send.tp, send.value), [])
-        if len(offsets) > 1 and send.producer.idempotent:
-            if not (send.producer.pipelines and history.was_told_late(send)):
-                yield f"{send} is at each of {offsets}"
+        excused = send.producer.pipelines and history.was_told_late(send)
+        if len(offsets) > 1 and send.producer.idempotent and not excused:
+            yield f"{send} is at each of {offsets}"
 
 
 def _reordered(history: History) -> Iterator[str]:

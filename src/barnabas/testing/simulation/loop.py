@@ -129,6 +129,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Virtual nanoseconds since 1970."""
         return (_EPOCH_S * 1_000_000 + round(self._now * 1_000_000)) * 1000
 
+    @property
+    def runs_the_dead(self) -> bool:
+        """Whether what runs now belongs to a process that has died, and is about to be unwound."""
+        return self._running in self._dead
+
     # Callbacks.
 
     def call_soon(

@@ -53,7 +53,9 @@ class Misfortune:
         deadline_s = self._world.loop.time() + PATIENCE_S
         while self._machine.node is None and self._world.loop.time() < deadline_s:
             self._machine.start()
-            await asyncio.sleep(0.02)
+            await self.until(lambda: self._machine.node is not None or not self._machine.running, PATIENCE_S)
+            if self._machine.node is None:
+                await asyncio.sleep(1.0)
         return self._machine.node is not None
 
     async def _pause(self, mean_s: float) -> None:

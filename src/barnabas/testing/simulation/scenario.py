@@ -14,8 +14,6 @@ from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.testing.simulation.checker import Anomaly, check
 from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
-from barnabas.testing.simulation.loop import Process
-from barnabas.testing.simulation.machine import Machine
 from barnabas.testing.simulation.misfortune import KINDS, PATIENCE_S, Misfortune
 from barnabas.testing.simulation.workload import DELIVERY_TIMEOUT_MS, ConsumerClient, ProducerClient
 from barnabas.testing.simulation.world import World
@@ -61,6 +59,7 @@ class Plan:
             ),
             topic_config={
                 "segment.bytes": str(chance.choice([4096, 20_000, 1_000_000])),
+                "segment.index.bytes": str(chance.choice([96, 4096])),
                 "index.interval.bytes": str(chance.choice([0, 512, 4096])),
             },
             broker_config={
@@ -112,7 +111,7 @@ class Scenario:
         self.history = History()
         self.plan = Plan.draw(self.world.new_chance(), duration_s)
         self._chance = self.world.new_chance()
-        self._machine: Machine = self.world.add_machine(self.plan.broker_config)
+        self._machine = self.world.add_machine(self.plan.broker_config)
         self.history.deaths_s = self._machine.deaths_s
         self._misfortune = Misfortune(self.world, self._machine, self.history)
 
@@ -137,7 +136,7 @@ class Scenario:
         await self._create_topics()
         clients = self._clients()
         running = [
-            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.2, 0.5, 2.0])))
+            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.2, 1.0, 3.0])))
             for client in clients
         ]
         await self._live()
@@ -187,7 +186,7 @@ class Scenario:
     def _consumer_options(self) -> dict[str, Any]:
         chance = self._chance
         return {
-            "fetch_max_wait_ms": chance.choice([50, 500]),
+            "fetch_max_wait_ms": chance.choice([100, 500]),
             "max_partition_fetch_bytes": chance.choice([1000, 1_048_576]),
             "max_poll_records": chance.choice([3, 500]),
         }
@@ -220,8 +219,7 @@ class Scenario:
 
     async def _read_back(self) -> None:
         reader = ConsumerClient(self.world, self._machine.address, self.history, "final reader", {})
-        process: Process = reader.process
-        await self.world.loop.spawn(process, reader.read_all(PATIENCE_S))
+        await self.world.loop.spawn(reader.process, reader.read_all(PATIENCE_S))
 
     def _not_up(self) -> None:
         reasons = "; ".join(self._machine.failures[-3:])

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, TextIO, TypeVar
 
 from barnabas.cluster.memory import MemoryEnsemble
+from barnabas.testing.simulation.log_capture import LogCapture
 from barnabas.testing.simulation.loop import Process, SimulatedLoop
 from barnabas.testing.simulation.machine import Machine
 from barnabas.testing.simulation.network import SimulatedNetwork
@@ -23,6 +24,7 @@ class World:
         """The generator that makes all others, so that one more draw here does not shift another's."""
         self.loop = SimulatedLoop()  # type: ignore[abstract]  # what nobody calls is not there
         self.trace = Trace(self.loop.time, sink)
+        self.log = LogCapture(self.loop)
         self.network = SimulatedNetwork(self.loop, self.new_chance(), self.trace)
         self.ensemble = MemoryEnsemble(lambda: self.loop.wall_ns() // 1_000_000)
         self.machines: list[Machine] = []
@@ -56,7 +58,7 @@ class World:
         """Runs the world until this is done. The coroutine belongs to no machine, and has a host of its own."""
         process = self.new_process("main")
         try:
-            with stand_in(self.loop, self.network, self.chance.getrandbits(64)):
+            with self.log.attached(), stand_in(self.loop, self.network, self.chance.getrandbits(64)):
                 result: T = self.loop.run_until_complete(self.loop.spawn(process, main))
                 for machine in self.machines:
                     machine.kill()
