@@ -98,7 +98,7 @@ def leader_and_isr(world: World) -> None:
         }
         for what, state in states.items():
             world.ask(what, _leader_and_isr(topic, topic_id=topic_id, **state), version)
-        world.ask("bad name", _leader_and_isr("a b", topic_id=b"\x33" * 16), version)
+        world.ask("bad name", _leader_and_isr("a+b", topic_id=b"\x33" * 16), version)
         world.ask("old controller", _leader_and_isr(topic, controller=(0, 0)), version)
         world.ask("nothing", _nothing_led, version)
     world.ask("another id", _leader_and_isr("led-7", topic_id=b"\x44" * 16, leader_epoch=9), 7)

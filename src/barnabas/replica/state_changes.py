@@ -13,7 +13,14 @@ from typing import Final, NamedTuple, Protocol
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import EPOCH_DURING_DELETE, NO_EPOCH, ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.ids import (
+    EPOCH_DURING_DELETE,
+    NO_EPOCH,
+    ZERO_UUID,
+    TopicPartition,
+    Uuid,
+    validate_topic_name,
+)
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -109,6 +116,8 @@ class StateChanges:
         topic_id: Uuid,
         followers: list[FetchTarget],
     ) -> ErrorCode:
+        if not _names_a_directory(tp):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if self._hosted.is_offline(tp):
             return ErrorCode.KAFKA_STORAGE_ERROR
         partition = self._hosted.online.get(tp) or Partition(tp, self._ports)
@@ -205,6 +214,19 @@ def _partition_states(
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield TopicPartition(topic.topic_name, state.partition_index), state
+
+
+def _names_a_directory(tp: TopicPartition) -> bool:
+    """Whether the partition may be a directory and a line of a checkpoint.
+
+    Kafka trusts the controller here. A name with a space breaks its checkpoints and with them the broker, one
+    with a slash leaves the log directory, and `topic--1` is read back as partition 1.
+    """
+    try:
+        validate_topic_name(tp.topic)
+    except KafkaError:
+        return False
+    return tp.partition >= 0
 
 
 def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
