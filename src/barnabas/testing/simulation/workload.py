@@ -122,7 +122,11 @@ class ConsumerClient:
         final = self._history.final = {tp: [] for topic in self._history.topics.values() for tp in topic.tps}
         deadline_s = self._loop.time() + patience_s
         async with self._consumer() as consumer:
-            ends = await consumer.end_offsets(final)
+            try:
+                ends = await consumer.end_offsets(final)
+            except BarnabasError as error:
+                self._history.complaints.append(f"the end is not known: {error}")
+                return
             while any(len(records) < ends[tp] for tp, records in final.items()):
                 for read in await self._poll(consumer):
                     final[read.tp].append((read.offset, read.value))
