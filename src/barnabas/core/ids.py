@@ -72,6 +72,11 @@ def validate_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may have this name."""
+    return _topic_name_problem(name) is None
+
+
 def _topic_name_problem(name: str) -> str | None:
     if not name:
         return "the empty string is not allowed"

@@ -19,7 +19,7 @@ from barnabas.core.ids import (
     ZERO_UUID,
     TopicPartition,
     Uuid,
-    validate_topic_name,
+    is_topic_name,
 )
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -222,11 +222,7 @@ def _names_a_directory(tp: TopicPartition) -> bool:
     Kafka trusts the controller here. A name with a space breaks its checkpoints and with them the broker, one
     with a slash leaves the log directory, and `topic--1` is read back as partition 1.
     """
-    try:
-        validate_topic_name(tp.topic)
-    except KafkaError:
-        return False
-    return tp.partition >= 0
+    return tp.partition >= 0 and is_topic_name(tp.topic)
 
 
 def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:

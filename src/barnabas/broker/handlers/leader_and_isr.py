@@ -11,6 +11,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
 from barnabas.core.errors import KafkaError
+from barnabas.core.ids import is_topic_name
 from barnabas.core.pending import Steps, steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -32,7 +33,9 @@ def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Ste
 
 
 def _topics(request: LeaderAndIsrRequest) -> list[str]:
-    return [
+    """The topics that can have a configuration; what is none is refused by the replica manager."""
+    names = [
         *(topic.topic_name for topic in request.topic_states),
         *(state.topic_name for state in request.ungrouped_partition_states),
     ]
+    return [name for name in names if is_topic_name(name)]
