@@ -27,10 +27,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
 }
+_LOCAL: Final[Mapping[str, str]] = {
+    # A machine without a network, or with one whose name leads elsewhere, is no obstacle.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def make(
@@ -52,8 +56,11 @@ def make(
     os.environ["JAVA_HOME"] = str(java.java_home())
     # Without it the workers run `python3` from PATH, which has not what this one has.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.appName(name).master(master or f"local[{cores()},4]")
-    for key, value in settings(config or {}).items():
+    master = master or f"local[{cores()},4]"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in settings(master, config or {}).items():
         builder = builder.config(key, value)
     with _stderr_to(log_file):
         spark: SparkSession = builder.getOrCreate()
@@ -67,12 +74,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def settings(config: Mapping[str, Any]) -> dict[str, str]:
+def settings(master: str, config: Mapping[str, Any]) -> dict[str, str]:
     """All settings of a session with these additions, as Spark's texts."""
     given = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()
     }
-    return {**SETTINGS, "spark.sql.shuffle.partitions": str(cores()), **given}
+    local = _LOCAL if master.startswith("local") else {}
+    quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    options = f"{quiet} {given.pop(_JAVA_OPTIONS, '')}".strip()
+    partitions = {"spark.sql.shuffle.partitions": str(cores()), _JAVA_OPTIONS: options}
+    return {**SETTINGS, **local, **partitions, **given}
 
 
 @contextmanager

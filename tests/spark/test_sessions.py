@@ -1,0 +1,35 @@
+"""The settings of a session."""
+
+from barnabas.spark import sessions
+
+
+def test_the_users_settings_win():
+    chosen = sessions.settings("local[2]", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 7})
+
+    assert (chosen["spark.ui.enabled"], chosen["spark.sql.shuffle.partitions"]) == ("true", "7")
+    assert chosen["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_java_options_are_added_to_the_quiet_ones():
+    options = sessions.settings("local[2]", {"spark.driver.extraJavaOptions": "-Xss2m"})[
+        "spark.driver.extraJavaOptions"
+    ]
+
+    assert options.startswith("-Dlog4j2.configurationFile=file:///")
+    assert options.endswith(" -Xss2m")
+
+
+def test_only_a_local_session_stays_on_the_loopback():
+    assert sessions.settings("local[*]", {})["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in sessions.settings("spark://master:7077", {})
+
+
+def test_what_starts_inside_writes_to_the_log_file(tmp_path, capfd):
+    import os
+
+    with sessions._stderr_to(tmp_path / "log"):
+        os.write(2, b"hidden\n")
+    os.write(2, b"shown\n")
+
+    assert (tmp_path / "log").read_text() == "hidden\n"
+    assert capfd.readouterr().err == "shown\n"
