@@ -14,7 +14,8 @@ _names = iter(range(1_000))
 def topic(broker):
     name = f"topic-{next(_names)}"
     with BlockingAdmin(broker) as admin:
-        admin.topics.create([NewTopic(name, partitions=3)])
+        # The records are years old on purpose: without this, retention may come before the reader.
+        admin.topics.create([NewTopic(name, partitions=3, configs={"retention.ms": "-1"})])
     return name
 
 
