@@ -26,7 +26,8 @@ def bootstrap(request):
 def topic(bootstrap, topic_name):
     name = topic_name("client")
     with BlockingAdmin(bootstrap) as admin:
-        admin.topics.create(NewTopic(name, partitions=3))
+        # Some records are old on purpose: without this, retention may come before the reader.
+        admin.topics.create(NewTopic(name, partitions=3, configs={"retention.ms": "-1"}))
     return name
 
 
@@ -134,7 +135,8 @@ def test_admin_errors_are_those_of_kafka(bootstrap, topic):
             "cfg": ErrorCode.INVALID_CONFIG,
         }
         config = admin.configs.describe(ConfigResource.topic(topic))[ConfigResource.topic(topic)]
-        assert config["retention.ms"].source is Source.DEFAULT
+        assert config["retention.ms"].source is Source.TOPIC
+        assert config["segment.bytes"].source is Source.DEFAULT
         assert admin.cluster.describe().controller is not None
 
 

@@ -24,7 +24,8 @@ ROUNDS = 5
 PARTITIONS = 3
 IN_FLIGHT = 5
 TOPIC = "kill"
-SMALL_SEGMENTS = ("--set", "log.segment.bytes=65536")
+# Retention stays away from records that are old on purpose.
+SMALL_SEGMENTS = ("--set", "log.segment.bytes=65536", "--set", "log.retention.ms=-1")
 SETTINGS = ClientSettings(max_in_flight=IN_FLIGHT * PARTITIONS, request_timeout_ms=10_000)
 
 
