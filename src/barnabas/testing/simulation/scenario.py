@@ -136,7 +136,7 @@ class Scenario:
         await self._create_topics()
         clients = self._clients()
         running = [
-            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.2, 1.0, 3.0])))
+            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.3, 1.5, 4.0])))
             for client in clients
         ]
         await self._live()

@@ -51,7 +51,7 @@ class ProducerClient:
         producer = AsyncProducer(self._address, **self._options)
         try:
             while not self.stopping:
-                for _ in range(self._chance.randint(1, 4)):
+                for _ in range(self._chance.randint(1, 3)):
                     await self._send(producer, self._chance.choice(tps))
                 await asyncio.sleep(self._chance.expovariate(1 / pause_s))
             with contextlib.suppress(BarnabasError):
