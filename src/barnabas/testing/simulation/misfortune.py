@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from random import Random
 from typing import Final
 
 from barnabas.testing.simulation.history import History
@@ -112,10 +111,13 @@ class Misfortune:
         self._machine.expire_session()
 
     async def _fail_disk(self) -> None:
-        paths = ["/data", *_partitions_of(self._machine, self._chance)]
         operation = self._chance.choice(["write", "sync", "name", "read"])
-        self._machine.disk.fail(self._chance.choice(paths), operation)
+        self._machine.disk.fail(self._chance.choice(_places(self._machine)), operation)
         await self._pause(1.0)
+        if self._chance.random() < 0.3:
+            self._machine.kill()
+            self._machine.start()
+            await self._pause(1.0)
         # A directory that failed stays out of service until the broker is started anew.
         self._machine.kill()
 
@@ -126,9 +128,11 @@ class Misfortune:
         self._machine.kill()
 
 
-def _partitions_of(machine: Machine, chance: Random) -> list[str]:
-    names = [name for name in machine.disk.listdir("/data") if machine.disk.is_directory(f"/data/{name}")]
-    return [f"/data/{chance.choice(names)}"] if names else []
+def _places(machine: Machine) -> list[str]:
+    """Where a disk may fail: a log directory, or one partition in it."""
+    directories = machine.config["log.dirs"].split(",")
+    inside = [f"{path}/{name}" for path in directories for name in machine.disk.listdir(path)]
+    return [*directories, *(path for path in inside if machine.disk.is_directory(path))]
 
 
 KINDS: Final[dict[str, Callable[[Misfortune], Awaitable[None]]]] = {

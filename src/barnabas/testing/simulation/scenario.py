@@ -63,6 +63,7 @@ class Plan:
                 "index.interval.bytes": str(chance.choice([0, 512, 4096])),
             },
             broker_config={
+                "log.dirs": chance.choice(["/data", "/data", "/disk-1,/disk-2"]),
                 "log.initial.task.delay.ms": "500",
                 "log.flush.offset.checkpoint.interval.ms": str(chance.choice([700, 5000, 60_000])),
                 "log.flush.start.offset.checkpoint.interval.ms": "3000",
