@@ -1,0 +1,204 @@
+"""Runs the suites of outside clients against a running broker and holds the outcome against allow-lists.
+
+    python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
+
+FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
+confluent-kafka-python). Without --bootstrap a `barnabas serve` of our own is the broker; point it at a genuine
+Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass; --write puts down those
+that do, and an allow-list only ever grows. Each suite runs in a virtual environment of its own, in a copy of its
+tests, because those bring their own versions of everything.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "jvm"))
+
+from kafka_harness import Server, free_port, write_properties  # noqa: E402 - it stands in the folder above
+
+ENVIRONMENTS = Path(os.environ.get("BARNABAS_SUITES_CACHE", Path.home() / ".cache" / "barnabas" / "suites"))
+SECONDS_A_SUITE = 1800
+
+BROKER_SETTINGS = {
+    "num.partitions": 4,
+    "auto.create.topics.enable": "true",
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+}
+"""What those suites expect of a broker."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One client's tests and how they are run."""
+
+    name: str
+    tests: tuple[str, ...]
+    parts: tuple[str, ...]
+    """What is copied out of the repository; a package that has to be compiled is installed instead."""
+    needs: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """`{bootstrap}` stands for the broker."""
+
+    @property
+    def allow_list(self) -> Path:
+        """The tests that must pass."""
+        return HERE / f"{self.name}.allow"
+
+
+SUITES = (
+    Suite(
+        "kafka-python",
+        ("test/integration",),
+        ("test", "kafka"),  # they change together, between releases as well
+        ("kafka-python[crc32c,lz4,snappy,zstd]", "pytest-mock", "xxhash"),
+        {"KAFKA_URI": "kafka://{bootstrap}", "KAFKA_VERSION": "3.9.0", "KAFKA_ROOT": "."},
+    ),
+    Suite(
+        "confluent-kafka-python",
+        tuple(f"tests/integration/{part}" for part in ("admin", "consumer", "producer")),
+        ("tests",),
+        ("confluent-kafka[avro,json,protobuf,schemaregistry]", "pytest-asyncio", "trivup"),
+        {"BROKERS": "{bootstrap}"},
+    ),
+)
+
+
+@contextlib.contextmanager
+def our_broker() -> Iterator[str]:
+    """The address of a `barnabas serve` with the settings that suites expect."""
+    folder = Path(tempfile.mkdtemp(prefix="barnabas-suites-"))
+    port = free_port()
+    values = {"broker.id": 0, "listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": folder / "data"}
+    properties = write_properties(folder / "server.properties", values | BROKER_SETTINGS)
+    command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--config", properties]
+    server = Server(command, port, folder / "barnabas.log")
+    try:
+        yield server.wait_until_listening().bootstrap
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def python_of(suite: Suite, repository: Path) -> str:
+    """The interpreter of the suite's own environment, made the first time."""
+    folder = ENVIRONMENTS / suite.name
+    python = folder / "bin" / "python"
+    ready = folder / ".ready"
+    if not ready.exists():
+        print(f"{suite.name}: making {folder}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        # trivup is published nowhere but in the repository that uses it.
+        archives = {
+            path.name.partition("-")[0]: str(path) for path in repository.glob("tests/trivup/*.tar.gz")
+        }
+        wanted = [archives.get(need, need) for need in ("pytest", "pytest-timeout", *suite.needs)]
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
+        ready.touch()
+    return str(python)
+
+
+def outcomes(suite: Suite, repository: Path, bootstrap: str) -> dict[str, str]:
+    """passed, failed, error or skipped of every test, by its name."""
+    python = python_of(suite, repository)
+    with tempfile.TemporaryDirectory(prefix=f"{suite.name}-") as work:
+        for part in suite.parts:
+            shutil.copytree(repository / part, Path(work, part))
+        report = Path(work, "report.xml")
+        command = [
+            python,
+            "-m",
+            "pytest",
+            *suite.tests,
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+        ]
+        limits = ["--timeout=60", "--timeout-method=signal", "--tb=short"]
+        given = {name: value.format(bootstrap=bootstrap) for name, value in suite.environment.items()}
+        log = Path(tempfile.gettempdir(), f"barnabas-suite-{suite.name}.log")
+        with log.open("w") as output:
+            subprocess.run(
+                [*command, *limits],
+                cwd=work,
+                env=os.environ | given,
+                stdout=output,
+                stderr=output,
+                timeout=SECONDS_A_SUITE,
+                check=False,
+            )
+        print(f"{suite.name}: what pytest said is in {log}")
+        return read_report(report) if report.exists() else {}
+
+
+def read_report(report: Path) -> dict[str, str]:
+    """The outcomes in a JUnit report. A test that passes and then fails to clean up has failed."""
+    found: dict[str, str] = {}
+    for case in ET.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}::{re.sub(r'0x[0-9a-f]+', '0x', case.get('name', ''))}"
+        kinds = {child.tag for child in case}
+        outcome = next((kind for kind in ("error", "failure", "skipped") if kind in kinds), "passed")
+        found[name] = outcome if found.get(name, "passed") in {"passed", "skipped"} else found[name]
+    return found
+
+
+def judge(suite: Suite, found: Mapping[str, str], *, write: bool) -> bool:
+    """Prints what came of a suite; whether everything on its allow-list passed."""
+    allowed = set(suite.allow_list.read_text().split("\n")) - {""} if suite.allow_list.exists() else set()
+    passed = {name for name, outcome in found.items() if outcome == "passed"}
+    counts = {
+        kind: sum(outcome == kind for outcome in found.values()) for kind in sorted(set(found.values()))
+    }
+    print(f"{suite.name}: {counts}, {len(allowed)} on the allow-list")
+    for name in sorted(found):
+        if found[name] == "skipped":
+            print(f"  SKIPPED {name}")
+    for name in sorted(allowed - passed):
+        print(f"  NO LONGER PASSES ({found.get(name, 'not run')}) {name}")
+    for name in sorted(passed - allowed):
+        print(f"  passes and is not on the list: {name}")
+    if write:
+        suite.allow_list.write_text("".join(f"{name}\n" for name in sorted(allowed | passed)))
+    return bool(found) and allowed <= passed
+
+
+def main() -> int:
+    """0 when every suite passes what it must; 1 when not, or when a suite is missing."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the clients' repositories are")
+    parser.add_argument("--bootstrap", help="a broker that runs already")
+    parser.add_argument("--suite", help="only this one")
+    parser.add_argument("--write", action="store_true", help="let the allow-lists grow")
+    asked = parser.parse_args()
+    good = True
+    with contextlib.ExitStack() as stack:
+        bootstrap = asked.bootstrap or stack.enter_context(our_broker())
+        for suite in SUITES:
+            if asked.suite not in {None, suite.name}:
+                continue
+            repository = asked.folder.resolve() / suite.name
+            if not repository.is_dir():
+                print(f"JUDGE DID NOT SPEAK: {suite.name}: no {repository} (clone its repository there)")
+                good = False
+                continue
+            good &= judge(suite, outcomes(suite, repository, bootstrap), write=asked.write)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The runner of outside suites: what it reads in a report, and what it holds against an allow-list."""
+
+import dataclasses
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).parent / "run.py"
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="t.a" name="passes"/>
+<testcase classname="t.a" name="fails"><failure message="x"/></testcase>
+<testcase classname="t.a" name="is_skipped"><skipped/></testcase>
+<testcase classname="t.a" name="ends_badly"/>
+<testcase classname="t.a" name="ends_badly"><error message="teardown"/></testcase>
+<testcase classname="t.a" name="of[0x7f12ab]"/>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture(scope="module")
+def run():
+    spec = importlib.util.spec_from_file_location("suites_run", RUN)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["suites_run"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["suites_run"]
+
+
+@pytest.fixture
+def found(run, tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    return run.read_report(report)
+
+
+@pytest.fixture
+def suite(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "HERE", tmp_path)
+    return dataclasses.replace(run.SUITES[0], name="some")
+
+
+def test_a_report_is_read(found):
+    assert found == {
+        "t.a::passes": "passed",
+        "t.a::fails": "failure",
+        "t.a::is_skipped": "skipped",
+        "t.a::ends_badly": "error",
+        "t.a::of[0x]": "passed",
+    }
+
+
+def test_what_is_on_the_list_must_pass(run, suite, found, capsys):
+    suite.allow_list.write_text("t.a::passes\n")
+    assert run.judge(suite, found, write=False)
+    suite.allow_list.write_text("t.a::passes\nt.a::fails\nt.a::gone\n")
+    assert not run.judge(suite, found, write=False)
+
+    said = capsys.readouterr().out
+    assert "NO LONGER PASSES (failure) t.a::fails" in said
+    assert "NO LONGER PASSES (not run) t.a::gone" in said
+    assert "SKIPPED t.a::is_skipped" in said
+
+
+def test_a_suite_that_ran_nothing_has_not_passed(run, suite):
+    assert not run.judge(suite, {}, write=False)
+
+
+def test_an_allow_list_only_grows(run, suite, found):
+    suite.allow_list.write_text("t.a::gone\n")
+    run.judge(suite, found, write=True)
+    assert suite.allow_list.read_text().split() == ["t.a::gone", "t.a::of[0x]", "t.a::passes"]
+
+
+@pytest.mark.parametrize("name", ["kafka-python", "confluent-kafka-python"])
+def test_each_suite_has_its_list(run, name):
+    listed = (RUN.parent / f"{name}.allow").read_text().split("\n")
+    assert listed == [*sorted(set(listed[:-1])), ""]
+    assert len(listed) > 1
