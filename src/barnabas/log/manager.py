@@ -269,10 +269,13 @@ class LogManager:
         )
 
     def _by_load(self) -> list[LogDirectory]:
-        counts = {directory.path: 0 for directory in self._online()}
+        online = list(self._online())
+        if len(online) == 1:
+            return online  # thousands of partitions at once must not each count all the others
+        counts = {directory.path: 0 for directory in online}
         for log in self._logs.values():
             counts[_parent(log)] += 1
-        return sorted(self._online(), key=lambda directory: counts[directory.path])
+        return sorted(online, key=lambda directory: counts[directory.path])
 
     def delete(self, tp: TopicPartition) -> None:
         """Removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
