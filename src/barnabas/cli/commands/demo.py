@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--keep", is_flag=True, help="Leave the broker running and say how to use it.")
 @click.option("--flights", type=click.IntRange(min=1000), help="Only the first flights of the year.")
 def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | None) -> None:
-    r"""Replay a year of flights through a broker and PySpark.
+    """Replay a year of flights through a broker and PySpark.
 
     Starts a broker, sends it the 336,776 flights that left New York in 2013, reads them with structured
     streaming as they come, joins weather and airlines, writes a Parquet table and an alerts topic, asks which

@@ -60,7 +60,7 @@ def serve(
     log_level: str,
     event_loop: str,
 ) -> None:
-    r"""Run one broker in the foreground, until SIGTERM or Ctrl-C.
+    """Run one broker in the foreground, until SIGTERM or Ctrl-C.
 
     Prints one line that begins with "ready" and names the listeners when clients may come. The data survives
     restarts; any Kafka client works.
