@@ -159,6 +159,8 @@ class Cluster:
         """Asks once for all topics of interest; joins a request that is under way. Raises what it raises."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._ask(frozenset(self._topics)))
+            # Whoever waited may be gone by the time it fails: that is nobody's mistake.
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._refreshing)
 
     async def _ask(self, names: Iterable[str]) -> None:

@@ -133,6 +133,11 @@ class Sender:
         return task
 
     async def _exchange(self, node_id: int, sent: Sent) -> None:
+        sent = self._without_overtaking(sent)
+        if not sent:
+            self._in_flight[node_id] -= 1
+            self.pump()
+            return
         try:
             response = await self._cluster.send(node_id, self._request(sent), ProduceResponse)
         except (BarnabasError, OSError) as error:
@@ -142,6 +147,18 @@ class Sender:
         finally:
             self._in_flight[node_id] -= 1
             self.pump()
+
+    def _without_overtaking(self, sent: Sent) -> Sent:
+        """What may still go. A connection may have failed between taking a batch and sending it: then an older
+        one waits to be sent again, and a broker that knows nothing of the producer would take this one first.
+        """
+        kept: Sent = []
+        for queue, batch in sent:
+            if queue.overtakes(batch):
+                self._accumulator.retry(queue, batch, time.monotonic())
+            else:
+                kept.append((queue, batch))
+        return kept
 
     def _request(self, sent: Sent) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
