@@ -205,5 +205,7 @@ class TimeIndex(SparseIndex):
         if not self.entries:
             return
         timestamp, relative = self._entry(self.entries - 1)
+        if not timestamp and not relative:
+            raise IndexCorruptError(f"the last entry of {self.path} is what preallocation leaves behind")
         if timestamp < self._entry(0)[0] or relative < 0:
             raise IndexCorruptError(f"the last entry of {self.path} lies before its first")

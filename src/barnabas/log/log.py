@@ -425,7 +425,9 @@ class Log:
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         """As `Flushable.begin_flush`."""
-        unsynced = self.segments.reaching(self.recovery_point)
+        # From the segment of the last record that was synced: it may have been closed since, and then its indexes
+        # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
+        unsynced = self.segments.reaching(self.recovery_point - 1)
         self._flush_bound = self.log_end_offset
         files = [file for segment in unsynced for file in segment.files_to_sync()]
         if unsynced[-1].base_offset >= self.recovery_point:

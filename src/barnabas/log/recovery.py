@@ -65,7 +65,8 @@ def segments_to_recover(
         return [base for base in bases if not _has_sane_indexes(filesystem, directory, base)]
     if drop_torn_files(filesystem, directory):
         return bases
-    first = max((base for base in bases if base <= recovery_point), default=-1)
+    # A segment that ends at the recovery point may have been closed without its indexes being synced.
+    first = max((base for base in bases if base < recovery_point), default=-1)
     return [base for base in bases if base >= first or not _has_sane_indexes(filesystem, directory, base)]
 
 

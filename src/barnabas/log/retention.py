@@ -24,13 +24,13 @@ def delete_old_segments(log: Log, now_ms: int) -> tuple[int, list[str]]:
     count = 0
     files: list[str] = []
     for reason in reasons:
-        deletable = _deletable(log, reason(log, now_ms))
-        if deletable:
-            count += deletable
-            try:
+        try:
+            deletable = _deletable(log, reason(log, now_ms))
+            if deletable:
                 files += log.drop_first_segments(deletable, now_ms)
-            except OSError as error:
-                raise log.storage_failed(error) from error
+                count += deletable
+        except OSError as error:
+            raise log.storage_failed(error) from error
     return count, files
 
 
