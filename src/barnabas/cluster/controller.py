@@ -46,6 +46,7 @@ from barnabas.cluster.store import (
     SessionExpiredError,
     SetData,
     Stat,
+    StoreError,
     WatchEvent,
 )
 from barnabas.cluster.term import Term
@@ -266,7 +267,8 @@ class Controller:
         except ControllerMovedError:
             yield self._maybe_resign()
         except Exception as error:
-            _events.error("election_failed", error=error, exc_info=True)
+            # A session that ended, or a store that does not answer, is no mistake of this program.
+            _events.error("election_failed", error=error, exc_info=not isinstance(error, StoreError))
             self._clock.call_later(ELECTION_RETRY_MS, self._elect_later)
             yield self._give_up_office()
 

@@ -13,12 +13,15 @@ because the dead have no disk, no sockets and no callbacks.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
+import inspect
 import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine
+from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -72,21 +75,27 @@ class Process:
                 # "Task was destroyed but it is pending" is what happened, and no mistake.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
                 coroutine = task.get_coro()
-                assert isinstance(coroutine, Coroutine)
+                assert isinstance(coroutine, CoroutineType)
                 self.context.copy().run(_close, coroutine)
 
     def __repr__(self) -> str:
         return f"<Process {self.name} on {self.host} {'alive' if self.alive else 'dead'}>"
 
 
-def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Closes a coroutine although its clean-up awaits: nothing will ever come for it."""
+def _close(coroutine: "CoroutineType[Any, Any, Any]") -> None:
+    """Closes a coroutine although its clean-up awaits: nothing will ever come for it.
+
+    From the innermost on: one that is closed from outside leaves what it awaits behind, half closed.
+    """
     for _ in range(_CLEANUP_STEPS_MAX):
-        try:
-            coroutine.close()
-        except Exception:  # noqa: S112 - whatever a dead process thinks of it
-            continue
-        return
+        innermost = coroutine
+        while isinstance(innermost.cr_await, CoroutineType):
+            innermost = innermost.cr_await
+        # Whatever a dead process thinks of it.
+        with contextlib.suppress(Exception):
+            innermost.close()
+        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
+            return
 
 
 _current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
