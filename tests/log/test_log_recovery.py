@@ -232,6 +232,32 @@ def test_power_loss_with_group_commit_keeps_every_acknowledged_record():
         assert values_of(log) == everything[: log.log_end_offset], "a clean prefix"
 
 
+@pytest.mark.parametrize("appended_after", [0, 1])
+def test_power_loss_spares_the_times_of_a_segment_that_was_closed_when_all_of_it_was_synced(appended_after):
+    """Its indexes were synced by nobody: as zeros they made retention delete it. Found by simulation seed 2769."""
+    for seed in range(25):
+        world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=0, retention_ms=60_000)
+        world.disk._chance.seed(seed)
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        while len(log.segments) == 1:
+            fill(log, 1).flush_soon()
+            world.clock.advance()
+            if log.active.size > 600:
+                log.roll(world.clock.time_ms())
+        for _ in range(appended_after):
+            fill(log, 1).flush_soon()
+            world.clock.advance()
+        manager.checkpoint_recovery_points()
+        world.disk.crash()
+        manager = world.started()
+        log = manager.get(TP)
+        log.high_watermark = log.log_end_offset
+
+        assert manager.clean_up() == 0
+        assert log.segments[0].max_timestamp == NOW_MS
+
+
 @pytest.mark.parametrize("damage", ["cut", "longer", "zeros", "no magic"])
 def test_damage_behind_a_clean_shutdown_is_found_and_cut(world, damage):
     manager = world.started()
