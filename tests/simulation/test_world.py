@@ -1,6 +1,7 @@
 """The simulated machine under the programs: time, processes, network, power."""
 
 import asyncio
+import contextlib
 import errno
 import socket
 import time
@@ -51,15 +52,21 @@ def test_a_killed_process_never_runs_again_and_cleans_nothing_up_outside():
     world = World(1)
     ran = []
 
+    async def clean_up(name):
+        await asyncio.sleep(1)
+        ran.append(name)
+
     async def program():
         asyncio.get_running_loop().call_later(5, ran.append, "timer")
-        try:
-            await asyncio.sleep(3)
-            ran.append("went on")
-        finally:
-            asyncio.get_running_loop().call_soon(ran.append, "clean-up")
-            await asyncio.sleep(0)
-            ran.append("awaited")
+        async with contextlib.AsyncExitStack() as stack:
+            for name in ("first", "second"):
+                stack.push_async_callback(clean_up, name)
+            try:
+                await asyncio.sleep(3)
+                ran.append("went on")
+            finally:
+                asyncio.get_running_loop().call_soon(ran.append, "called")
+                await clean_up("awaited")
 
     async def main():
         process = world.new_process("program")

@@ -89,13 +89,17 @@ def _close(coroutine: "CoroutineType[Any, Any, Any]") -> None:
     """
     for _ in range(_CLEANUP_STEPS_MAX):
         innermost = coroutine
-        while isinstance(innermost.cr_await, CoroutineType):
-            innermost = innermost.cr_await
+        while isinstance(awaited := innermost.cr_await, CoroutineType) and not _is_closed(awaited):
+            innermost = awaited
         # Whatever a dead process thinks of it.
         with contextlib.suppress(Exception):
             innermost.close()
-        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED:
+        if _is_closed(coroutine):
             return
+
+
+def _is_closed(coroutine: "CoroutineType[Any, Any, Any]") -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 _current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)

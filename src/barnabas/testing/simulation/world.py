@@ -1,5 +1,6 @@
 """`World`: loop, network, store, machines and trace, all from one seed."""
 
+import asyncio
 from collections.abc import Coroutine, Mapping
 from random import Random
 from typing import Any, TextIO, TypeVar
@@ -60,11 +61,20 @@ class World:
         try:
             with self.log.attached(), stand_in(self.loop, self.network, self.chance.getrandbits(64)):
                 result: T = self.loop.run_until_complete(self.loop.spawn(process, main))
-                for machine in self.machines:
-                    machine.kill()
+                self._end(process)
             return result
         finally:
             self.loop.close()
+
+    def _end(self, main: Process) -> None:
+        """Ends every process that still lives, so that nothing of it is left to the garbage collector."""
+        for machine in self.machines:
+            machine.kill()
+        for client in self.clients:
+            if client is not main:
+                client.die()
+                client.bury()
+        self.loop.run_until_complete(self.loop.spawn(main, asyncio.sleep(0)))
 
     def __repr__(self) -> str:
         return f"<World seed={self.seed} at {self.loop.time():.1f} s {self.machines}>"
