@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 STEPS: Final = 10
-_SPARK: Final = {"spark.sql.streaming.numRecentProgressUpdates": 10_000}
+_SPARK: Final = {
+    "spark.sql.streaming.numRecentProgressUpdates": 10_000,
+    # The JVM's first compiler alone: the second one would work longer than the demo runs.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @dataclass(frozen=True, slots=True)
