@@ -225,6 +225,19 @@ class TestDiskErrors:
 
 
 class TestMaintenance:
+    def test_retention_on_a_disk_that_cannot_be_read(self):
+        world = World(segment_bytes=300, retention_ms=1000)
+        manager = world.started()
+        fill(manager.get_or_create(TP), 5, 2)
+        manager.shutdown()
+        offline = []
+        manager = world.started(on_offline=offline.append)
+        manager.get(TP).high_watermark = 10
+        world.disk.fail("/data/orders-0", "read")
+
+        assert manager.clean_up() == 0
+        assert offline == ["/data"]
+
     def test_retention_over_all_logs(self):
         world = World(segment_bytes=300, retention_ms=1000)
         manager = world.started()
