@@ -64,9 +64,9 @@ def test_topics_and_cluster_id_survive_a_restart(tmp_path, serve):
             r"Invalid value many for configuration num\.partitions: Not a number of type INT",
         ),
         ("listeners=NOWHERE", r"Unable to parse NOWHERE to a broker endpoint"),
-        ("zookeeper.connect=localhost:2181", r"zookeeper\.connect.*leave the key out"),
         ("listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", r"SSL://127\.0\.0\.1:0.*PLAINTEXT"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9", r"cannot use the nonroutable meta-address"),
+        ("zookeeper.connect=host:port", r"Invalid value host:port for configuration zookeeper\.connect"),
         ("novalue", r"--set novalue: write it as key=value"),
     ],
 )
@@ -74,6 +74,16 @@ def test_a_bad_setting_stops_the_start_with_one_line(tmp_path, setting, expected
     assert re.search(
         expected, one_line_of(run_serve("--data", tmp_path / "d", "--port", "0", "--set", setting))
     )
+
+
+def test_a_zookeeper_that_does_not_answer_is_one_line(tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        settings = (f"zookeeper.connect={address}/chroot", "zookeeper.connection.timeout.ms=300")
+        options = [part for setting in settings for part in ("--set", setting)]
+        line = one_line_of(run_serve("--data", tmp_path / "d", "--port", "0", *options))
+    assert f"no ZooKeeper server of {address} let this broker in within 300 ms" in line
 
 
 def test_a_taken_port_is_one_line(tmp_path):

@@ -66,7 +66,7 @@ class BrokerNode:
         """Checks the configuration; raises ConfigError. Without surroundings it stands on this machine."""
         self.config = config
         self.listeners = ListenerConfig.parse(config, explicit=config.explicit())
-        _check_supported(config, self.listeners)
+        _check_supported(self.listeners)
         self.log_dirs = log_directories(config)
         self.broker_id: int = config["broker.id"]
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -283,13 +283,8 @@ def _reconfigure(logs: LogManager, change: ConfigChange) -> None:
         logs.reconfigure(change.entity)
 
 
-def _check_supported(config: Config, listeners: ListenerConfig) -> None:
+def _check_supported(listeners: ListenerConfig) -> None:
     """What a configuration may ask for that this broker does not have. Raises ConfigError."""
-    if config["zookeeper.connect"]:
-        raise ConfigError(
-            f"Invalid value {config['zookeeper.connect']} for configuration zookeeper.connect: this version keeps its "
-            "metadata in the embedded store only; leave the key out"
-        )
     for endpoint in listeners.listeners:
         if endpoint.security_protocol != "PLAINTEXT":
             raise ConfigError(

@@ -74,8 +74,21 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:
         offload=ProcessOffload(loop, config["num.recovery.threads.per.data.dir"]),
         syncer=ThreadSyncer(loop),
         chance=random.Random(os.urandom(32)),
-        open_store=lambda: _embedded_store(config, loop),
+        open_store=lambda: _open_store(config, loop),
         settle=_settle,
+    )
+
+
+def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
+    if not config["zookeeper.connect"]:
+        return _embedded_store(config, loop)
+    from barnabas.cluster.zookeeper import ZookeeperStore  # noqa: PLC0415 - most brokers do without kazoo
+
+    return ZookeeperStore(
+        config["zookeeper.connect"],
+        loop.call_soon_threadsafe,
+        session_timeout_ms=config["zookeeper.session.timeout.ms"],
+        connection_timeout_ms=config["zookeeper.connection.timeout.ms"],
     )
 
 
