@@ -18,6 +18,7 @@ from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.pending import Pending
 from barnabas.log.log import Log
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -96,7 +97,7 @@ class ReplicaManager:
             replica_lag_time_max_ms=config["replica.lag.time.max.ms"],
         )
         self.partitions = HostedPartitions(metadata)
-        self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake)
+        self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake, clock)
         # Bound once: these two are called for every request there is.
         appender = Appender(self.partitions, self.produce_purgatory, self._wake)
         self.append = appender.append
@@ -118,9 +119,11 @@ class ReplicaManager:
 
     def become_leader_or_follower(
         self, request: LeaderAndIsrRequest, version: int = LATEST_LEADER_AND_ISR
-    ) -> LeaderAndIsrResponse:
-        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
-        response = self._changes.leader_and_isr(request, version)
+    ) -> Pending[LeaderAndIsrResponse]:
+        """Takes on the roles of a request; fails with STALE_CONTROLLER_EPOCH. The version shapes the answer."""
+        return self._changes.leader_and_isr(request, version).then(self._roles_taken)
+
+    def _roles_taken(self, response: LeaderAndIsrResponse) -> LeaderAndIsrResponse:
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
             self._repeat("checkpoint", interval_ms, self._logs.checkpoint_high_watermarks)

@@ -11,6 +11,7 @@ partition, so that one bad disk does not stop the rest.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import (
@@ -21,6 +22,8 @@ from barnabas.core.ids import (
     Uuid,
     is_topic_name,
 )
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -71,16 +74,23 @@ class LogRemover(Protocol):
 class StateChanges:
     """Turns the controller's orders into roles."""
 
-    __slots__ = ("_fetchers", "_hosted", "_logs", "_ports", "_wake", "controller_epoch")
+    __slots__ = ("_clock", "_fetchers", "_hosted", "_logs", "_ports", "_wake", "controller_epoch")
 
     def __init__(
-        self, hosted: HostedPartitions, ports: Ports, logs: LogRemover, fetchers: Fetchers, wake: Wake
+        self,
+        hosted: HostedPartitions,
+        ports: Ports,
+        logs: LogRemover,
+        fetchers: Fetchers,
+        wake: Wake,
+        clock: Clock,
     ) -> None:
         self._hosted = hosted
         self._ports = ports
         self._logs = logs
         self._fetchers = fetchers
         self._wake = wake
+        self._clock = clock
         self.controller_epoch = 0
 
     def check_controller(self, epoch: int, controller_id: int, what: str) -> None:
@@ -98,14 +108,22 @@ class StateChanges:
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
-    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrResponse:
-        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it."""
+    @steps
+    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> Steps[LeaderAndIsrResponse]:
+        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it.
+
+        In slices: making the logs of thousands of partitions takes seconds. The controller sends nothing
+        else meanwhile, and a newer one is told from this by the partitions' epochs.
+        """
         self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
         topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
         errors: dict[TopicPartition, ErrorCode] = {}
         followers: list[FetchTarget] = []
+        slices = Slices(self._clock)
         for tp, state in _partition_states(request):
             errors[tp] = self._change(tp, state, topic_ids.get(tp.topic, ZERO_UUID), followers)
+            if slices.over():
+                yield slices.next_turn()
         self._fetchers.fetch(followers)
         return _leader_and_isr_response(errors, topic_ids, version)
 

@@ -6,6 +6,8 @@ Versions:  v2 broker epochs (KIP-380) · v4 flexible · v5 topic ids (KIP-516) �
 Not implemented: full requests of a KRaft controller (v5 type 2), which only a migration sends.
 """
 
+from typing import cast
+
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
@@ -29,7 +31,8 @@ def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Ste
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
     yield context.broker.topic_configs.ensure(_topics(request))
-    return context.broker.replica_manager.become_leader_or_follower(request, context.version)
+    answer = yield context.broker.replica_manager.become_leader_or_follower(request, context.version)
+    return cast("LeaderAndIsrResponse", answer)
 
 
 def _topics(request: LeaderAndIsrRequest) -> list[str]:
