@@ -137,7 +137,7 @@ def zookeeper_server(tmp_path_factory):
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(line)
     folder = tmp_path_factory.mktemp("zookeeper")
     server = kafka_harness.start_zookeeper(folder)
-    yield server.wait_until_listening()
+    yield kafka_harness.wait_until_serving(server)
     server.kill()
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -55,7 +55,7 @@ def zookeeper(server_folder: Path) -> Iterator[str]:
     _judge("Apache Kafka 3.9", lambda: kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA))
     server = kafka_harness.start_zookeeper(_own_folder(server_folder, "zookeeper"))
     with _running(server):
-        yield server.wait_until_listening().bootstrap
+        yield kafka_harness.wait_until_serving(server).bootstrap
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ the artifacts cannot be had, `UnavailableError` says what to do about it.
 The tests use it as a judge and `bench` as the other side of every ratio.
 """
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -245,6 +246,23 @@ def start_zookeeper(folder: Path) -> Server:
     options = ["-Xmx256m", "-Djava.awt.headless=true"]
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     return Server([*_java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
+
+
+def wait_until_serving(zookeeper: Server, seconds: float = READY_SECONDS) -> Server:
+    """Returns the ZooKeeper server once it answers: it listens before, and forgets whom it hears then."""
+    deadline = time.monotonic() + seconds
+    zookeeper.wait_until_listening(seconds)
+    while time.monotonic() < deadline:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", zookeeper.port), 1) as probe,
+        ):
+            probe.sendall(b"srvr")
+            if b"Mode:" in probe.makefile("rb").read():
+                return zookeeper
+        time.sleep(0.02)
+    zookeeper.kill()
+    raise RuntimeError(f"{zookeeper!r} does not serve; its log ends:\n{zookeeper.tail()}")
 
 
 def start_broker(
