@@ -18,6 +18,7 @@ from barnabas.cluster.store import (
 )
 from barnabas.cluster.zookeeper import ZookeeperStore
 from barnabas.core.errors import ConfigError
+from barnabas.core.pending import Pending
 
 pytestmark = pytest.mark.jvm
 
@@ -216,6 +217,30 @@ def test_a_refused_check_names_itself_and_not_what_was_rolled_back(loop, far_sto
     with pytest.raises(Exception, match="BadVersionError for /epoch") as caught:
         loop.wait(far_store.multi([Create("/a"), Create("/b"), Check("/epoch", 3), Create("/c")]))
     assert caught.value.index == 2
+
+
+def test_no_session_begins_before_the_listeners_are_ready(loop, zookeeper_cluster):
+    class Listener:
+        def __init__(self) -> None:
+            self.ready: Pending[None] = Pending()
+            self.events: list[str] = []
+
+        def session_expired(self) -> Pending[None]:
+            self.events.append("expired")
+            return self.ready
+
+        def session_renewed(self) -> None:
+            self.events.append("renewed")
+
+    store, listener = zookeeper_cluster.session(), Listener()
+    store.listen(listener)
+    zookeeper_cluster.expire(store)
+    with pytest.raises(TimeoutError):  # a connection to this server takes a tenth of that
+        loop.until(lambda: "renewed" in listener.events, timeout_s=0.5)
+    assert listener.events == ["expired"]
+
+    listener.ready.complete(None)
+    loop.until(lambda: "renewed" in listener.events)
 
 
 def test_close_does_not_wait_for_a_server_that_is_away(loop, cable, far_store):

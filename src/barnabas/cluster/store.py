@@ -11,7 +11,7 @@ Every call returns a `Pending`. The calls of one session take effect, and comple
 they were made, whether they succeed or fail. A watch fires once, and never after a result that already
 shows the change it announces.
 
-Implementations: `barnabas.cluster.memory` and `barnabas.cluster.sqlite`; the contract test runs over all.
+Implementations: `barnabas.cluster.memory`, `.sqlite` and `.zookeeper`; the contract test runs over all.
 """
 
 from collections.abc import Callable, Sequence

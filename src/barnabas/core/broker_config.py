@@ -177,7 +177,10 @@ BROKER_CONFIG: Final = ConfigTable(
         ),
         # Metadata store
         ConfigKey(
-            "zookeeper.connect", STRING, None, "The ZooKeeper ensemble; not set means the embedded store."
+            "zookeeper.connect",
+            STRING,
+            None,
+            "The ZooKeeper servers, as host:port,host:port/path; not set means the embedded store.",
         ),
         ConfigKey(
             "zookeeper.session.timeout.ms",
@@ -190,7 +193,7 @@ BROKER_CONFIG: Final = ConfigTable(
             "zookeeper.connection.timeout.ms",
             INT,
             None,
-            "How long to wait for the store at start; the session timeout where not set.",
+            "How long to wait for ZooKeeper at start; the session timeout where not set.",
         ),
         ConfigKey(
             "barnabas.metadata.path",
