@@ -1,4 +1,4 @@
-"""One cluster of a genuine Kafka 3.9 broker (1) and ours (2) on one ZooKeeper, run by the controller of either.
+"""One cluster of a genuine Kafka 3.9 broker (1, once 3 too) and ours (2) on one ZooKeeper, either's controller in office.
 
 Each test is a story: every step does something to the cluster and says, as a line of the transcript (`-s` shows
 it), what both brokers, ZooKeeper and the disk then agree on. Both brokers are always asked.
@@ -6,6 +6,8 @@ it), what both brokers, ZooKeeper and the disk then agree on. Both brokers are a
 
 import contextlib
 import json
+import re
+import signal
 import time
 from pathlib import Path
 
@@ -18,9 +20,11 @@ from kazoo.client import KazooClient
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 
-JVM, OURS = 1, 2
+JVM, OURS, SECOND_JVM = 1, 2, 3
 NOBODY = -1
 RECORDS = 20
+LAG_MS = 3000
+SESSION_MS = 6000  # the shortest that ZooKeeper grants
 
 
 def eventually(look, expected, seconds=20):
@@ -36,12 +40,12 @@ class MixedCluster:
 
     def __init__(self, folder: Path, connect: str, serve) -> None:
         self.connect = connect
-        self.folders = {JVM: folder / "jvm", OURS: folder / "ours"}
-        self.folders[JVM].mkdir()
+        self.folders = {JVM: folder / "jvm", OURS: folder / "ours", SECOND_JVM: folder / "jvm-3"}
         self._serve = serve
         self._started_at = time.monotonic()
         self._written: dict[tuple[str, int], list[bytes]] = {}
-        self.jvm = self.ours = None
+        self.jvms = {}
+        self.ours = None
         self.bootstraps: dict[int, str] = {}
 
     def tell(self, line: str) -> None:
@@ -49,12 +53,19 @@ class MixedCluster:
 
     # -------------------------------------------------------------------------------- coming and going
 
-    def start_jvm(self) -> None:
-        self.jvm = kafka_harness.start_broker(self.folders[JVM], self.connect, JVM).wait_until_listening()
-        self.bootstraps[JVM] = self.jvm.bootstrap
+    def start_jvm(self, number: int = JVM) -> None:
+        settings = {"replica.lag.time.max.ms": LAG_MS}
+        jvm = kafka_harness.start_broker(self.folders[number], self.connect, number, settings)
+        self.jvms[number] = jvm
+        self.bootstraps[number] = jvm.wait_until_listening().bootstrap
 
     def start_ours(self) -> None:
-        settings = {"broker.id": OURS, "zookeeper.connect": self.connect}
+        settings = {
+            "broker.id": OURS,
+            "zookeeper.connect": self.connect,
+            "zookeeper.session.timeout.ms": SESSION_MS,
+            "replica.lag.time.max.ms": LAG_MS,
+        }
         path = self.folders[OURS].with_suffix(".properties")
         options = ("--config", kafka_harness.write_properties(path, settings), "--log-level", "info")
         self.ours = self._serve(self.folders[OURS], *options)
@@ -62,7 +73,7 @@ class MixedCluster:
 
     def stop_jvm(self) -> None:
         del self.bootstraps[JVM]
-        assert self.jvm.stop() == 143  # a JVM's exit code on SIGTERM
+        assert self.jvms[JVM].stop() == 143  # a JVM's exit code on SIGTERM
         self.tell("broker 1 (JVM) stopped by SIGTERM")
 
     def stop_ours(self) -> None:
@@ -71,8 +82,20 @@ class MixedCluster:
         assert "not_handed_over" not in self.ours.tail()
         self.tell("broker 2 (ours) handed over its leaderships and stopped with exit code 0")
 
+    @contextlib.contextmanager
+    def frozen(self, number: int):
+        """A broker that does not run for a while, and is not asked."""
+        process = self.ours.process if number == OURS else self.jvms[number].process
+        bootstrap = self.bootstraps.pop(number)
+        process.send_signal(signal.SIGSTOP)
+        self.tell(f"broker {number} froze (SIGSTOP)")
+        yield
+        process.send_signal(signal.SIGCONT)
+        self.bootstraps[number] = bootstrap
+        self.tell(f"broker {number} goes on (SIGCONT)")
+
     def end(self) -> None:
-        for server in (self.jvm, self.ours):
+        for server in (*self.jvms.values(), self.ours):
             if server is not None and server.process.poll() is None:
                 server.kill()
 
@@ -244,6 +267,10 @@ def test_the_jvm_joins_a_cluster_that_ours_runs(cluster):
     cluster.create("pair", "2:1", by=JVM)
     cluster.agree_on_leaders("spread", (JVM, {JVM}), (OURS, {OURS}))
     cluster.agree_on_leaders("pair", (OURS, {OURS, JVM}))
+    cluster.create("lonely", "1:2", by=JVM)
+    cluster.agree_on_leaders("lonely", (JVM, {JVM}))
+    cluster.tell("our replica copies nothing: the JVM's leader had it taken out of the ISR by our controller")
+    cluster.delete("lonely", by=JVM)
     for writer, reader in ((JVM, OURS), (OURS, JVM)):
         cluster.write("spread", 2, by=writer)
         cluster.write("pair", by=writer)
@@ -275,3 +302,47 @@ def test_the_jvm_joins_a_cluster_that_ours_runs(cluster):
     cluster.agree_on_leaders("spread", (JVM, {JVM}), (OURS, {OURS}))
     cluster.delete("spread", by=JVM)
     cluster.delete("pair", by=OURS)
+
+
+def test_a_controller_that_froze_finds_its_session_and_its_office_gone(cluster):
+    cluster.start_ours()
+    cluster.start_jvm()
+    cluster.create("ours", "2", by=JVM)
+    cluster.create("pair", "2:1", by=OURS)
+    cluster.agree(brokers={JVM, OURS}, controller=OURS)
+    cluster.agree_on_leaders("pair", (OURS, {OURS, JVM}))
+    cluster.write("pair", by=JVM)
+
+    with cluster.frozen(OURS):
+        cluster.agree(brokers={JVM}, controller=JVM)
+        cluster.agree_on_leaders("pair", (JVM, {JVM}))
+        cluster.write("pair", by=JVM)
+
+    cluster.agree(brokers={JVM, OURS}, controller=JVM)
+    cluster.agree_on_leaders("ours", (OURS, {OURS}))
+    cluster.agree_on_leaders("pair", (JVM, {JVM}))
+    events = re.findall(r"session_expired|resigned|broker_registered broker=2 epoch=\d+", cluster.ours.tail())
+    epoch = cluster.znode("/brokers/ids/2")[1].czxid
+    assert events[-3:] == ["session_expired", "resigned", f"broker_registered broker=2 epoch={epoch}"]
+    cluster.tell(f"its log: session expired, resigned, registered again as epoch {epoch}, the czxid")
+    cluster.write("ours", by=JVM)
+    cluster.read("ours", by=OURS)
+    cluster.read("pair", by=OURS)
+
+
+def test_our_leader_has_its_isr_changed_by_the_jvm(cluster):
+    cluster.start_jvm()
+    cluster.start_ours()
+    cluster.start_jvm(SECOND_JVM)
+    cluster.agree(brokers={JVM, OURS, SECOND_JVM}, controller=JVM)
+    cluster.create("pair", "2:3", by=JVM)
+    cluster.agree_on_leaders("pair", (OURS, {OURS, SECOND_JVM}))
+
+    with cluster.frozen(SECOND_JVM):
+        cluster.agree_on_leaders("pair", (OURS, {OURS}))
+        cluster.write("pair", by=JVM)
+    cluster.agree_on_leaders("pair", (OURS, {OURS, SECOND_JVM}))
+    cluster.agree(brokers={JVM, OURS, SECOND_JVM}, controller=JVM)
+    cluster.stop_ours()
+    cluster.agree_on_leaders("pair", (SECOND_JVM, {SECOND_JVM}))
+    cluster.read("pair", by=JVM)
