@@ -175,6 +175,14 @@ BROKER_CONFIG: Final = ConfigTable(
             at_least(1),
             scope=Scope.CLUSTER_WIDE,
         ),
+        ConfigKey(
+            "barnabas.busy.poll.us",
+            INT,
+            200,
+            "How long, in microseconds, the event loop stays awake after a small request while others follow it "
+            "closely; 0 lets it sleep at once.",
+            between(0, 10_000),
+        ),
         # Metadata store
         ConfigKey(
             "zookeeper.connect",

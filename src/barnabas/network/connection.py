@@ -14,6 +14,7 @@ from typing import Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
+from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
@@ -30,6 +31,7 @@ class Hub(Protocol):
     clock: Clock
     service: Service
     settings: SocketSettings
+    busy_poll: BusyPoll
 
     @property
     def readers(self) -> Executor:

@@ -27,7 +27,7 @@ LITTLE_BYTES: Final = 64 * 1024
 class PlainConnection(Connection):
     """A connection on a listener whose security protocol is PLAINTEXT (or SASL_PLAINTEXT)."""
 
-    __slots__ = ("_cold", "_reading", "_sender", "_socket", "_writing")
+    __slots__ = ("_cold", "_little", "_reading", "_sender", "_socket", "_writing")
 
     def __init__(self, hub: Hub, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> None:
         super().__init__(hub, listener, address)
@@ -35,6 +35,7 @@ class PlainConnection(Connection):
         self._sender = Sender(sock)
         self._writing = False
         self._cold = False
+        self._little = False
         self._reading = True
         hub.loop.add_reader(sock, self._on_readable)
 
@@ -61,7 +62,10 @@ class PlainConnection(Connection):
             self.abort(error)
             return
         if count:
+            self._little = False
             self._received(count)
+            if self._little and count <= LITTLE_BYTES:
+                self._hub.busy_poll.small_exchange()
         else:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
@@ -71,9 +75,9 @@ class PlainConnection(Connection):
         while not (self._writing or self._cold):
             if not conversation.output_bytes:
                 return True
-            little = conversation.output_bytes <= LITTLE_BYTES
+            self._little = conversation.output_bytes <= LITTLE_BYTES
             output = conversation.take_output()
-            if little:
+            if self._little:
                 outcome = self._sender.send(output)
             else:
                 self._sender.push(output)

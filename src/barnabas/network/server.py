@@ -22,6 +22,7 @@ from typing import Final
 
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
+from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.frames import FrameReader, receive_buffer
@@ -111,6 +112,7 @@ class Server:
         self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
         self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
+        self.busy_poll = BusyPoll(clock, self.settings.busy_poll_ms)
         self._quotas = ConnectionQuotas(self.settings)
         self._shared = receive_buffer()
         self._scheduled: list[Callable[[], None]] = []

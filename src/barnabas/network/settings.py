@@ -29,6 +29,8 @@ class SocketSettings:
     """max.connections, over all listeners."""
     connections_per_ip_max: int = INT_MAX
     """max.connections.per.ip"""
+    busy_poll_ms: float = 0.0
+    """barnabas.busy.poll.us, in milliseconds: how long the loop stays awake after a small request."""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     """max.connections.per.ip.overrides, by address."""
 
@@ -54,6 +56,8 @@ class SocketSettings:
         ):
             if key in config and config.source(key) is not Source.DEFAULT:
                 values[name] = config[key]
+        if "barnabas.busy.poll.us" in config:
+            values["busy_poll_ms"] = config["barnabas.busy.poll.us"] / 1000
         overrides = config.get("max.connections.per.ip.overrides") or ""
         return cls(**values, connections_per_ip_overrides=parse_overrides(overrides))
 
