@@ -1,9 +1,8 @@
 """CPU-bound Python in a child process, so that the event loop keeps the interpreter to itself."""
 
 import asyncio
-import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
 
 from barnabas.core.pending import Pending
@@ -22,13 +21,12 @@ class ProcessOffload:
     def __init__(self, loop: asyncio.AbstractEventLoop, processes: int = 1) -> None:
         self._loop = loop
         self._processes = processes
-        self._executor: ProcessPoolExecutor | None = None
+        self._executor: Executor | None = None
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """The value of a module-level function, computed in a child; a dead child is a failure."""
         if self._executor is None:
-            context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(self._processes, mp_context=context)
+            self._executor = _children(self._processes)
         outcome: Pending[T] = Pending()
         future = self._executor.submit(function, *args, **kwargs)
         future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(_hand_over, done, outcome))
@@ -39,6 +37,14 @@ class ProcessOffload:
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
+
+
+def _children(processes: int) -> Executor:
+    # Most brokers start after a clean stop and never need these modules.
+    import multiprocessing  # noqa: PLC0415
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _hand_over(future: "Future[Any]", outcome: Pending[Any]) -> None:

@@ -105,6 +105,6 @@ def _embedded_store(config: Config, loop: asyncio.AbstractEventLoop) -> Metadata
 
 def _settle() -> None:
     """What lives now lives as long as the broker: the collector need not look at it again."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(_YOUNG_OBJECTS_MAX, 20, 50)

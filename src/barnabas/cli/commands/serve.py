@@ -1,6 +1,7 @@
 """``barnabas serve``: one broker in the foreground."""
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -128,6 +129,8 @@ def _run(config: Config, event_loop: str) -> None:
 
 async def _serve(config: Config) -> None:
     """Runs a node from its start to a signal; every failure to start is one line."""
+    # What a start makes stays; the node switches the collector on again when it runs.
+    gc.disable()
     from barnabas.node.broker_node import BrokerNode, StartError
 
     stop = asyncio.Event()
