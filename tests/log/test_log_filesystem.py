@@ -15,8 +15,8 @@ def disk(request, tmp_path):
     if request.param == "os":
         return OsFilesystem(), str(tmp_path)
     filesystem = SimulatedFilesystem()
-    filesystem.mkdir("/work/here")
-    return filesystem, "/work/here"
+    filesystem.mkdir("/disk/here")
+    return filesystem, "/disk/here"
 
 
 def test_files_are_written_in_place(disk):
