@@ -1,6 +1,5 @@
 """A whole broker without sockets: bytes in, bytes out, on a simulated disk and a clock that stands."""
 
-import heapq
 import itertools
 
 import pytest
@@ -46,6 +45,7 @@ from barnabas.records.record import Record
 from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 from barnabas.testing.disk import SimulatedFilesystem
+from standing_clock import Clock
 
 NOW_MS = 1_700_000_000_000
 ME = 1
@@ -53,48 +53,6 @@ OTHER = 2
 SMALL_INDEX = 4096
 """Bytes; Kafka's 10 MiB a log would have to be zeroed in memory for every test."""
 LISTENER = ListenerId("PLAINTEXT", "PLAINTEXT")
-
-
-class Clock:
-    """Time that passes only when told to."""
-
-    def __init__(self):
-        self.now_ms = NOW_MS
-        self._timers = []
-        self._numbers = itertools.count()
-
-    def time_ms(self):
-        return self.now_ms
-
-    def monotonic_ms(self):
-        return float(self.now_ms)
-
-    def call_later(self, delay_ms, callback):
-        timer = Timer(callback)
-        heapq.heappush(self._timers, (self.now_ms + delay_ms, next(self._numbers), timer))
-        return timer
-
-    def call_soon(self, callback):
-        self.call_later(0, callback)
-
-    def advance(self, by_ms=0):
-        until = self.now_ms + by_ms
-        while self._timers and self._timers[0][0] <= until:
-            self.now_ms, _, timer = heapq.heappop(self._timers)
-            timer.run()
-        self.now_ms = until
-
-
-class Timer:
-    def __init__(self, callback):
-        self._callback = callback
-
-    def cancel(self):
-        self._callback = None
-
-    def run(self):
-        if self._callback:
-            self._callback()
 
 
 class Control:

@@ -1,0 +1,51 @@
+"""A clock that stands until a test moves it; shared by the tests that need no event loop."""
+
+import heapq
+import itertools
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self):
+        self.now_ms = 1_700_000_000_000
+        self._timers = []
+        self._numbers = itertools.count()
+
+    def time_ms(self):
+        return self.now_ms
+
+    def monotonic_ms(self):
+        return float(self.now_ms)
+
+    def call_later(self, delay_ms, callback):
+        timer = Timer(callback)
+        heapq.heappush(self._timers, (self.now_ms + delay_ms, next(self._numbers), timer))
+        return timer
+
+    def call_soon(self, callback):
+        self.call_later(0, callback)
+
+    @property
+    def waiting(self):
+        return sum(timer.callback is not None for _, _, timer in self._timers)
+
+    def advance(self, by_ms=0):
+        until = self.now_ms + by_ms
+        while self._timers and self._timers[0][0] <= until:
+            self.now_ms, _, timer = heapq.heappop(self._timers)
+            timer.run()
+        self.now_ms = until
+
+
+class Timer:
+    def __init__(self, callback):
+        self.callback = callback
+
+    def cancel(self):
+        self.callback = None
+
+    def run(self):
+        callback, self.callback = self.callback, None
+        if callback:
+            callback()
