@@ -18,6 +18,7 @@ from barnabas.core.config import (
     each_of,
     one_of,
 )
+from barnabas.core.coordinator_config import GROUP_KEYS, check_group_keys
 from barnabas.core.errors import ConfigError
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
@@ -590,24 +591,8 @@ BROKER_CONFIG: Final = ConfigTable(
         ),
         ConfigKey("controlled.shutdown.max.retries", INT, 3, "How often it tries."),
         ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5000, "The pause between two tries."),
-        # Internal topics
-        ConfigKey(
-            "offsets.topic.replication.factor", SHORT, 3, "Replicas of __consumer_offsets.", at_least(1)
-        ),
-        ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of __consumer_offsets.", at_least(1)),
-        ConfigKey(
-            "offsets.topic.segment.bytes",
-            INT,
-            104857600,
-            "The segment size of __consumer_offsets.",
-            at_least(1),
-        ),
-        ConfigKey(
-            "group.initial.rebalance.delay.ms",
-            INT,
-            3000,
-            "How long an empty group waits for more members before its first assignment.",
-        ),
+        # Coordinators
+        *GROUP_KEYS,
         ConfigKey(
             "transaction.state.log.replication.factor",
             SHORT,
@@ -659,6 +644,7 @@ def broker_config(given: Mapping[str, Any]) -> Config:
             f"Invalid value {config['broker.id']} for configuration broker.id: it must be at most "
             f"reserved.broker.max.id ({config['reserved.broker.max.id']}) while broker.id.generation.enable is true"
         )
+    check_group_keys(config)
     return config
 
 

@@ -1,0 +1,1 @@
+"""Groups whose members agree among themselves: the classic rebalance protocol."""

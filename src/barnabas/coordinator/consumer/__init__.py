@@ -1,0 +1,1 @@
+"""Groups that the coordinator assigns partitions to: the consumer rebalance protocol (KIP-848)."""

@@ -1,0 +1,1 @@
+"""Where groups have come to: committed offsets, their reading, their expiry."""

@@ -1,0 +1,24 @@
+"""`Shard`: one partition of ``__consumer_offsets`` that this broker leads (``CoordinatorShard``)."""
+
+from dataclasses import dataclass, field
+
+from barnabas.coordinator.group import Group
+from barnabas.coordinator.journal import Journal
+from barnabas.coordinator.offsets.group_offsets import GroupOffsets
+
+
+@dataclass(slots=True)
+class Shard:
+    """The groups of one partition, what they committed, and where it is written down."""
+
+    partition: int
+    leader_epoch: int
+    journal: Journal
+    groups: dict[str, Group] = field(default_factory=dict)
+    offsets: dict[str, GroupOffsets] = field(default_factory=dict)
+    """By group; a group's entry outlives a change of its protocol, and goes when it holds nothing."""
+    open_transactions: dict[int, set[str]] = field(default_factory=dict)
+    """The groups that each producer (by id) has commits pending for."""
+
+    def __repr__(self) -> str:
+        return f"<Shard {self.partition} epoch={self.leader_epoch} groups={len(self.groups)}>"
