@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench import wire
@@ -23,9 +23,10 @@ ONE_RECORD = wire.batch(b"x" * 100, 1)
 class Side:
     """One broker: how to start it, how to ask what it used."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, settings: Mapping[str, object] = DELETE_SOON) -> None:
         self.name = name
         self.folder = folder
+        self.settings = settings
         self.server: Server | None = None
         self._starts = 0
 
@@ -77,28 +78,36 @@ class Side:
 class ApacheKafka(Side):
     """Kafka 3.9 in ZooKeeper mode, with the options and the heap of its own start script."""
 
-    def __init__(self, folder: Path, zookeeper: Server, name: str = "kafka") -> None:
-        super().__init__(name, folder)
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: Server,
+        name: str = "kafka",
+        settings: Mapping[str, object] = DELETE_SOON,
+    ) -> None:
+        super().__init__(name, folder, settings)
         self._zookeeper = zookeeper
 
     def launch(self, folder: Path) -> Server:
         """Each life has a chroot of its own in ZooKeeper."""
         return kafka_harness.start_broker(
-            folder, f"{self._zookeeper.bootstrap}/{folder.name}", 0, DELETE_SOON
+            folder, f"{self._zookeeper.bootstrap}/{folder.name}", 0, self.settings
         )
 
 
 class Barnabas(Side):
     """`barnabas serve` as a user starts it."""
 
-    def __init__(self, folder: Path, name: str = "barnabas") -> None:
-        super().__init__(name, folder)
+    def __init__(
+        self, folder: Path, name: str = "barnabas", settings: Mapping[str, object] = DELETE_SOON
+    ) -> None:
+        super().__init__(name, folder, settings)
 
     def launch(self, folder: Path) -> Server:
         """With its embedded metadata store."""
         port = kafka_harness.free_port()
         command = [sys.executable, "-m", "barnabas.cli.main", "serve"]
-        options = [f"--set={key}={value}" for key, value in DELETE_SOON.items()]
+        options = [f"--set={key}={value}" for key, value in self.settings.items()]
         command += ["--data", str(folder / "data"), "--port", str(port), *options]
         return Server(command, port, folder / "barnabas.log")
 
@@ -146,12 +155,18 @@ def _with_descendants(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def two_sides(folder: Path, *, control: bool) -> Iterator[tuple[Side, Side]]:
+def two_sides(
+    folder: Path, *, control: bool, settings: Mapping[str, object] = DELETE_SOON
+) -> Iterator[tuple[Side, Side]]:
     """Apache Kafka and ours, running; as a control, Apache Kafka twice, whose ratios should all be one."""
     (folder / "zookeeper").mkdir(parents=True)
     zookeeper = kafka_harness.start_zookeeper(folder / "zookeeper").wait_until_listening()
-    theirs = ApacheKafka(folder, zookeeper)
-    ours = ApacheKafka(folder, zookeeper, "control") if control else Barnabas(folder)
+    theirs = ApacheKafka(folder, zookeeper, settings=settings)
+    ours = (
+        ApacheKafka(folder, zookeeper, "control", settings)
+        if control
+        else Barnabas(folder, settings=settings)
+    )
     try:
         theirs.start()
         ours.start()
@@ -160,4 +175,16 @@ def two_sides(folder: Path, *, control: bool) -> Iterator[tuple[Side, Side]]:
         for one in (theirs, ours):
             one.stop()
         zookeeper.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def ours_alone(folder: Path, settings: Mapping[str, object] = DELETE_SOON) -> Iterator[tuple[Side]]:
+    """Ours, where a budget is not a ratio and Java shall not be waited for."""
+    ours = Barnabas(folder, settings=settings)
+    try:
+        ours.start()
+        yield (ours,)
+    finally:
+        ours.stop()
         shutil.rmtree(folder, ignore_errors=True)
