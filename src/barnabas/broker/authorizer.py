@@ -50,6 +50,7 @@ SUPPORTED: Final = {
         Operation.DESCRIBE_CONFIGS,
         Operation.ALTER_CONFIGS,
     ),
+    Resource.GROUP: (Operation.READ, Operation.DESCRIBE, Operation.DELETE),
     Resource.CLUSTER: (
         Operation.CREATE,
         Operation.CLUSTER_ACTION,

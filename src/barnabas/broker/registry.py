@@ -7,8 +7,8 @@ nothing can be advertised that does not work. A handler file adds itself::
     def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse: ...
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barnabas.core.errors import KafkaError
@@ -53,6 +53,8 @@ class Api:
     throttled: bool
     """False for what brokers say to each other: their requests are never delayed."""
     request: type[Request]
+    classic_max: int
+    """The highest version on a broker that serves only the classic protocol of groups."""
 
     def supports(self, version: int) -> bool:
         """Whether this version is handled."""
@@ -63,13 +65,22 @@ _HANDLERS: Final[dict[ApiKey, Api]] = {}
 
 
 def handles(
-    key: ApiKey, *, versions: tuple[int, int], failed: Failure | None = None, throttled: bool = True
+    key: ApiKey,
+    *,
+    versions: tuple[int, int],
+    classic_max: int | None = None,
+    failed: Failure | None = None,
+    throttled: bool = True,
 ) -> Callable[[H], H]:
     """Registers a handler for these versions, both ends included."""
+    low, high = versions
+    highest_of_classic = high if classic_max is None else classic_max
 
     def register(handler: H) -> H:
         assert key not in _HANDLERS, f"{key.name} is handled twice"
-        _HANDLERS[key] = Api(key, *versions, handler, failed or top_level(key), throttled, REQUESTS[key])
+        _HANDLERS[key] = Api(
+            key, low, high, handler, failed or top_level(key), throttled, REQUESTS[key], highest_of_classic
+        )
         return handler
 
     return register
@@ -84,11 +95,13 @@ class ApiTable(Mapping[int, Api]):
         self._apis: dict[int, Api] = {int(key): apis[key] for key in sorted(apis)}
 
     @classmethod
-    def of_handlers(cls) -> "ApiTable":
-        """Every API that has a handler file."""
+    def of_handlers(cls, rebalance_protocols: Collection[str] = ("classic",)) -> "ApiTable":
+        """Every API that has a handler file, as a broker with these ``group.coordinator.rebalance.protocols`` serves it."""
         import barnabas.broker.handlers  # noqa: F401, PLC0415 - handler files import this module
 
-        return cls(_HANDLERS)
+        if "consumer" in rebalance_protocols:
+            return cls(_HANDLERS)
+        return cls({key: replace(api, max_version=api.classic_max) for key, api in _HANDLERS.items()})
 
     def __getitem__(self, key: int) -> Api:
         return self._apis[key]

@@ -1,0 +1,40 @@
+"""ConsumerGroupHeartbeat (68), v0-1.
+
+Behaviour: a member of a consumer group reports what changed on its side, and hears what it shall own (KIP-848).
+Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
+           Kafka 3.9 with ZooKeeper advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients know
+           that there is only the classic protocol; so does a broker here whose
+           `group.coordinator.rebalance.protocols` says the same. Where `consumer` is among them, v1 is advertised
+           too, as by Kafka 4: librdkafka speaks nothing older, and Java's clients send patterns only with it.
+Not implemented: nothing.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group_requests import client_of, require_consumer_protocol, require_group
+from barnabas.broker.registry import handles
+from barnabas.core.errors import KafkaError
+from barnabas.core.pending import Pending
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def _failed(
+    _request: ConsumerGroupHeartbeatRequest, error: KafkaError, _version: int
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code)
+
+
+@handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), classic_max=0, failed=_failed)
+def consumer_group_heartbeat(
+    context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
+    """Keeps a member in its group, and tells it what to own."""
+    require_consumer_protocol(context)
+    require_group(context, Operation.READ, request.group_id)
+    return context.broker.group_coordinator.consumer_group_heartbeat(
+        client_of(context), request, context.version
+    )

@@ -1,0 +1,26 @@
+"""ListGroups (16), v0-5.
+
+Behaviour: the groups that this broker coordinates: all to who may describe the cluster, else those that the
+client may describe. While groups are being loaded it lists what it knows and says so.
+Versions:  v3 flexible · v4 states, also to filter by (KIP-518) · v5 types, also to filter by (KIP-848).
+Not implemented: nothing.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group_requests import may
+from barnabas.broker.registry import handles
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+@handles(ApiKey.LIST_GROUPS, versions=(0, 5))
+def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Lists the groups of this broker."""
+    everything = context.authorize_cluster(Operation.DESCRIBE)
+    response = context.broker.group_coordinator.list_groups(request.states_filter, request.types_filter)
+    if not everything:
+        response.groups = [
+            group for group in response.groups if may(context, Operation.DESCRIBE, group.group_id)
+        ]
+    return response

@@ -1,0 +1,82 @@
+"""OffsetCommit (8), v2-9.
+
+Behaviour: stores how far a group has come in partitions; answered when the replicas have it. Topics that the
+client may not read, and partitions that do not exist, are refused one by one, before the group is looked at.
+Versions:  v2 how long to keep it, until v4 · v6 leader epochs (KIP-320) · v7 static members (KIP-345) ·
+           v8 flexible · v9 members of the consumer protocol (KIP-848).
+Not implemented: v0, which commits to ZooKeeper, and v1 (KIP-896).
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group_requests import (
+    PartitionCodes,
+    afterwards,
+    client_of,
+    known_partitions,
+    require_group,
+)
+from barnabas.broker.registry import handles
+from barnabas.core.errors import KafkaError
+from barnabas.core.pending import Pending
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> OffsetCommitResponse:
+    codes = PartitionCodes()
+    for topic in request.topics:
+        codes.refuse(topic.name, topic.partitions, error.code)
+    return _response(codes)
+
+
+@handles(ApiKey.OFFSET_COMMIT, versions=(2, 9), failed=_failed)
+def offset_commit(
+    context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Pending[OffsetCommitResponse]:
+    """Stores a group's positions."""
+    require_group(context, Operation.READ, request.group_id)
+    codes = PartitionCodes()
+    asked = [(topic.name, topic.partitions) for topic in request.topics]
+    known = known_partitions(context, asked, codes)
+    if not known:
+        return _response(codes)
+    wanted = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        topics=[OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in known],
+    )
+    answer = context.broker.group_coordinator.offset_commit(client_of(context), wanted, context.version)
+    return afterwards(answer, lambda response: _merged(codes, response))
+
+
+def _merged(codes: PartitionCodes, response: OffsetCommitResponse) -> OffsetCommitResponse:
+    if not codes.topics:
+        return response
+    for topic in response.topics:
+        codes.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+    return _response(codes)
+
+
+def _response(codes: PartitionCodes) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=index, error_code=code)
+                    for index, code in partitions
+                ],
+            )
+            for name, partitions in codes.topics.items()
+        ]
+    )

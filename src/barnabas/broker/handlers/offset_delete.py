@@ -1,0 +1,57 @@
+"""OffsetDelete (47), v0.
+
+Behaviour: a group forgets its positions in partitions that none of its members reads (KIP-496).
+Versions:  only one, not flexible.
+Not implemented: nothing.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.group_requests import PartitionCodes, afterwards, known_partitions, require_group
+from barnabas.broker.registry import handles
+from barnabas.core.pending import Pending
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+@handles(ApiKey.OFFSET_DELETE, versions=(0, 0))
+def offset_delete(
+    context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Pending[OffsetDeleteResponse]:
+    """Deletes a group's positions."""
+    require_group(context, Operation.DELETE, request.group_id)
+    codes = PartitionCodes()
+    asked = [(topic.name, topic.partitions) for topic in request.topics]
+    known = known_partitions(context, asked, codes)
+    # The coordinator is asked even when nothing is left to delete: an error of the group goes before those of topics.
+    wanted = OffsetDeleteRequest(
+        group_id=request.group_id,
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=partitions) for name, partitions in known],
+    )
+    answer = context.broker.group_coordinator.offset_delete(wanted)
+    return afterwards(answer, lambda response: _merged(codes, response))
+
+
+def _merged(codes: PartitionCodes, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
+    if response.error_code or not codes.topics:
+        return response
+    for topic in response.topics:
+        codes.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                    for index, code in partitions
+                ],
+            )
+            for name, partitions in codes.topics.items()
+        ]
+    )
