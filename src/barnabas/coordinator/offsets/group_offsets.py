@@ -1,6 +1,20 @@
-"""What one group committed: `GroupOffsets`, and one `CommittedOffset` a partition (``OffsetAndMetadata``)."""
+"""What one group committed: `GroupOffsets`, and one `CommittedOffset` a partition (``OffsetAndMetadata``).
 
-from typing import Final, NamedTuple
+Theory of operation
+-------------------
+A commit is seen only once the replicas have it, so it passes through a waiting room::
+
+    plain           stage -> pending       -> acknowledge -> committed
+    of a producer   stage -> transactional -> acknowledge -> (stays) -> end_transaction -> committed
+
+A transaction ends at some later time, and a plain commit may have been written in between. Which of the two
+counts is decided by their places in the journal: never does an earlier record take the place of a later one.
+A topic that is deleted empties the waiting room too; what is acknowledged after that belonged to the old topic
+and is dropped.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.ids import TopicPartition
 
@@ -19,7 +33,14 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = NO_TIMESTAMP
     """Only where the client chose the retention itself (OffsetCommit v2-4)."""
     journal_offset: int = -1
-    """Where the record lies; decides which of two commits, one of a transaction, is the later."""
+    """Of the batch with its record; decides which of two commits is the later. -1 until it is acknowledged."""
+
+    def at(self, journal_offset: int) -> "CommittedOffset":
+        """The same, with its place in the journal."""
+        return CommittedOffset(self[0], self[1], self[2], self[3], self[4], journal_offset)
+
+
+Commits: TypeAlias = Mapping[TopicPartition, CommittedOffset]
 
 
 class GroupOffsets:
@@ -29,8 +50,8 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, CommittedOffset] = {}
-        self.pending: dict[TopicPartition, int] = {}
-        """How many commits of each partition are written but not yet with the replicas."""
+        self.pending: dict[TopicPartition, CommittedOffset] = {}
+        """The last commit of each partition that is written but not yet with the replicas."""
         self.transactional: dict[int, dict[TopicPartition, CommittedOffset]] = {}
         """By producer id: what becomes of the commit is decided by the transaction's marker."""
 
@@ -38,8 +59,93 @@ class GroupOffsets:
         """What is committed and acknowledged for a partition."""
         return self.committed.get(tp)
 
+    def is_unstable(self, tp: TopicPartition) -> bool:
+        """Whether a commit is on its way that may still change what is committed (KIP-447)."""
+        return tp in self.pending or any(tp in commits for commits in self.transactional.values())
+
+    # Plain commits
+
+    def stage(self, commits: Commits) -> None:
+        """They are written, and wait for the replicas."""
+        self.pending.update(commits)
+
+    def acknowledge(self, commits: Commits, journal_offset: int) -> None:
+        """The replicas have them."""
+        for tp, commit in commits.items():
+            staged = self.pending.get(tp)
+            if staged is None:
+                continue
+            self.put(tp, commit.at(journal_offset))
+            if staged is commit:
+                del self.pending[tp]
+
+    def fail(self, commits: Commits) -> None:
+        """It is not known whether enough replicas have them; the client will commit again."""
+        for tp, commit in commits.items():
+            if self.pending.get(tp) is commit:
+                del self.pending[tp]
+
+    def put(self, tp: TopicPartition, commit: CommittedOffset) -> None:
+        """Committed and acknowledged, unless a later commit is there already."""
+        known = self.committed.get(tp)
+        if known is None or known.journal_offset < commit.journal_offset:
+            self.committed[tp] = commit
+
+    # Commits of transactions
+
+    def stage_transactional(self, producer_id: int, commits: Commits) -> None:
+        """They are written, and wait for the replicas and for the marker."""
+        self.transactional.setdefault(producer_id, {}).update(commits)
+
+    def acknowledge_transactional(self, producer_id: int, commits: Commits, journal_offset: int) -> None:
+        """The replicas have them; they still wait for the marker."""
+        waiting = self.transactional.get(producer_id, {})
+        for tp, commit in commits.items():
+            if waiting.get(tp) is commit:
+                waiting[tp] = commit.at(journal_offset)
+
+    def fail_transactional(self, producer_id: int, commits: Commits) -> None:
+        """It is not known whether enough replicas have them; the producer tries again or aborts."""
+        waiting = self.transactional.get(producer_id)
+        if waiting is None:
+            return
+        for tp in commits:
+            waiting.pop(tp, None)
+        if not waiting:
+            del self.transactional[producer_id]
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """The transaction's marker is written: its commits become valid, or never were."""
+        commits = self.transactional.pop(producer_id, {})
+        if not committed:
+            return
+        for tp, commit in commits.items():
+            if commit.journal_offset < 0:
+                # The marker was acknowledged in the same moment as the commit before it. Nothing that is
+                # acknowledged by now can be later.
+                self.committed[tp] = commit
+            else:
+                self.put(tp, commit)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Their offsets are deleted, with whatever was on its way."""
+        for tp in partitions:
+            self.committed.pop(tp, None)
+            self.pending.pop(tp, None)
+            for commits in self.transactional.values():
+                commits.pop(tp, None)
+
+    def is_nothing_without(self, partitions: Collection[TopicPartition]) -> bool:
+        """Whether nothing is left, or on its way, once these partitions are forgotten."""
+        if self.transactional or len(self.committed) > len(partitions):
+            return False
+        return (self.committed.keys() | self.pending.keys()) <= set(partitions)
+
     def __bool__(self) -> bool:
         return bool(self.committed or self.pending or self.transactional)
 
     def __repr__(self) -> str:
-        return f"<GroupOffsets committed={len(self.committed)} pending={len(self.pending)}>"
+        return (
+            f"<GroupOffsets committed={len(self.committed)} pending={len(self.pending)} "
+            f"transactions={len(self.transactional)}>"
+        )

@@ -1,0 +1,360 @@
+"""`OffsetManager`: commits, reads, deletes and ages the offsets of a shard's groups (``GroupMetadataManager``).
+
+Theory of operation
+-------------------
+The manager holds no offsets: a `Shard` does, one `GroupOffsets` a group, and each method is handed the shard.
+A commit is checked by its group, appended to the shard's journal as one batch and staged; the replicas'
+acknowledgement makes it visible and answers the client. Whatever takes offsets away (OffsetDelete, age, a
+deleted topic) appends the tombstones of one group as one batch that nobody waits for: lost ones are written
+again by the next leader. A group that is Empty and keeps no offset goes with its last one.
+
+Errors: a refusal of the whole request raises KafkaError; what the journal says is told partition by partition,
+in a commit's own words (`commits.commit_error`).
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, TypeAlias, TypeVar
+
+from barnabas.coordinator.group import Group
+from barnabas.coordinator.journal import NO_PRODUCER, CoordinatorRecord
+from barnabas.coordinator.offsets import commits as reading
+from barnabas.coordinator.offsets.deletes import delete_response, requested_partitions
+from barnabas.coordinator.offsets.expiry import expired
+from barnabas.coordinator.offsets.fetches import fetch_response
+from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset, GroupOffsets
+from barnabas.coordinator.offsets.records import commit_of, commit_record, partition_of, tombstone
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
+from barnabas.protocol.coordinator.offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+
+R = TypeVar("R")
+Answer: TypeAlias = R | Pending[R]
+Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
+
+GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
+"""Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
+NO_PRODUCER_ID: Final = NO_PRODUCER[0]
+
+_log = EventLog("offsets")
+
+
+class OffsetManager:
+    """The offsets of all groups, whichever protocol their members speak."""
+
+    def __init__(
+        self, settings: GroupSettings, clock: Clock, create_group: Callable[[Shard, str], Group]
+    ) -> None:
+        """`create_group` adds a group to the shard that has no members and only keeps offsets."""
+        self._settings = settings
+        self._clock = clock
+        self._create_group = create_group
+
+    # Commits
+
+    def commit(
+        self, shard: Shard, request: OffsetCommitRequest, version: int
+    ) -> Answer[OffsetCommitResponse]:
+        """Keeps the offsets of a request; answers when the replicas have them.
+
+        Raises KafkaError where the group or its member may not commit at all.
+        """
+        self._committing_group(shard, request, version).validate_offset_commit(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            transactional=False,
+            version=version,
+        )
+        commits = reading.plain_commits(request, self._clock.time_ms())
+        return self._write(shard, request.group_id, commits, NO_PRODUCER, reading.commit_response)
+
+    def _committing_group(self, shard: Shard, request: OffsetCommitRequest, version: int) -> Group:
+        group = shard.groups.get(request.group_id)
+        if group is not None:
+            return group
+        if request.generation_id_or_member_epoch < 0:
+            # Nobody manages this group: an admin, or a consumer that assigns partitions to itself.
+            return self._create_group(shard, request.group_id)
+        # The coordinator of KIP-848 tells new clients that the group is gone.
+        known = version >= GROUP_NOT_FOUND_SINCE_VERSION and "consumer" in self._settings.rebalance_protocols
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+
+    def txn_commit(
+        self, shard: Shard, request: TxnOffsetCommitRequest, version: int
+    ) -> Answer[TxnOffsetCommitResponse]:
+        """Keeps the offsets of a request until its transaction ends; answers when the replicas have them.
+
+        Raises KafkaError where the group or its member may not commit at all.
+        """
+        group = shard.groups.get(request.group_id) or self._create_group(shard, request.group_id)
+        group.validate_offset_commit(
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            transactional=True,
+            version=version,
+        )
+        producer = request.producer_id, request.producer_epoch
+        commits = reading.transactional_commits(request, self._clock.time_ms())
+        return self._write(shard, request.group_id, commits, producer, reading.transactional_response)
+
+    def _write(
+        self,
+        shard: Shard,
+        group_id: str,
+        commits: dict[TopicPartition, CommittedOffset],
+        producer: tuple[int, int],
+        respond: Callable[[Codes], R],
+    ) -> Answer[R]:
+        refused = reading.too_large(commits, self._settings.offset_metadata_max_bytes)
+        accepted = commits if not refused else {tp: c for tp, c in commits.items() if tp not in refused}
+        if not accepted:
+            return respond(refused)
+
+        def answer(error: BaseException | None) -> R:
+            return respond(reading.outcome(commits, reading.commit_error(error), refused))
+
+        try:
+            records = [commit_record(group_id, tp, commit) for tp, commit in accepted.items()]
+            written = shard.journal.append(records, producer=producer)
+        except KafkaError as error:
+            return answer(error)
+        settle = self._stage(shard, group_id, accepted, producer[0])
+        return _answered(written, settle, answer)
+
+    def _stage(
+        self, shard: Shard, group_id: str, commits: Commits, producer_id: int
+    ) -> Callable[[Pending[int]], None]:
+        """Puts written commits into the waiting room; returns who leads them out."""
+        offsets = shard.offsets.get(group_id)
+        if offsets is None:
+            offsets = shard.offsets[group_id] = GroupOffsets()
+        if producer_id == NO_PRODUCER_ID:
+            offsets.stage(commits)
+            return lambda written: _settle_plain(offsets, commits, written)
+        offsets.stage_transactional(producer_id, commits)
+        shard.open_transactions.setdefault(producer_id, set()).add(group_id)
+        return lambda written: _settle_transactional(shard, group_id, offsets, producer_id, commits, written)
+
+    def complete_transaction(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
+        """The marker of the producer's transaction is written to the shard's partition."""
+        for group_id in shard.open_transactions.pop(producer_id, ()):
+            offsets = shard.offsets.get(group_id)
+            if offsets is not None:
+                offsets.end_transaction(producer_id, committed=committed)
+
+    # Reads
+
+    def fetch(
+        self, shard: Shard, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """What a group committed; -1 for what it did not, also where there is no such group.
+
+        Raises KafkaError for a member that may not read (KIP-848).
+        """
+        group = shard.groups.get(request.group_id)
+        if group is not None:
+            group.validate_offset_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
+        offsets = shard.offsets.get(request.group_id) if group is not None else None
+        return fetch_response(request, offsets, require_stable=require_stable)
+
+    # What takes offsets away
+
+    def delete(self, shard: Shard, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        """Deletes the offsets of partitions that no member reads.
+
+        Raises KafkaError when there is no such group, when it may not lose offsets, or when the tombstones
+        cannot be written (Kafka forgets the offsets then until the next load, and says nothing).
+        """
+        group = shard.groups.get(request.group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group.validate_offset_delete()
+        codes = {
+            tp: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(tp.topic) else ErrorCode.NONE
+            for tp in requested_partitions(request)
+        }
+        try:
+            self._take_away(shard, group, [tp for tp, code in codes.items() if code == ErrorCode.NONE])
+        except KafkaError as error:
+            raise KafkaError(reading.commit_error(error)) from error
+        return delete_response(codes)
+
+    def expire(self, shard: Shard) -> Pending[int]:
+        """Takes away offsets that are too old, and groups that keep nothing; how many offsets, when done."""
+        now_ms = self._clock.time_ms()
+
+        def too_old(group: Group, offsets: GroupOffsets) -> list[TopicPartition]:
+            expiry = group.offset_expiry()
+            if expiry is None:
+                return []
+            return expired(offsets, expiry, now_ms, self._settings.offsets_retention_ms)
+
+        return self._sweep(shard, too_old)
+
+    def partitions_deleted(self, shard: Shard, partitions: Collection[TopicPartition]) -> Pending[int]:
+        """Takes away the offsets of deleted partitions; how many, when done."""
+        return self._sweep(shard, lambda _group, _offsets: partitions)
+
+    @steps
+    def _sweep(
+        self, shard: Shard, choose: Callable[[Group, GroupOffsets], Collection[TopicPartition]]
+    ) -> Steps[int]:
+        slices = Slices(self._clock)
+        removed = 0
+        for group_id in list(shard.groups):
+            # Other requests were served in between: the group, or the whole shard, may be gone.
+            group = shard.groups.get(group_id)
+            if group is not None:
+                removed += self._try_to_take_away(shard, group, choose)
+            if slices.over():
+                yield slices.next_turn()
+        return removed
+
+    def _try_to_take_away(
+        self, shard: Shard, group: Group, choose: Callable[[Group, GroupOffsets], Collection[TopicPartition]]
+    ) -> int:
+        offsets = shard.offsets.get(group.group_id) or GroupOffsets()
+        try:
+            return self._take_away(shard, group, choose(group, offsets))
+        except KafkaError as error:
+            # Nothing has changed, and the next check finds the same offsets again.
+            _log.warning("offsets.tombstones_failed", group=group.group_id, error=error.code.name)
+            return 0
+
+    def _take_away(self, shard: Shard, group: Group, partitions: Collection[TopicPartition]) -> int:
+        offsets = shard.offsets.get(group.group_id) or GroupOffsets()
+        removed = [tp for tp in partitions if tp in offsets.committed]
+        records = [tombstone(group.group_id, tp) for tp in removed]
+        is_over = group.is_empty and offsets.is_nothing_without(partitions)
+        if is_over:
+            records += group.tombstones()
+        if records:
+            shard.journal.append(records, acks=0)
+        offsets.forget(partitions)
+        if is_over:
+            self.forget_group(shard, group)
+        return len(removed)
+
+    def delete_group_offsets(self, shard: Shard, group_id: str) -> list[CoordinatorRecord]:
+        """The records that make the partition forget a group's offsets; `forget_group` follows them."""
+        offsets = shard.offsets.get(group_id)
+        return [] if offsets is None else [tombstone(group_id, tp) for tp in offsets.committed]
+
+    def forget_group(self, shard: Shard, group: Group) -> None:
+        """The group is no more: takes it out of the shard with all that it committed."""
+        shard.groups.pop(group.group_id, None)
+        shard.offsets.pop(group.group_id, None)
+        for producer_id in list(shard.open_transactions):
+            _forget_transaction(shard, producer_id, group.group_id)
+        group.close()
+
+    # Loading
+
+    def replay(
+        self,
+        shard: Shard,
+        key: OffsetCommitKey | LegacyOffsetCommitKey,
+        value: OffsetCommitValue | LegacyOffsetCommitValue | None,
+        *,
+        producer_id: int,
+        journal_offset: int,
+    ) -> None:
+        """Applies a record that was read back; `producer_id` is -1 outside of transactions.
+
+        `journal_offset` is that of the batch's first record, as `Journal.append` tells it.
+        """
+        offsets = shard.offsets.get(key.group)
+        if offsets is None:
+            offsets = shard.offsets[key.group] = GroupOffsets()
+        commits = offsets.committed
+        if producer_id != NO_PRODUCER_ID:
+            commits = offsets.transactional.setdefault(producer_id, {})
+            shard.open_transactions.setdefault(producer_id, set()).add(key.group)
+        if value is None:
+            commits.pop(partition_of(key), None)
+        else:
+            commits[partition_of(key)] = commit_of(value, journal_offset)
+
+    def replay_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
+        """Applies the end of a transaction that was read back."""
+        self.complete_transaction(shard, producer_id, committed=committed)
+
+    @steps
+    def loaded(self, shard: Shard) -> Steps[None]:
+        """All records were applied: gives each group that only kept offsets its place among the groups."""
+        slices = Slices(self._clock)
+        for group_id in list(shard.offsets):
+            if not shard.offsets[group_id]:
+                del shard.offsets[group_id]
+            elif group_id not in shard.groups:
+                self._create_group(shard, group_id)
+            if slices.over():
+                yield slices.next_turn()
+
+    def __repr__(self) -> str:
+        return f"<OffsetManager retention={self._settings.offsets_retention_ms}ms>"
+
+
+def _answered(
+    written: Pending[int],
+    settle: Callable[[Pending[int]], None],
+    answer: Callable[[BaseException | None], R],
+) -> Answer[R]:
+    """At once when the replicas have the records already, as on a cluster of one."""
+    if written.done:
+        settle(written)
+        return answer(written.error)
+    later: Pending[R] = Pending()
+
+    def finish(done: Pending[int]) -> None:
+        settle(done)
+        later.complete(answer(done.error))
+
+    written.when_done(finish)
+    return later
+
+
+def _settle_plain(offsets: GroupOffsets, commits: Commits, written: Pending[int]) -> None:
+    if written.error is None:
+        offsets.acknowledge(commits, written.result())
+    else:
+        offsets.fail(commits)
+
+
+def _settle_transactional(
+    shard: Shard,
+    group_id: str,
+    offsets: GroupOffsets,
+    producer_id: int,
+    commits: Commits,
+    written: Pending[int],
+) -> None:
+    if written.error is None:
+        offsets.acknowledge_transactional(producer_id, commits, written.result())
+        return
+    offsets.fail_transactional(producer_id, commits)
+    if producer_id not in offsets.transactional:
+        _forget_transaction(shard, producer_id, group_id)
+
+
+def _forget_transaction(shard: Shard, producer_id: int, group_id: str) -> None:
+    groups: set[str] = shard.open_transactions.get(producer_id, set())
+    groups.discard(group_id)
+    if not groups:
+        shard.open_transactions.pop(producer_id, None)
