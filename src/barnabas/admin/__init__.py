@@ -1,6 +1,16 @@
-"""The admin client of a Kafka cluster, any vendor's: topics, offsets, configurations, the cluster."""
+"""The admin client of a Kafka cluster, any vendor's: topics, offsets, configurations, groups, the cluster."""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
+from barnabas.admin.coordinators import CoordinatorAnswer, CoordinatorType
+from barnabas.admin.group_types import (
+    GroupDescription,
+    GroupListing,
+    GroupState,
+    GroupType,
+    MemberDescription,
+    NotAConsumerGroupError,
+    OffsetAndMetadata,
+)
 from barnabas.admin.types import (
     ClusterDescription,
     ConfigEntry,
@@ -18,8 +28,17 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
+    "CoordinatorAnswer",
+    "CoordinatorType",
     "CreatedTopic",
+    "GroupDescription",
+    "GroupListing",
+    "GroupState",
+    "GroupType",
+    "MemberDescription",
     "NewTopic",
+    "NotAConsumerGroupError",
+    "OffsetAndMetadata",
     "ResourceType",
     "TopicDescription",
     "TopicListing",

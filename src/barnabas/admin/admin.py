@@ -12,6 +12,8 @@ from typing import Any, Self
 from barnabas.admin.cluster import ClusterInfo
 from barnabas.admin.configs import Configs
 from barnabas.admin.context import AdminContext
+from barnabas.admin.coordinators import Coordinators
+from barnabas.admin.groups import Groups
 from barnabas.admin.offsets import Offsets
 from barnabas.admin.topics import Topics
 from barnabas.client.cluster import Cluster, Deadline
@@ -38,6 +40,8 @@ class Admin:
         self.topics = Topics(self._context)
         self.offsets = Offsets(self._context)
         self.configs = Configs(self._context)
+        self.groups = Groups(self._context)
+        self.coordinators = Coordinators(self._context)
         self.cluster = ClusterInfo(self._context)
 
     async def start(self) -> Self:
@@ -100,6 +104,26 @@ class _BlockingConfigs(Face[Configs]):
     try_describe = blocking(Configs.try_describe)
 
 
+class _BlockingGroups(Face[Groups]):
+    list = blocking(Groups.list)
+    describe = blocking(Groups.describe)
+    try_describe = blocking(Groups.try_describe)
+    delete = blocking(Groups.delete)
+    try_delete = blocking(Groups.try_delete)
+    remove_members = blocking(Groups.remove_members)
+    try_remove_members = blocking(Groups.try_remove_members)
+    offsets = blocking(Groups.offsets)
+    try_offsets = blocking(Groups.try_offsets)
+    alter_offsets = blocking(Groups.alter_offsets)
+    try_alter_offsets = blocking(Groups.try_alter_offsets)
+    delete_offsets = blocking(Groups.delete_offsets)
+    try_delete_offsets = blocking(Groups.try_delete_offsets)
+
+
+class _BlockingCoordinators(Face[Coordinators]):
+    find = blocking(Coordinators.find)
+
+
 class _BlockingClusterInfo(Face[ClusterInfo]):
     describe = blocking(ClusterInfo.describe)
 
@@ -113,6 +137,8 @@ class BlockingAdmin(Face[Admin]):
         self.topics = _BlockingTopics(admin.topics, thread)
         self.offsets = _BlockingOffsets(admin.offsets, thread)
         self.configs = _BlockingConfigs(admin.configs, thread)
+        self.groups = _BlockingGroups(admin.groups, thread)
+        self.coordinators = _BlockingCoordinators(admin.coordinators, thread)
         self.cluster = _BlockingClusterInfo(admin.cluster, thread)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.transport import Versions
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError
@@ -30,6 +31,13 @@ class AdminContext:
     async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
         """One request to any broker."""
         return await self.cluster.send_to_any(request, answer, deadline)
+
+    async def try_any(self, request: Request, answer: type[R], *, versions: Versions | None = None) -> R:
+        """One attempt at one broker; raises as `Transport.send`."""
+        node_id = self.cluster.transport.least_loaded_node()
+        if node_id is None:
+            raise DisconnectedError("no broker can be reached at the moment")
+        return await self.cluster.send(node_id, request, answer, versions=versions)
 
     async def send_to_controller(
         self,
