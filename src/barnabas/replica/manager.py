@@ -30,7 +30,7 @@ from barnabas.replica.offsets import TimestampAndOffset, offset_for
 from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
-from barnabas.replica.state_changes import Fetchers, StateChanges
+from barnabas.replica.state_changes import Fetchers, RolesObserver, StateChanges
 
 LATEST_LEADER_AND_ISR: Final = 7
 
@@ -118,10 +118,13 @@ class ReplicaManager:
         return self._changes.controller_epoch
 
     def become_leader_or_follower(
-        self, request: LeaderAndIsrRequest, version: int = LATEST_LEADER_AND_ISR
+        self,
+        request: LeaderAndIsrRequest,
+        version: int = LATEST_LEADER_AND_ISR,
+        observer: RolesObserver | None = None,
     ) -> Pending[LeaderAndIsrResponse]:
         """Takes on the roles of a request; fails with STALE_CONTROLLER_EPOCH. The version shapes the answer."""
-        return self._changes.leader_and_isr(request, version).then(self._roles_taken)
+        return self._changes.leader_and_isr(request, version, observer).then(self._roles_taken)
 
     def _roles_taken(self, response: LeaderAndIsrResponse) -> LeaderAndIsrResponse:
         if "checkpoint" not in self._timers:

@@ -27,6 +27,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.log.log import Log
+from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
@@ -254,7 +255,12 @@ class Partition:
 
     # --- the leader's side ------------------------------------------------------------------------------
 
-    def append(self, records: bytearray | memoryview, required_acks: int) -> tuple[AppendInfo, bool]:
+    def append(
+        self,
+        records: bytearray | memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> tuple[AppendInfo, bool]:
         """Appends as leader; what came of it, and whether the high watermark moved.
 
         Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
@@ -271,7 +277,7 @@ class Partition:
                 f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy "
                 f"the min.isr requirement of {self.min_isr} for partition {self.tp}",
             )
-        info = log.append(records, self.leader_epoch, self._ports.now_ms())
+        info = log.append(records, self.leader_epoch, self._ports.now_ms(), origin=origin)
         return info, self._advance_high_watermark()
 
     def synced(self) -> None:

@@ -6,6 +6,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, gather
+from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
@@ -138,13 +139,19 @@ class Appender:
         self._purgatory = purgatory
         self._wake = wake
 
-    def append(self, tp: TopicPartition, records: bytearray | memoryview, required_acks: int) -> AppendResult:
+    def append(
+        self,
+        tp: TopicPartition,
+        records: bytearray | memoryview,
+        required_acks: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
         """Appends one partition's records; offsets and leader epoch are stamped into the given buffer."""
         partition = self._hosted.online.get(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
-            info, advanced = partition.append(records, required_acks)
+            info, advanced = partition.append(records, required_acks, origin)
         except KafkaError as error:
             return _refused(tp, partition, error)
         except Exception:

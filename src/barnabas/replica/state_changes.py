@@ -8,8 +8,8 @@ or follower of each partition it names; a follower fetches from its leader from 
 partition, so that one bad disk does not stop the rest.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -52,6 +52,19 @@ class FetchTarget(NamedTuple):
     partition: Partition
     leader: int
     leader_epoch: int
+
+
+class RoleChanges(NamedTuple):
+    """What a LeaderAndIsr made of this broker: coordinators live where they lead (``onLeadershipChange``)."""
+
+    leaders: list[Partition]
+    """Led now, and not before."""
+    followers: list[Partition]
+    """Following a leader of a new epoch."""
+
+
+RolesObserver: TypeAlias = Callable[[RoleChanges], object]
+"""Told of the new roles once all of a request are taken on, before it is answered."""
 
 
 class Fetchers(Protocol):
@@ -109,7 +122,9 @@ class StateChanges:
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
     @steps
-    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> Steps[LeaderAndIsrResponse]:
+    def leader_and_isr(
+        self, request: LeaderAndIsrRequest, version: int, observer: RolesObserver | None = None
+    ) -> Steps[LeaderAndIsrResponse]:
         """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
         In slices: making the logs of thousands of partitions takes seconds. The controller sends nothing
@@ -118,13 +133,15 @@ class StateChanges:
         self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
         topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
         errors: dict[TopicPartition, ErrorCode] = {}
-        followers: list[FetchTarget] = []
+        roles = RoleChanges([], [])
         slices = Slices(self._clock)
         for tp, state in _partition_states(request):
-            errors[tp] = self._change(tp, state, topic_ids.get(tp.topic, ZERO_UUID), followers)
+            errors[tp] = self._change(tp, state, topic_ids.get(tp.topic, ZERO_UUID), roles)
             if slices.over():
                 yield slices.next_turn()
-        self._fetchers.fetch(followers)
+        self._fetchers.fetch(_target(partition) for partition in roles.followers)
+        if observer is not None:
+            observer(roles)
         return _leader_and_isr_response(errors, topic_ids, version)
 
     def _change(
@@ -132,7 +149,7 @@ class StateChanges:
         tp: TopicPartition,
         state: LeaderAndIsrPartitionState,
         topic_id: Uuid,
-        followers: list[FetchTarget],
+        roles: RoleChanges,
     ) -> ErrorCode:
         if not _names_a_directory(tp):
             return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -147,7 +164,7 @@ class StateChanges:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._hosted.online[tp] = partition
         try:
-            self._take_role(partition, state, topic_id, followers)
+            self._take_role(partition, state, topic_id, roles)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.take_offline(tp)
@@ -170,11 +187,12 @@ class StateChanges:
         partition: Partition,
         state: LeaderAndIsrPartitionState,
         topic_id: Uuid,
-        followers: list[FetchTarget],
+        roles: RoleChanges,
     ) -> None:
         if state.leader == self._ports.broker_id:
             self._fetchers.stop([partition.tp])
-            partition.make_leader(state, topic_id)
+            if partition.make_leader(state, topic_id):
+                roles.leaders.append(partition)
         elif not self._ports.is_alive(state.leader):
             # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
             _log.error("partition.leader_unknown", partition=partition.tp, leader=state.leader)
@@ -182,7 +200,7 @@ class StateChanges:
         elif partition.make_follower(state, topic_id):
             self._fetchers.stop([partition.tp])
             self._wake.progressed(partition.tp)
-            followers.append(FetchTarget(partition, state.leader, state.leader_epoch))
+            roles.followers.append(partition)
 
     # --- StopReplica ------------------------------------------------------------------------------------
 
@@ -222,6 +240,11 @@ class StateChanges:
             partition.close()
         # Also without a partition: a topic may have been deleted while this broker was down.
         self._logs.delete(tp)
+
+
+def _target(partition: Partition) -> FetchTarget:
+    assert partition.leader_id is not None, f"{partition!r} follows nobody"
+    return FetchTarget(partition, partition.leader_id, partition.leader_epoch)
 
 
 def _partition_states(

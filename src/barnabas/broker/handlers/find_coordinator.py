@@ -1,0 +1,147 @@
+"""FindCoordinator (10), v0-6.
+
+Behaviour: names the broker that coordinates a group or a transactional id: the leader of the partition of
+``__consumer_offsets`` or ``__transaction_state`` that the key's hash falls on, at its endpoint on the listener
+that the request came in on. A topic that is missing is created, and the client asks again.
+Versions:  v0 groups only · v1 transactional ids, messages beside errors · v3 flexible · v4 several keys, each
+           with an error of its own (KIP-699) · v5 as v4 · v6 share groups (KIP-932).
+Not implemented: share groups: as in Kafka 3.9 they are answered COORDINATOR_NOT_AVAILABLE.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+BATCHES_SINCE: Final = 4
+SHARE_GROUPS_SINCE: Final = 6
+NO_PORT: Final = -1
+
+
+class Found(NamedTuple):
+    """Where a coordinator is, or why nobody can tell (``Node.noNode``)."""
+
+    error: ErrorCode
+    node_id: int = NO_BROKER
+    host: str = ""
+    port: int = NO_PORT
+
+
+NOT_AVAILABLE: Final = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+class CoordinatorType(IntEnum):
+    """What a key names (``FindCoordinatorRequest.CoordinatorType``)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def _failed(request: FindCoordinatorRequest, error: KafkaError, version: int) -> FindCoordinatorResponse:
+    if version < BATCHES_SINCE:
+        return _single(Found(error.code))
+    # Only where the whole request is refused does Kafka put a text beside the code of each key.
+    return FindCoordinatorResponse(
+        coordinators=[
+            _one_of_several(key, Found(error.code), error.code.message) for key in request.coordinator_keys
+        ]
+    )
+
+
+@handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), failed=_failed)
+def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Finds the coordinator of one key, or of each of several."""
+    if context.version < BATCHES_SINCE:
+        return _single(_find(context, request.key_type, request.key))
+    return FindCoordinatorResponse(
+        coordinators=[
+            # Kafka leaves the message at its default here, which is no text rather than null.
+            _one_of_several(key, _find(context, request.key_type, key), "")
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def _find(context: RequestContext, key_type: int, key: str) -> Found:
+    """Raises INVALID_REQUEST for the whole of the request when there is no such type of keys."""
+    denied = _denied(context, key_type, key)
+    if denied:
+        return Found(denied)
+    if key_type == CoordinatorType.SHARE:
+        return NOT_AVAILABLE
+    broker = context.broker
+    if key_type == CoordinatorType.GROUP:
+        tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(key))
+    elif key_type == CoordinatorType.TRANSACTION:
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, _transaction_partition(context, key))
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {key_type}")
+    if tp.topic not in broker.metadata_cache:
+        # Whoever has the right to use a coordinator may have its topic made; it is no topic of his.
+        broker.auto_topics.create([tp.topic])
+        return NOT_AVAILABLE
+    return _leader(context, tp)
+
+
+def _denied(context: RequestContext, key_type: int, key: str) -> ErrorCode:
+    if key_type == CoordinatorType.GROUP:
+        allowed = context.authorize(Operation.DESCRIBE, Resource.GROUP, key)
+        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if key_type == CoordinatorType.TRANSACTION:
+        allowed = context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
+        return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if key_type == CoordinatorType.SHARE:
+        if context.version < SHARE_GROUPS_SINCE:
+            return ErrorCode.INVALID_REQUEST
+        allowed = context.authorize_cluster(Operation.CLUSTER_ACTION)
+        return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _transaction_partition(context: RequestContext, transactional_id: str) -> int:
+    known = len(context.broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
+    count = known or context.broker.config["transaction.state.log.num.partitions"]
+    return partition_of(transactional_id, count)
+
+
+def _leader(context: RequestContext, tp: TopicPartition) -> Found:
+    cache = context.broker.metadata_cache
+    state = cache.partition(tp)
+    endpoint = cache.leader_endpoint(tp, context.listener)
+    if state is None or endpoint is None:
+        return NOT_AVAILABLE
+    return Found(ErrorCode.NONE, state.leader, endpoint.host, endpoint.port)
+
+
+def _single(found: Found) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=found.error,
+        # "NONE" for success: Errors.message() falls back to the name of the code.
+        error_message=found.error.message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _one_of_several(key: str, found: Found, message: str) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.error,
+        error_message=message,
+    )

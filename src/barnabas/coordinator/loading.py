@@ -1,0 +1,181 @@
+"""`Loader`: reads the partitions that this broker became coordinator of, one after the other.
+
+Theory of operation
+-------------------
+Kafka has one thread, ``group-metadata-manager-``, and so has this one queue. A small partition, and nearly all
+are empty or small, is read and replayed on the loop in slices. A big one is taken apart in a child process,
+``offsets.load.buffer.size`` bytes at a time: while the loop replays one stretch in slices, the child decodes the
+next. What comes back are plain values, and the loop creates nothing but what stays.
+
+A load that was cancelled (the broker resigned) ends at its next turn and leaves nothing behind that anybody can
+see: its shard is known to the load alone until it is whole.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from barnabas.coordinator.decoding import Decoded, Step, decode_range, steps_of, unpack
+from barnabas.coordinator.replay import Replay
+from barnabas.core.chunks import FileSlice
+from barnabas.core.clock import Clock
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import GROUP_METADATA_TOPIC
+from barnabas.core.offload import Offload
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
+from barnabas.log.filesystem import Filesystem
+from barnabas.log.log import Log
+from barnabas.records.batch import batch_headers
+
+_events: Final = EventLog("coordinator.loading")
+
+TASK_NAME: Final = "group-metadata-manager-0"
+"""What the work is called in the log, after the thread that does it in Kafka."""
+IN_PLACE_BYTES_MAX: Final = 256 * 1024
+"""A partition up to this size is decoded on the loop: less than starting a child costs."""
+SETTLE_RECORDS: Final = 50_000
+"""How often the collector is told, during a big load, that what was loaded is there to stay."""
+
+
+class Job:
+    """One partition to load."""
+
+    __slots__ = ("cancelled", "done", "log", "replay")
+
+    def __init__(self, replay: Replay, log: Log | None) -> None:
+        self.replay = replay
+        self.log = log
+        self.cancelled = False
+        self.done: Pending[None] = Pending()
+        """Completes when the shard is whole, or as whole as its log can be read; never once cancelled."""
+
+    def __repr__(self) -> str:
+        return f"<Job {self.replay!r}{' cancelled' if self.cancelled else ''}>"
+
+
+class Loader:
+    """The queue of partitions to load."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        offload: Offload,
+        filesystem: Filesystem,
+        *,
+        buffer_bytes: int,
+        settle: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._offload = offload
+        self._filesystem = filesystem
+        self._buffer_bytes = buffer_bytes
+        self._settle = settle
+        self._waiting: deque[Job] = deque()
+        self._running: Job | None = None
+
+    def load(self, replay: Replay, log: Log | None) -> Job:
+        """Queues a partition; a small one may be done when this returns."""
+        job = Job(replay, log)
+        self._waiting.append(job)
+        if self._running is None:
+            self._next()
+        return job
+
+    def _next(self) -> None:
+        while self._waiting and self._running is None:
+            job = self._running = self._waiting.popleft()
+            self._run(job).when_done(partial(self._ended, job))
+
+    def _ended(self, job: Job, done: Pending[None]) -> None:
+        self._running = None
+        if done.error is not None:
+            # As in Kafka the shard serves what could be read: to refuse everything for ever helps nobody.
+            _events.error(
+                "load.failed", task=TASK_NAME, partition=job.replay.shard.partition, exc_info=done.error
+            )
+        if not job.cancelled:
+            job.done.complete(None)
+        if self._waiting:
+            self._clock.call_soon(self._next)
+
+    @steps
+    def _run(self, job: Job) -> Steps[None]:
+        log, replay = job.log, job.replay
+        if log is None:
+            _events.warning("load.no_log", task=TASK_NAME, partition=replay.shard.partition)
+            return
+        began_ms = self._clock.monotonic_ms()
+        if not job.cancelled and log.log_start_offset < log.log_end_offset:
+            if log.size <= IN_PLACE_BYTES_MAX:
+                yield self._load_here(job, log)
+            else:
+                yield self._load_elsewhere(job, log)
+        if not job.cancelled and replay.records:
+            _events.info(
+                "load.finished",
+                task=TASK_NAME,
+                partition=f"{GROUP_METADATA_TOPIC}-{replay.shard.partition}",
+                epoch=replay.shard.leader_epoch,
+                records=replay.records,
+                took_ms=round(self._clock.monotonic_ms() - began_ms),
+            )
+
+    @steps
+    def _load_here(self, job: Job, log: Log) -> Steps[None]:
+        slices = Slices(self._clock)
+        offset = log.log_start_offset
+        while offset < log.log_end_offset and not job.cancelled:
+            found = self._read(log, offset)
+            if not found:
+                return
+            data = found.read()
+            yield self._replay(job, steps_of(data), slices)
+            offset = _next_offset(data)
+
+    @steps
+    def _load_elsewhere(self, job: Job, log: Log) -> Steps[None]:
+        slices = Slices(self._clock)
+        settled = 0
+        coming = self._decode(log, log.log_start_offset)
+        while coming is not None and not job.cancelled:
+            decoded: Decoded = yield coming
+            # The child is at the next stretch while this one is replayed.
+            coming = self._decode(log, decoded.next_offset)
+            yield self._replay(job, map(unpack, decoded.blobs), slices)
+            if job.replay.records - settled >= SETTLE_RECORDS:
+                settled = job.replay.records
+                self._settle()
+
+    def _decode(self, log: Log, offset: int) -> Pending[Decoded] | None:
+        if offset < 0 or offset >= log.log_end_offset:
+            return None
+        found = self._read(log, offset)
+        if not found:
+            return None
+        path = log.segments.locate(offset)[0].path
+        return self._offload.run(decode_range, self._filesystem, path, found.position, found.size)
+
+    def _read(self, log: Log, offset: int) -> FileSlice | None:
+        records = log.read(offset, self._buffer_bytes, min_one_message=True).records
+        return records if isinstance(records, FileSlice) and records else None
+
+    @steps
+    def _replay(self, job: Job, found: Iterable[Step], slices: Slices) -> Steps[None]:
+        for step in found:
+            job.replay.step(step)
+            if slices.over():
+                yield slices.next_turn()
+                if job.cancelled:
+                    return
+
+    def __repr__(self) -> str:
+        return f"<Loader running={self._running!r} waiting={len(self._waiting)}>"
+
+
+def _next_offset(data: bytes) -> int:
+    next_offset = -1
+    for header in batch_headers(data):
+        next_offset = header.next_offset
+    return next_offset

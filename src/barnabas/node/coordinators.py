@@ -1,0 +1,72 @@
+"""The group coordinator, put together out of its storeys and of what it stands on."""
+
+import random
+import uuid
+
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.store import MetadataStore, NoNodeError
+from barnabas.cluster.topics import random_uuid
+from barnabas.cluster.znodes import decode_topic, topic_path
+from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.partition_journal import PartitionJournal
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.core.clock import Clock
+from barnabas.core.config import Config
+from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
+from barnabas.core.pending import Steps, steps
+from barnabas.log.log import Log
+from barnabas.replica.manager import ReplicaManager
+
+
+def group_coordinator(
+    config: Config,
+    clock: Clock,
+    chance: random.Random,
+    *,
+    replicas: ReplicaManager,
+    metadata: MetadataCache,
+    loader: Loader,
+) -> GroupCoordinator:
+    """A coordinator that keeps its groups in the partitions of this broker; not started yet."""
+    settings = GroupSettings.of(config)
+
+    def new_uuid() -> str:
+        return str(uuid.UUID(bytes=random_uuid(chance)))
+
+    def log_of(partition: int) -> Log | None:
+        hosted = replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, partition))
+        return None if hosted is None else hosted.leader_log
+
+    classic = ClassicGroups(settings, clock, new_uuid)
+    consumer = None
+    if "consumer" in settings.rebalance_protocols:
+        # Its assignors cost time and memory, and most brokers speak only the classic protocol.
+        from barnabas.coordinator.consumer.groups import ConsumerGroups  # noqa: PLC0415
+        from barnabas.coordinator.consumer.topics import CachedTopics  # noqa: PLC0415
+
+        consumer = ConsumerGroups(settings, clock, new_uuid, CachedTopics(metadata))
+    return GroupCoordinator(
+        settings,
+        clock,
+        classic=classic,
+        consumer=consumer,
+        offsets=OffsetManager(settings, clock, classic.create_simple),
+        loader=loader,
+        journal=lambda partition: PartitionJournal(
+            TopicPartition(GROUP_METADATA_TOPIC, partition), replicas, settings, clock.time_ms
+        ),
+        log=log_of,
+    )
+
+
+@steps
+def partition_count(store: MetadataStore, topic: str, default: int) -> Steps[int]:
+    """How many partitions an internal topic has; the default while there is none."""
+    try:
+        data, _ = yield store.get(topic_path(topic))
+    except NoNodeError:
+        return default
+    return len(decode_topic(data).partitions)
