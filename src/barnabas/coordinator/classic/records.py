@@ -1,0 +1,126 @@
+"""A classic group as its record in ``__consumer_offsets``, and back (``GroupMetadataManager.storeGroup``)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.member import ClassicMember, MemberTerms
+from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.group import Client
+from barnabas.coordinator.journal import CoordinatorRecord, Journal
+from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
+from barnabas.protocol.coordinator.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
+
+GROUP_METADATA_VERSION: Final = 3
+"""The newest that is not flexible, which is what Kafka 3.9 writes."""
+NO_TIMESTAMP: Final = -1
+
+_STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What members are told when the log refuses a group's record; anything else they are told as it is."""
+
+_log = EventLog("coordinator.classic")
+
+
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
+    """The generation as it is, with these assignments, one for each member."""
+    since_ms = group.state_since_ms
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type,
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.members.leader_id,
+        current_state_timestamp=NO_TIMESTAMP if since_ms is None else since_ms,
+        members=[
+            _member_value(member, group.protocol_name, assignments[member.member_id])
+            for member in group.members
+        ],
+    )
+    return CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VERSION)
+
+
+def _member_value(member: ClassicMember, protocol: str | None, assignment: bytes) -> MemberMetadata:
+    return MemberMetadata(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client.id,
+        client_host=member.client.host,
+        rebalance_timeout=member.terms.rebalance_timeout_ms,
+        session_timeout=member.terms.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=assignment,
+    )
+
+
+def store(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Pending[ErrorCode]:
+    """Writes the generation down; NONE, or what members are to be told. The Pending never fails."""
+    stored: Pending[ErrorCode] = Pending()
+
+    def written(done: Pending[int]) -> None:
+        stored.complete(_told(group, done.error))
+
+    try:
+        group.journal.append([group_record(group, assignments)]).when_done(written)
+    except KafkaError as refused:
+        stored.complete(_told(group, refused))
+    return stored
+
+
+def _told(group: ClassicGroup, error: BaseException | None) -> ErrorCode:
+    if error is None:
+        return ErrorCode.NONE
+    code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    told = _STORE_ERRORS.get(code, code)
+    _log.warning("classic.store_failed", group=group.group_id, error=error, told=told.name)
+    return told
+
+
+def group_of(
+    key: GroupMetadataKey, value: GroupMetadataValue, journal: Journal, clock: Clock
+) -> ClassicGroup:
+    """The group as its record tells it: Stable if it has members, else Empty. Its sessions do not run yet."""
+    group = ClassicGroup(key.group, journal, clock)
+    group.state = GroupState.STABLE if value.members else GroupState.EMPTY
+    group.generation_id = value.generation
+    group.protocol_type = value.protocol_type
+    group.protocol_name = value.protocol
+    timestamp = value.current_state_timestamp
+    group.state_since_ms = None if timestamp == NO_TIMESTAMP else timestamp
+    for member in value.members:
+        group.members.add(_member_of(member, value))
+    group.members.leader_id = value.leader
+    group.note_subscriptions()
+    return group
+
+
+def _member_of(member: MemberMetadata, group: GroupMetadataValue) -> ClassicMember:
+    # Version 0 knew no rebalance time-out.
+    rebalance_timeout_ms = member.rebalance_timeout
+    if rebalance_timeout_ms < 0:
+        rebalance_timeout_ms = member.session_timeout
+    return ClassicMember(
+        member.member_id,
+        member.group_instance_id,
+        Client(member.client_id, member.client_host),
+        group.protocol_type,
+        MemberTerms(
+            ((group.protocol or "", member.subscription),), rebalance_timeout_ms, member.session_timeout
+        ),
+        member.assignment,
+    )
