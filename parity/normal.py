@@ -26,9 +26,13 @@ KEYS: Final = (
     "node_id",
     "broker_id",
     "resource_name",
+    "group_id",
+    "key",
 )
 _DAY_MS: Final = 86_400_000
 # Java shows ids in messages in base64, as Kafka's Uuid does.
+# Members are named after their client or instance, and a random UUID.
+_MEMBER: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHOWN_UUID: Final = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 
 
@@ -39,6 +43,11 @@ def key_of(entry: Mapping[str, Any]) -> str:
         if value is not None and value not in {"", "none"} and value != bytes(16):
             return str(value)
     return ""
+
+
+def _content(entry: Mapping[str, Any]) -> str:
+    """What tells members apart whose ids were not seen before: what they said of themselves."""
+    return str(entry.get("metadata", entry.get("member_metadata", "")))
 
 
 class Normalizer:
@@ -64,10 +73,13 @@ class Normalizer:
 
     def _list(self, tree: list[Any], field: str) -> list[Any]:
         if field not in ORDERED and tree and all(isinstance(each, dict) for each in tree):
-            tree = sorted(tree, key=lambda each: (self._known(each), key_of(each)))
+            tree = sorted(tree, key=lambda each: (self._known(each), key_of(each), _content(each)))
         return [self.normal(each, field) for each in tree]
 
     def _known(self, entry: dict[str, Any]) -> str:
+        member = _MEMBER.search(str(entry.get("member_id", "")))
+        if member is not None:
+            return self._ids.get(("member", member[0]), "")
         return self._ids.get(("topic_id", entry.get("topic_id")), "")
 
     def _id(self, field: str, value: Any) -> Any:
@@ -82,4 +94,5 @@ class Normalizer:
     def _text(self, text: str) -> str:
         for word, name in self._words.items():
             text = text.replace(word, f"<{name}>")
+        text = _MEMBER.sub(lambda found: str(self._id("member", found[0])), text)
         return _SHOWN_UUID.sub("<uuid>", text)

@@ -40,6 +40,17 @@ class Wire:
         """The answer to bytes that need not be a frame."""
         try:
             self._socket.sendall(data)
+        except ConnectionError:
+            return CLOSED
+        return self.receive()
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame whose answer is received later."""
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive(self) -> bytes | str:
+        """What comes next."""
+        try:
             head = self._exactly(4)
             return (head and self._exactly(struct.unpack(">i", head)[0])) or CLOSED
         except TimeoutError:

@@ -26,6 +26,9 @@ from parity.wire import CLOSED, Wire, frame_of
 Asked = Request | Callable[[int], Request]
 """A request, or what makes one for a version."""
 
+Parked = Callable[[], Any]
+"""Waits for the answer to a request that was sent before, and records it; the response."""
+
 TABLE: Final = ApiTable.of_handlers()
 CREATE_VERSION: Final = 7
 METADATA_VERSION: Final = 12
@@ -70,6 +73,19 @@ class World:
         follow_up = frame_of(MetadataRequest(topics=[]), METADATA_VERSION, correlation_id=8)
         answer = self._exchange([frame_of(request, version), follow_up])
         self._record(f"{what} / v{version}", ApiKey.METADATA, METADATA_VERSION, answer)
+
+    def park(self, what: str, request: Request, version: int) -> Parked:
+        """Sends a request on a connection of its own; its answer is recorded when it is waited for."""
+        assert request.api is not None
+        self.asked.add((request.api, version))
+        wire = Wire(self.side.port)
+        wire.send(frame_of(request, version))
+
+        def answered() -> Any:
+            with wire:
+                return self._record(f"{what} / v{version}", request.api, version, wire.receive())
+
+        return answered
 
     def prepare(self, request: Request, version: int) -> Any:
         """The response to a request that nobody judges."""
@@ -145,4 +161,4 @@ def _lowest_and_highest(request: Asked) -> Iterable[int]:
     return dict.fromkeys((api.min_version, api.max_version))
 
 
-__all__ = ["CLOSED", "TABLE", "Asked", "World"]
+__all__ = ["CLOSED", "TABLE", "Asked", "Parked", "World"]
