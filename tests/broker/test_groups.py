@@ -1,0 +1,670 @@
+"""The APIs of groups: what the coordinator is asked, and what becomes of its answers in each version."""
+
+import pytest
+
+from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.group_requests import java_host
+from barnabas.broker.registry import ApiTable
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Pending
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
+from barnabas.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from barnabas.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+COMMITTED = 42
+
+
+class Coordinator:
+    """Notes what it is asked; answers what the test laid down, else what is good."""
+
+    def __init__(self):
+        self.asked = []
+        self.answers = {}
+
+    def _answer(self, name, good, *arguments):
+        self.asked.append((name, *arguments))
+        answer = self.answers.get(name, good)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def join_group(self, client, request, version):
+        good = JoinGroupResponse(member_id="m", leader="m", generation_id=1, protocol_name="range")
+        return self._answer("join_group", good, client, request, version)
+
+    def sync_group(self, client, request, version):
+        return self._answer("sync_group", SyncGroupResponse(assignment=b"part"), client, request, version)
+
+    def heartbeat(self, request):
+        return self._answer("heartbeat", HeartbeatResponse(), request)
+
+    def leave_group(self, request, version):
+        left = [MemberResponse(member_id=m.member_id, group_instance_id=None) for m in request.members]
+        return self._answer("leave_group", LeaveGroupResponse(members=left), request, version)
+
+    def offset_commit(self, client, request, version):
+        good = OffsetCommitResponse(
+            topics=[
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetCommitResponsePartition(partition_index=each.partition_index)
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+        return self._answer("offset_commit", good, client, request, version)
+
+    def offset_fetch(self, group, *, require_stable):
+        topics = [("orders", [0])] if group.topics is None else group.topics
+        topics = [each if isinstance(each, tuple) else (each.name, each.partition_indexes) for each in topics]
+        good = OffsetFetchResponseGroup(
+            group_id=group.group_id,
+            topics=[
+                OffsetFetchResponseTopics(
+                    name=name,
+                    partitions=[
+                        OffsetFetchResponsePartitions(
+                            partition_index=index, committed_offset=COMMITTED, metadata="m"
+                        )
+                        for index in indexes
+                    ],
+                )
+                for name, indexes in topics
+            ],
+        )
+        return self._answer("offset_fetch", good, group, require_stable)
+
+    def offset_delete(self, request):
+        good = OffsetDeleteResponse(
+            topics=[
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(partition_index=each.partition_index)
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+        return self._answer("offset_delete", good, request)
+
+    def describe_groups(self, group_ids):
+        good = [DescribedGroup(group_id=each, group_state="Stable") for each in group_ids]
+        return self._answer("describe_groups", good, group_ids)
+
+    def list_groups(self, states, types):
+        groups = [ListedGroup(group_id=each, protocol_type="consumer") for each in ("a", "b")]
+        return self._answer("list_groups", ListGroupsResponse(groups=groups), states, types)
+
+    def delete_groups(self, group_ids):
+        good = [DeletableGroupResult(group_id=each) for each in group_ids]
+        return self._answer("delete_groups", good, group_ids)
+
+    def consumer_group_heartbeat(self, client, request, version):
+        good = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1)
+        return self._answer("consumer_group_heartbeat", good, client, request, version)
+
+    def consumer_group_describe(self, group_ids):
+        good = [DescribedConsumerGroup(group_id=each, group_state="Stable") for each in group_ids]
+        return self._answer("consumer_group_describe", good, group_ids)
+
+
+class Rights:
+    """Everybody may do everything but what is denied; notes who was asked."""
+
+    def __init__(self):
+        self.denied = set()
+        self.asked = []
+
+    def deny(self, operation, resource, *names):
+        self.denied |= {(operation, resource, name) for name in names}
+
+    def authorize(self, principal, host, operation, resource, name):
+        self.asked.append((operation.name, resource.name, name))
+        return (operation, resource, name) not in self.denied
+
+    def authorize_any(self, principal, host, operation, resource):
+        return True
+
+
+@pytest.fixture
+def rights():
+    return Rights()
+
+
+@pytest.fixture
+def coordinator():
+    return Coordinator()
+
+
+@pytest.fixture
+def make(make_world, rights, coordinator):
+    def world(**config):
+        world = make_world(authorizer=rights, **config)
+        world.create("orders", partitions=2)
+        world.services.group_coordinator = coordinator
+        rights.asked.clear()
+        return world
+
+    return world
+
+
+@pytest.fixture
+def world(make):
+    return make()
+
+
+def error(name):
+    return KafkaError(ErrorCode[name])
+
+
+def code(number):
+    return ErrorCode.of(number).name
+
+
+def join(**fields):
+    return JoinGroupRequest(group_id="g", session_timeout_ms=7000, protocol_type="consumer", **fields)
+
+
+# --- one group, one right ----------------------------------------------------------------------------
+
+ONE_GROUP = [
+    (join(rebalance_timeout_ms=1, member_id="m"), 9, Operation.READ),
+    (SyncGroupRequest(group_id="g", protocol_type="consumer", protocol_name="range"), 5, Operation.READ),
+    (HeartbeatRequest(group_id="g"), 4, Operation.READ),
+    (LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")]), 5, Operation.READ),
+    (OffsetDeleteRequest(group_id="g"), 0, Operation.DELETE),
+]
+
+
+@pytest.mark.parametrize(("request_", "version", "operation"), ONE_GROUP, ids=lambda v: type(v).__name__)
+def test_whoever_may_not_touch_the_group_does_not_reach_the_coordinator(
+    world, rights, coordinator, request_, version, operation
+):
+    rights.deny(operation, Resource.GROUP, "g")
+    response = world.send(request_, version)
+
+    assert code(response.error_code) == "GROUP_AUTHORIZATION_FAILED"
+    assert rights.asked == [(operation.name, "GROUP", "g")]
+    assert coordinator.asked == []
+    assert getattr(response, "member_id", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "name"),
+    [(request, version, type(request).__name__) for request, version, _ in ONE_GROUP],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_refusal_of_the_coordinator_is_the_answer(world, coordinator, request_, version, name):
+    methods = {"JoinGroup": "join_group", "SyncGroup": "sync_group", "Heartbeat": "heartbeat"}
+    methods |= {"LeaveGroup": "leave_group", "OffsetDelete": "offset_delete"}
+    coordinator.answers[methods[name.removesuffix("Request")]] = error("NOT_COORDINATOR")
+
+    assert code(world.send(request_, version).error_code) == "NOT_COORDINATOR"
+
+
+# --- JoinGroup ----------------------------------------------------------------------------------------
+
+
+def test_a_member_is_known_by_its_client_id_and_its_address_as_java_shows_it(world, coordinator):
+    world.send(join(rebalance_timeout_ms=5), 5, client_id="c-1")
+    world.send(join(rebalance_timeout_ms=5), 5, client_id=None)
+
+    assert [asked[1] for asked in coordinator.asked] == [("c-1", "/127.0.0.1"), ("", "/127.0.0.1")]
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("10.0.0.7", "/10.0.0.7"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("fe80::a:b%eth0", "/fe80:0:0:0:0:0:a:b%eth0"),
+        ("::ffff:1.2.3.4", "/1.2.3.4"),
+    ],
+)
+def test_addresses_as_java_prints_them(address, shown):
+    assert java_host(address) == shown
+
+
+def test_before_version_1_the_rebalance_takes_as_long_as_the_session(world, coordinator):
+    world.send(join(), 0)
+    world.send(join(rebalance_timeout_ms=99), 1)
+
+    assert [asked[2].rebalance_timeout_ms for asked in coordinator.asked] == [7000, 99]
+
+
+@pytest.mark.parametrize(("version", "shown"), [(0, ""), (6, ""), (7, None), (9, None)])
+@pytest.mark.parametrize("given", [None, ""])
+def test_no_protocol_is_null_where_it_can_be(world, coordinator, version, shown, given):
+    coordinator.answers["join_group"] = JoinGroupResponse(protocol_name=given, error_code=79, member_id="m-1")
+    response = world.send(join(), version)
+
+    assert (response.protocol_name, response.member_id) == (shown, "m-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [("UNKNOWN_MEMBER_ID", "m"), ("NOT_COORDINATOR", "m"), ("GROUP_MAX_SIZE_REACHED", "")],
+)
+@pytest.mark.parametrize("version", [0, 9])
+def test_a_join_that_is_refused_names_the_member_where_kafka_does(world, coordinator, name, member, version):
+    coordinator.answers["join_group"] = error(name)
+    response = world.send(join(member_id="m"), version)
+
+    assert (code(response.error_code), response.member_id, response.generation_id) == (name, member, -1)
+    assert response.protocol_name == (None if version else "")
+
+
+def test_a_join_waits_and_may_still_be_refused(world, coordinator):
+    first, second = Pending(), Pending()
+    coordinator.answers["join_group"] = first
+    answer = world.start(join(member_id="m"), 9)
+    assert answer() is None
+    first.complete(JoinGroupResponse(member_id="m", generation_id=3, protocol_name="range"))
+    assert answer().generation_id == 3
+
+    coordinator.answers["join_group"] = second
+    answer = world.start(join(member_id="m"), 9)
+    second.fail(error("NOT_COORDINATOR"))
+    assert (code(answer().error_code), answer().member_id) == ("NOT_COORDINATOR", "m")
+
+
+# --- SyncGroup ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "name"), [(None, "range"), ("consumer", None), (None, None)])
+def test_sync_must_say_its_protocol_from_version_5_on(world, rights, coordinator, kind, name):
+    request = SyncGroupRequest(group_id="g", protocol_type=kind, protocol_name=name)
+
+    assert code(world.send(request, 5).error_code) == "INCONSISTENT_GROUP_PROTOCOL"
+    assert rights.asked == []
+    assert world.send(request, 4).assignment == b"part"
+
+
+# --- LeaveGroup ---------------------------------------------------------------------------------------
+
+
+def test_one_member_leaves_before_version_3(world, coordinator):
+    request = LeaveGroupRequest(group_id="g", member_id="m")
+    assert world.send(request, 2).error_code == 0
+    [(_, asked, _)] = coordinator.asked
+    assert [(each.member_id, each.group_instance_id) for each in asked.members] == [("m", None)]
+
+    refused = MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    coordinator.answers["leave_group"] = LeaveGroupResponse(members=[refused])
+    assert code(world.send(request, 0).error_code) == "UNKNOWN_MEMBER_ID"
+    coordinator.answers["leave_group"] = LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    assert code(world.send(request, 1).error_code) == "NOT_COORDINATOR"
+
+
+def test_several_members_leave_each_with_its_own_error(world, coordinator):
+    members = [MemberResponse(member_id="a", group_instance_id=None, error_code=25)]
+    coordinator.answers["leave_group"] = Pending.of(LeaveGroupResponse(members=members))
+    response = world.send(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="a")]), 5)
+
+    assert response.error_code == 0
+    assert [(each.member_id, each.error_code) for each in response.members] == [("a", 25)]
+
+
+# --- OffsetCommit -------------------------------------------------------------------------------------
+
+
+def commit(*places, **fields):
+    topics = {}
+    for topic, partition in places:
+        wanted = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1)
+        topics.setdefault(topic, []).append(wanted)
+    return OffsetCommitRequest(
+        group_id="g",
+        topics=[OffsetCommitRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        **fields,
+    )
+
+
+def codes(response):
+    return {
+        (topic.name, each.partition_index): code(each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+def test_the_coordinator_sees_only_partitions_that_exist_and_may_be_read(world, rights, coordinator):
+    world.create("secret")
+    rights.asked.clear()
+    rights.deny(Operation.READ, Resource.TOPIC, "secret")
+    places = [("orders", 0), ("orders", 7), ("absent", 0), ("secret", 0), ("orders", -1), ("orders", 1)]
+    response = world.send(
+        commit(*places, member_id="m", generation_id_or_member_epoch=3, group_instance_id="i"), 7
+    )
+
+    assert codes(response) == {
+        ("orders", 0): "NONE",
+        ("orders", 1): "NONE",
+        ("orders", 7): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("orders", -1): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("absent", 0): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("secret", 0): "TOPIC_AUTHORIZATION_FAILED",
+    }
+    [(_, _, asked, version)] = coordinator.asked
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in asked.topics] == [("orders", [0, 1])]
+    assert (asked.member_id, asked.generation_id_or_member_epoch, asked.group_instance_id) == ("m", 3, "i")
+    assert version == 7
+    topics = [("READ", "TOPIC", name) for name in ("orders", "absent", "secret")]
+    assert rights.asked == [("READ", "GROUP", "g"), *topics]
+
+
+def test_a_commit_of_nothing_that_exists_does_not_ask_whose_group_it_is(world, coordinator):
+    assert codes(world.send(commit(("absent", 0)), 9)) == {("absent", 0): "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert world.send(commit(), 9).topics == []
+    assert coordinator.asked == []
+
+
+def test_a_commit_that_is_refused_is_refused_for_every_partition(world, rights, coordinator):
+    coordinator.answers["offset_commit"] = error("ILLEGAL_GENERATION")
+    places = [("orders", 0), ("orders", 1)]
+    assert set(codes(world.send(commit(*places), 8)).values()) == {"ILLEGAL_GENERATION"}
+
+    rights.deny(Operation.READ, Resource.GROUP, "g")
+    assert codes(world.send(commit(*places, ("absent", 3)), 2)) == dict.fromkeys(
+        [*places, ("absent", 3)], "GROUP_AUTHORIZATION_FAILED"
+    )
+
+
+def test_how_long_to_keep_a_commit_is_passed_on(world, coordinator):
+    world.send(commit(("orders", 0), retention_time_ms=77), 4)
+
+    assert coordinator.asked[0][2].retention_time_ms == 77
+
+
+# --- OffsetFetch --------------------------------------------------------------------------------------
+
+
+def found(topics):
+    return {
+        (topic.name, each.partition_index): (each.committed_offset, code(each.error_code))
+        for topic in topics
+        for each in topic.partitions
+    }
+
+
+def fetch_one(*names):
+    topics = [OffsetFetchRequestTopic(name=name, partition_indexes=[0, 1]) for name in names]
+    return OffsetFetchRequest(group_id="g", topics=topics)
+
+
+def test_positions_of_one_group(world):
+    response = world.send(fetch_one("orders"), 5)
+
+    assert found(response.topics) == {("orders", 0): (42, "NONE"), ("orders", 1): (42, "NONE")}
+    assert response.topics[0].partitions[0].metadata == "m"
+
+
+def test_null_asks_for_all_topics_and_an_empty_list_for_none(world, coordinator):
+    assert found(world.send(OffsetFetchRequest(group_id="g", topics=None), 2).topics) == {
+        ("orders", 0): (42, "NONE")
+    }
+    assert world.send(OffsetFetchRequest(group_id="g", topics=[]), 2).topics == []
+    assert [asked[1].topics for asked in coordinator.asked] == [None, []]
+
+
+@pytest.mark.parametrize("version", [1, 2, 7])
+def test_topics_that_may_not_be_described_are_refused_one_by_one(world, rights, coordinator, version):
+    rights.deny(Operation.DESCRIBE, Resource.TOPIC, "secret")
+    response = world.send(fetch_one("secret", "orders"), version)
+
+    assert found(response.topics) == {
+        ("orders", 0): (42, "NONE"),
+        ("orders", 1): (42, "NONE"),
+        ("secret", 0): (-1, "TOPIC_AUTHORIZATION_FAILED"),
+        ("secret", 1): (-1, "TOPIC_AUTHORIZATION_FAILED"),
+    }
+    assert [topic.name for topic in coordinator.asked[0][1].topics] == ["orders"]
+
+
+def test_of_all_topics_only_those_that_may_be_described(world, rights):
+    rights.deny(Operation.DESCRIBE, Resource.TOPIC, "orders")
+
+    assert world.send(OffsetFetchRequest(group_id="g", topics=None), 7).topics == []
+
+
+@pytest.mark.parametrize(("version", "shown"), [(1, 0), (2, 30), (7, 30)])
+def test_the_error_of_a_group_has_a_field_from_version_2_on(world, rights, version, shown):
+    rights.deny(Operation.DESCRIBE, Resource.GROUP, "g")
+    response = world.send(fetch_one("orders"), version)
+
+    assert (response.error_code, response.topics) == (shown, [])
+
+
+def test_several_groups_each_with_its_own_fate(world, rights, coordinator):
+    rights.deny(Operation.DESCRIBE, Resource.GROUP, "hidden")
+    wanted = [OffsetFetchRequestTopics(name="orders", partition_indexes=[1])]
+    groups = [
+        OffsetFetchRequestGroup(group_id="hidden", topics=wanted),
+        OffsetFetchRequestGroup(group_id="g", topics=wanted, member_id="m", member_epoch=4),
+        OffsetFetchRequestGroup(group_id="all", topics=None),
+    ]
+    response = world.send(OffsetFetchRequest(groups=groups, require_stable=True), 9)
+
+    assert [(each.group_id, code(each.error_code), found(each.topics)) for each in response.groups] == [
+        ("hidden", "GROUP_AUTHORIZATION_FAILED", {}),
+        ("g", "NONE", {("orders", 1): (42, "NONE")}),
+        ("all", "NONE", {("orders", 0): (42, "NONE")}),
+    ]
+    assert [(asked[1].group_id, asked[2]) for asked in coordinator.asked] == [("g", True), ("all", True)]
+    assert (coordinator.asked[0][1].member_id, coordinator.asked[0][1].member_epoch) == ("m", 4)
+
+
+def test_a_group_that_the_coordinator_refuses_does_not_spoil_the_others(world, coordinator):
+    coordinator.answers["offset_fetch"] = error("NOT_COORDINATOR")
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("a", "b")]
+    response = world.send(OffsetFetchRequest(groups=groups), 8)
+
+    assert [(each.group_id, code(each.error_code)) for each in response.groups] == [
+        ("a", "NOT_COORDINATOR"),
+        ("b", "NOT_COORDINATOR"),
+    ]
+
+
+@pytest.mark.parametrize("version", [1, 2, 8])
+def test_a_failure_is_told_where_each_version_looks_for_it(world, coordinator, version):
+    coordinator.answers["offset_fetch"] = ZeroDivisionError("a bug")
+    request = fetch_one("orders")
+    if version >= 8:
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+    response = world.send(request, version)
+
+    if version >= 8:
+        assert [each.error_code for each in response.groups] == [-1]
+    elif version >= 2:
+        assert (response.error_code, response.topics) == (-1, [])
+    else:
+        assert set(found(response.topics).values()) == {(-1, "UNKNOWN_SERVER_ERROR")}
+
+
+# --- OffsetDelete -------------------------------------------------------------------------------------
+
+
+def delete(*places):
+    topics = {}
+    for topic, partition in places:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
+    return OffsetDeleteRequest(
+        group_id="g",
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+
+def test_positions_are_deleted_where_they_can_be(world, rights, coordinator):
+    world.create("secret")
+    rights.deny(Operation.READ, Resource.TOPIC, "secret")
+    response = world.send(delete(("orders", 0), ("orders", 9), ("absent", 0), ("secret", 0)), 0)
+
+    assert codes(response) == {
+        ("orders", 0): "NONE",
+        ("orders", 9): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("absent", 0): "UNKNOWN_TOPIC_OR_PARTITION",
+        ("secret", 0): "TOPIC_AUTHORIZATION_FAILED",
+    }
+    [(_, asked)] = coordinator.asked
+    assert [topic.name for topic in asked.topics] == ["orders"]
+
+
+def test_an_error_of_the_group_goes_before_those_of_its_topics(world, coordinator):
+    coordinator.answers["offset_delete"] = error("GROUP_ID_NOT_FOUND")
+    response = world.send(delete(("absent", 0)), 0)
+
+    assert (code(response.error_code), response.topics) == ("GROUP_ID_NOT_FOUND", [])
+
+
+# --- DescribeGroups, ListGroups, DeleteGroups ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "operations"), [(2, None), (3, 1 << 3 | 1 << 8), (5, 1 << 3 | 1 << 8)])
+def test_groups_are_described_with_what_may_be_done_to_them(world, rights, version, operations):
+    rights.deny(Operation.DELETE, Resource.GROUP, "g")
+    rights.deny(Operation.DESCRIBE, Resource.GROUP, "hidden")
+    request = DescribeGroupsRequest(groups=["g", "hidden"])
+    request.include_authorized_operations = version >= 3
+    hidden, described = world.send(request, version).groups
+
+    assert (hidden.group_id, code(hidden.error_code)) == ("hidden", "GROUP_AUTHORIZATION_FAILED")
+    assert (described.group_id, described.group_state) == ("g", "Stable")
+    if operations is not None:
+        assert described.authorized_operations == operations
+        assert hidden.authorized_operations == -(1 << 31)
+
+
+def test_operations_are_told_only_to_who_asks_and_only_of_groups_without_error(world, coordinator):
+    coordinator.answers["describe_groups"] = [DescribedGroup(group_id="g", error_code=16)]
+    request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
+    assert world.send(request, 5).groups[0].authorized_operations == -(1 << 31)
+    del coordinator.answers["describe_groups"]
+    assert world.send(DescribeGroupsRequest(groups=["g"]), 5).groups[0].authorized_operations == -(1 << 31)
+
+
+def test_all_groups_are_listed_to_who_may_describe_the_cluster(world, rights, coordinator):
+    request = ListGroupsRequest(states_filter=["Stable"], types_filter=["classic"])
+    assert [group.group_id for group in world.send(request, 5).groups] == ["a", "b"]
+    assert coordinator.asked == [("list_groups", ["Stable"], ["classic"])]
+    assert rights.asked == [("DESCRIBE", "CLUSTER", "kafka-cluster")]
+
+
+def test_others_see_the_groups_that_they_may_describe(world, rights, coordinator):
+    rights.deny(Operation.DESCRIBE, Resource.CLUSTER, "kafka-cluster")
+    rights.deny(Operation.DESCRIBE, Resource.GROUP, "a")
+    assert [group.group_id for group in world.send(ListGroupsRequest(), 0).groups] == ["b"]
+
+    coordinator.answers["list_groups"] = error("COORDINATOR_NOT_AVAILABLE")
+    assert code(world.send(ListGroupsRequest(), 0).error_code) == "COORDINATOR_NOT_AVAILABLE"
+
+
+def test_each_group_is_deleted_once_if_it_may_be(world, rights, coordinator):
+    rights.deny(Operation.DELETE, Resource.GROUP, "hidden")
+    response = world.send(DeleteGroupsRequest(groups_names=["a", "hidden", "a", "b"]), 2)
+
+    assert {each.group_id: code(each.error_code) for each in response.results} == {
+        "a": "NONE",
+        "b": "NONE",
+        "hidden": "GROUP_AUTHORIZATION_FAILED",
+    }
+    assert len(response.results) == 3
+    assert coordinator.asked == [("delete_groups", ["a", "b"])]
+
+
+def test_a_deletion_that_fails_keeps_what_is_known_of_each_group(world, rights, coordinator):
+    rights.deny(Operation.DELETE, Resource.GROUP, "hidden")
+    coordinator.answers["delete_groups"] = error("COORDINATOR_NOT_AVAILABLE")
+    response = world.send(DeleteGroupsRequest(groups_names=["a", "hidden"]), 0)
+
+    assert {each.group_id: code(each.error_code) for each in response.results} == {
+        "a": "COORDINATOR_NOT_AVAILABLE",
+        "hidden": "GROUP_AUTHORIZATION_FAILED",
+    }
+
+
+# --- the consumer protocol ----------------------------------------------------------------------------
+
+
+def heartbeat():
+    return ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+
+
+def test_the_consumer_protocol_is_refused_unless_it_is_on(world, rights, coordinator):
+    assert code(world.send(heartbeat(), 0).error_code) == "UNSUPPORTED_VERSION"
+    described = world.send(ConsumerGroupDescribeRequest(group_ids=["g", "h"]), 0)
+    assert [code(each.error_code) for each in described.groups] == ["UNSUPPORTED_VERSION"] * 2
+    assert (coordinator.asked, rights.asked) == ([], [])
+
+
+def test_version_1_is_advertised_only_where_the_consumer_protocol_is_on():
+    keys = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+
+    assert [ApiTable.of_handlers()[key].max_version for key in keys] == [0, 0]
+    assert [ApiTable.of_handlers({"classic", "consumer"})[key].max_version for key in keys] == [1, 1]
+
+
+@pytest.fixture
+def consumer_world(make):
+    return make(group_coordinator_rebalance_protocols="classic,consumer")
+
+
+def test_members_of_consumer_groups_need_to_read_the_group(consumer_world, rights, coordinator):
+    assert consumer_world.send(heartbeat(), 0).member_epoch == 1
+    assert coordinator.asked[0][1] == ("test", "/127.0.0.1")
+    rights.deny(Operation.READ, Resource.GROUP, "g")
+    assert code(consumer_world.send(heartbeat(), 0).error_code) == "GROUP_AUTHORIZATION_FAILED"
+
+
+def test_consumer_groups_are_described_to_who_may(consumer_world, rights):
+    rights.deny(Operation.DESCRIBE, Resource.GROUP, "hidden")
+    request = ConsumerGroupDescribeRequest(group_ids=["g", "hidden"], include_authorized_operations=True)
+    hidden, described = consumer_world.send(request, 0).groups
+
+    assert code(hidden.error_code) == "GROUP_AUTHORIZATION_FAILED"
+    assert (described.group_state, described.authorized_operations) == ("Stable", 1 << 3 | 1 << 6 | 1 << 8)
