@@ -1,6 +1,7 @@
 """A whole broker without sockets: bytes in, bytes out, on a simulated disk and a clock that stands."""
 
 import itertools
+import random
 
 import pytest
 
@@ -12,6 +13,7 @@ from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.cluster.topics import CreatedTopic
+from barnabas.coordinator.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -22,6 +24,7 @@ from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.peer import ListenerId, Peer
+from barnabas.node.coordinators import group_coordinator
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -220,6 +223,15 @@ class World:
         self.topics = Topics(self)
         self.topic_configs = TopicConfigs(self.topics.own)
         self.blocks = Blocks()
+        self.coordinator = group_coordinator(
+            self.config,
+            self.clock,
+            random.Random(1),
+            replicas=self.replicas,
+            metadata=self.cache,
+            loader=Loader(self.clock, InPlace(), self.disk, buffer_bytes=1 << 20, settle=lambda: None),
+        )
+        self.coordinator.startup(self.config["offsets.topic.num.partitions"])
         options = {"authorizer": authorizer, "quotas": quotas}
         self.services = BrokerServices(
             broker_id=ME,
@@ -237,6 +249,7 @@ class World:
             api_table=ApiTable.of_handlers(),
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
+            group_coordinator=self.coordinator,
             **{name: part for name, part in options.items() if part is not None},
         )
         self.dispatcher = Dispatcher(self.services)

@@ -13,6 +13,7 @@ from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.pending import Pending
@@ -112,5 +113,6 @@ class BrokerServices:
     api_table: ApiTable
     topic_changes: TopicChanges
     auto_topics: AutoTopics
+    group_coordinator: GroupCoordinator
     authorizer: Authorizer = field(default_factory=AllowAll)
     quotas: Quotas = field(default_factory=NoQuotas)

@@ -13,7 +13,7 @@ and an older one changes nothing (``maybeUpdateCoordinatorEpoch``).
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
@@ -45,7 +45,9 @@ from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
+    from barnabas.coordinator.classic.group import ClassicGroup
     from barnabas.coordinator.classic.groups import ClassicGroups
+    from barnabas.coordinator.consumer.group import ConsumerGroup
     from barnabas.coordinator.consumer.groups import ConsumerGroups
     from barnabas.coordinator.offsets.manager import OffsetManager
 
@@ -136,13 +138,14 @@ class GroupCoordinator:
     def _loaded(self, job: Job) -> Steps[None]:
         shard = job.replay.shard
         yield self._offsets.loaded(shard)
+        yield self._classic.loaded(shard)
+        if self._consumer is not None:
+            yield self._consumer.loaded(shard)
         if job.cancelled:
+            _close(shard)
             return
         del self._loading[shard.partition]
         self._shards[shard.partition] = shard
-        self._classic.loaded(shard)
-        if self._consumer is not None:
-            self._consumer.loaded(shard)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
@@ -168,13 +171,9 @@ class GroupCoordinator:
         shard = self._shards.pop(partition, None)
         if shard is None:
             return
-        groups = list(shard.groups.values())
-        shard.groups.clear()
-        shard.offsets.clear()
-        shard.open_transactions.clear()
-        for group in groups:
-            group.close()
-        _events.info("unload.finished", partition=partition, groups=len(groups))
+        groups = len(shard.groups)
+        _close(shard)
+        _events.info("unload.finished", partition=partition, groups=groups)
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone; nobody wants to know how far they were read."""
@@ -333,7 +332,7 @@ class GroupCoordinator:
             return DescribedGroup(group_id=group_id, error_code=refusal.code)
         if group is None or group.type is not GroupType.CLASSIC:
             return DescribedGroup(group_id=group_id, group_state=DEAD)
-        return self._classic.describe(group)
+        return self._classic.describe(cast("ClassicGroup", group))
 
     def list_groups(self, states: Iterable[str], types: Iterable[str]) -> ListGroupsResponse:
         """The groups in these states and of these types, whatever their case; all where a filter is empty."""
@@ -406,13 +405,23 @@ class GroupCoordinator:
             return DescribedConsumerGroup(group_id=group_id, error_code=refusal.code)
         if group is None or group.type is not GroupType.CONSUMER:
             return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        return consumer.describe(group)
+        return consumer.describe(cast("ConsumerGroup", group))
 
     def __repr__(self) -> str:
         return (
             f"<GroupCoordinator{'' if self._active else ' inactive'} shards={len(self._shards)} "
             f"loading={sorted(self._loading)}>"
         )
+
+
+def _close(shard: Shard) -> None:
+    """Forgets all that the shard holds, and answers all who wait in it."""
+    groups = list(shard.groups.values())
+    shard.groups.clear()
+    shard.offsets.clear()
+    shard.open_transactions.clear()
+    for group in groups:
+        group.close()
 
 
 def _listed(group: Group) -> ListedGroup:

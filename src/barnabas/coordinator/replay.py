@@ -1,13 +1,13 @@
 """`Replay`: what was decoded of a partition, put back into its shard by the storey that wrote it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.coordinator.decoding import MARKER, OFFSETS, Step
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
-from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
+from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -88,7 +88,7 @@ class Replay:
     def _replay_record(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
         key, value = CONSUMER_OFFSETS.decode(key_bytes, value_bytes)
         if isinstance(key, GroupMetadataKey):
-            self._classic.replay(self.shard, key, value)
+            self._classic.replay(self.shard, key, cast("GroupMetadataValue | None", value))
         elif self._consumer is not None and key.record_type in _CONSUMER_TYPES:
             self._consumer.replay(self.shard, key, value)
         elif not isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):

@@ -30,6 +30,7 @@ from barnabas.cluster.registration import (
 from barnabas.cluster.store import MetadataStore, StoreError
 from barnabas.cluster.topics import random_uuid
 from barnabas.cluster.znodes import ConfigChange
+from barnabas.coordinator.loading import Loader
 from barnabas.core.broker_config import log_directories
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ConfigError
@@ -42,6 +43,7 @@ from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.node.coordinators import group_partitions
 from barnabas.node.parts import Parts
 from barnabas.node.surroundings import Surroundings, of_machine
 from barnabas.node.timers import Timers
@@ -113,8 +115,10 @@ class BrokerNode:
             configs=configs,
             logs=logs,
             registration=registration,
+            loader=self._loader(),
         )
         self._running.push_async_callback(parts.close)
+        parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
         await wait(registration.register())
         server.start(Dispatcher(parts.services))
         await wait(parts.controller.startup())
@@ -122,6 +126,16 @@ class BrokerNode:
         self._start_timers(logs)
         parts.replicas.start()
         self._surroundings.settle()
+
+    def _loader(self) -> Loader:
+        surroundings = self._surroundings
+        return Loader(
+            self._clock,
+            surroundings.offload,
+            surroundings.filesystem,
+            buffer_bytes=self.config["offsets.load.buffer.size"],
+            settle=surroundings.settle,
+        )
 
     def _new_cluster_id(self) -> str:
         return uuid_text(random_uuid(self._surroundings.chance))

@@ -63,10 +63,11 @@ def group_coordinator(
 
 
 @steps
-def partition_count(store: MetadataStore, topic: str, default: int) -> Steps[int]:
-    """How many partitions an internal topic has; the default while there is none."""
+def group_partitions(store: MetadataStore, config: Config) -> Steps[int]:
+    """How many partitions ``__consumer_offsets`` has, or will have."""
     try:
-        data, _ = yield store.get(topic_path(topic))
+        data, _ = yield store.get(topic_path(GROUP_METADATA_TOPIC))
     except NoNodeError:
-        return default
+        count: int = config["offsets.topic.num.partitions"]
+        return count
     return len(decode_topic(data).partitions)

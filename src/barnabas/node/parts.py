@@ -15,6 +15,7 @@ from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.cluster.registration import BrokerRegistration
 from barnabas.cluster.store import MetadataStore
 from barnabas.cluster.topics import TopicAdmin, TopicDefaults, random_uuid
+from barnabas.coordinator.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
@@ -30,6 +31,7 @@ from barnabas.node.channels import (
     controller_client,
     to_controller_client,
 )
+from barnabas.node.coordinators import group_coordinator
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
@@ -68,6 +70,7 @@ class Parts:
         configs: ConfigStore,
         logs: LogManager,
         registration: BrokerRegistration,
+        loader: Loader,
     ) -> None:
         self.metadata = MetadataCache(broker_id)
         self.registration = registration
@@ -107,6 +110,9 @@ class Parts:
             now_ms=clock.time_ms,
             new_id=lambda: chance.choice(FETCH_SESSION_IDS),
         )
+        self.group_coordinator = group_coordinator(
+            config, clock, chance, replicas=self.replicas, metadata=self.metadata, loader=loader
+        )
         self.services = local.services = BrokerServices(
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -120,9 +126,10 @@ class Parts:
             producer_ids=ProducerIdManager(broker_id, epoch, self.to_controller),
             topic_configs=configs,
             broker_epoch=epoch,
-            api_table=ApiTable.of_handlers(),
+            api_table=ApiTable.of_handlers(config["group.coordinator.rebalance.protocols"]),
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(topics, config),
+            group_coordinator=self.group_coordinator,
         )
 
     def _epoch(self) -> int:
@@ -137,6 +144,7 @@ class Parts:
     async def close(self) -> None:
         """Answers what waits, resigns, and closes the connections to other brokers."""
         self._topic_changes.shutdown()
+        self.group_coordinator.shutdown()
         self.replicas.shutdown()
         self.controller.shutdown()
         for client in (self._to_brokers, self._to_controller):

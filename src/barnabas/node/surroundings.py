@@ -63,7 +63,7 @@ class Surroundings:
     open_store: Callable[[], MetadataStore]
     """Makes the session on the metadata store, not started yet; may raise OSError."""
     settle: Callable[[], None]
-    """Called once, when the broker is up."""
+    """Called when the broker is up, and while much is loaded: what is in memory now will stay."""
 
 
 def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:

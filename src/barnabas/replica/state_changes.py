@@ -214,7 +214,7 @@ class StateChanges:
                     partition_index=tp.partition,
                     error_code=self._stop(tp, epoch, delete),
                 )
-                for tp, epoch, delete in _stops(request)
+                for tp, epoch, delete in stops(request)
             ]
         )
 
@@ -295,7 +295,7 @@ def _leader_and_isr_response(
     return LeaderAndIsrResponse(topics=list(topics.values()))
 
 
-def _stops(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, int, bool]]:
+def stops(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, int, bool]]:
     """(partition, leader epoch, whether to delete), out of any version's way to say so."""
     for old in request.ungrouped_partitions:
         yield TopicPartition(old.topic_name, old.partition_index), NO_EPOCH, request.delete_partitions

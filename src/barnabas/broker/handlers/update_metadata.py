@@ -1,7 +1,7 @@
 """UpdateMetadata (6), v0-8.
 
 Behaviour: the controller tells what brokers tell clients. Whoever waits for a topic to appear or to
-disappear is asked again.
+disappear is asked again, and the coordinator of groups hears of it.
 Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids (KIP-516) · v8 as sent by Kafka 3.4 to 3.9.
 Not implemented: full requests of a KRaft controller (v8 type 2), which only a migration sends.
 """
@@ -24,4 +24,7 @@ def update_metadata(context: RequestContext, request: UpdateMetadataRequest) -> 
     topics = {state.topic_name for state in request.ungrouped_partition_states}
     topics.update(topic.topic_name for topic in request.topic_states)
     context.broker.topic_changes.metadata_changed(topics)
+    if deleted:
+        context.broker.group_coordinator.partitions_deleted(deleted)
+    context.broker.group_coordinator.metadata_changed(topics)
     return UpdateMetadataResponse()
