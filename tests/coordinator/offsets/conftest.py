@@ -1,0 +1,9 @@
+"""One rig a test: see `offsets_rig`."""
+
+import pytest
+from offsets_rig import Rig
+
+
+@pytest.fixture
+def rig():
+    return Rig()

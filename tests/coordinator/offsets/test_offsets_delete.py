@@ -1,0 +1,93 @@
+"""OffsetDelete, and groups that are deleted with their offsets."""
+
+import pytest
+
+from barnabas.core.errors import ErrorCode, KafkaError
+
+ORDERS = ("orders", 0)
+
+
+def test_offsets_are_deleted_and_tombstones_written(rig):
+    rig.commit({ORDERS: 5, ("orders", 1): 5, ("bills", 0): 1})
+    rig.journal.batches.clear()
+
+    assert rig.delete([ORDERS, ("bills", 0), ("never", 3)]) == {ORDERS: 0, ("bills", 0): 0, ("never", 3): 0}
+
+    assert rig.committed() == {("orders", 1): 5}
+    assert [(key.topic, value) for key, value in rig.journal.records] == [("orders", None), ("bills", None)]
+    assert rig.journal.acks[-1] == 0
+
+
+def test_topics_that_members_read_are_kept(rig):
+    rig.commit({ORDERS: 5, ("bills", 0): 1})
+    rig.group().is_empty = False
+    rig.group().subscribed = frozenset({"orders"})
+
+    codes = rig.delete([ORDERS, ("bills", 0)])
+
+    assert codes == {ORDERS: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("bills", 0): 0}
+    assert rig.committed() == {ORDERS: 5}
+
+
+def test_an_empty_group_goes_with_its_last_offset(rig):
+    rig.commit({ORDERS: 5})
+    rig.group().generation = 2
+
+    rig.delete([ORDERS])
+
+    assert rig.shard.groups == {}
+    assert [type(key).__name__ for key, _ in rig.journal.records][-2:] == [
+        "OffsetCommitKey",
+        "GroupMetadataKey",
+    ]
+
+
+def test_a_group_that_does_not_exist(rig):
+    with pytest.raises(KafkaError) as refused:
+        rig.delete([ORDERS], "unknown")
+    assert refused.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_may_not_lose_offsets(rig):
+    rig.commit({ORDERS: 5})
+    rig.group().refusal = KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    with pytest.raises(KafkaError) as refused:
+        rig.delete([ORDERS])
+
+    assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
+    rig.group().refusal = None
+    assert rig.committed() == {ORDERS: 5}
+
+
+def test_nothing_is_deleted_that_could_not_be_written(rig):
+    rig.commit({ORDERS: 5})
+    rig.journal.refusal = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    with pytest.raises(KafkaError) as refused:
+        rig.delete([ORDERS])
+
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    assert rig.committed() == {ORDERS: 5}
+
+
+def test_a_group_is_forgotten_with_all_that_is_on_its_way(rig):
+    rig.commit({ORDERS: 5})
+    rig.txn_commit({("orders", 1): 5})
+    rig.txn_commit({ORDERS: 1}, "other")
+    rig.journal.holds = True
+    answer = rig.commit({ORDERS: 6})
+    group = rig.group()
+
+    records = rig.manager.delete_group_offsets(rig.shard, "g")
+    rig.manager.forget_group(rig.shard, group)
+    rig.journal.acknowledge()
+
+    assert [(record.key.topic, record.key.partition, record.value) for record in records] == [
+        ("orders", 0, None)
+    ]
+    assert answer.done
+    assert rig.committed() == {}
+    assert rig.shard.open_transactions == {9: {"other"}}
+    assert group.closed
+    assert rig.manager.delete_group_offsets(rig.shard, "g") == []
