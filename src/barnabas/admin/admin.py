@@ -16,7 +16,7 @@ from barnabas.admin.coordinators import Coordinators
 from barnabas.admin.groups import Groups
 from barnabas.admin.offsets import Offsets
 from barnabas.admin.topics import Topics
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
 from barnabas.client.sync import Face, blocking, made_in_thread
 from barnabas.core.config import Config, Source
@@ -44,11 +44,11 @@ class Admin:
         self.coordinators = Coordinators(self._context)
         self.cluster = ClusterInfo(self._context)
 
-    async def start(self) -> Self:
+    async def start(self, *, timeout_ms: float | None = None) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers."""
         await self._cluster.retrying(
             self._cluster.refresh,
-            Deadline(self._context.timeout_ms),
+            self._context.deadline(timeout_ms),
             f"No broker of {self._cluster.bootstrap} answered",
         )
         return self

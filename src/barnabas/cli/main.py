@@ -31,6 +31,9 @@ COMMANDS: Final = {
     "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),
     "produce": _Entry("produce:produce", "Send lines of standard input (kafka-console-producer.sh)."),
     "consume": _Entry("consume:consume", "Print the records of a partition (kafka-console-consumer.sh)."),
+    "groups": _Entry(
+        "groups:groups", "List, describe, reset and delete consumer groups (kafka-consumer-groups.sh)."
+    ),
     "get-offsets": _Entry("get_offsets:get_offsets", "Print offsets of partitions (kafka-get-offsets.sh)."),
 }
 

@@ -1,0 +1,57 @@
+"""The order in which Java walks a hash map: Kafka's tools print their lines in it.
+
+A HashMap keeps an entry in the bucket that its hash, folded, names, and walks bucket by bucket; entries of one
+bucket stay in the order in which they came. The number of buckets is a power of two that doubles when the map
+is more than three quarters full.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from barnabas.core.ids import TopicPartition, java_hash
+
+K = TypeVar("K")
+
+_BUCKETS: Final = 16
+
+
+def text_order(texts: Iterable[str]) -> list[str]:
+    """Texts as the keys of a HashMap come."""
+    keys = list(dict.fromkeys(texts))
+    return _walked(keys, java_hash, grown(len(keys)))
+
+
+def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
+    """Partitions as the keys of a HashMap come, one of so many buckets or one that grew from empty."""
+    keys = list(dict.fromkeys(partitions))
+    return _walked(keys, partition_hash, grown(len(keys)) if buckets is None else buckets)
+
+
+def partition_hash(tp: TopicPartition) -> int:
+    """``TopicPartition.hashCode``."""
+    return 31 * (31 + tp.partition) + java_hash(tp.topic)
+
+
+def grown(count: int) -> int:
+    """The buckets of a map that so many entries were put into one by one."""
+    buckets = _BUCKETS
+    while count > buckets * 3 // 4:
+        buckets *= 2
+    return buckets
+
+
+def copied(count: int) -> int:
+    """The buckets of an empty map that another one of so many entries was copied into."""
+    wanted = int(count / 0.75 + 1)
+    buckets = 1
+    while buckets < wanted:
+        buckets *= 2
+    return buckets
+
+
+def _walked(keys: list[K], hash_of: Callable[[K], int], buckets: int) -> list[K]:
+    def bucket(key: K) -> int:
+        folded = hash_of(key) & 0xFFFFFFFF
+        return (folded ^ folded >> 16) & (buckets - 1)
+
+    return sorted(keys, key=bucket)
