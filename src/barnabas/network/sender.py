@@ -94,8 +94,10 @@ class Sender:
                     self._send_memory()
                 elif head.file.fileno() < 0:
                     self._copy_from(head)
-                elif not self._send_file(head):
-                    return Flush.COLD
+                else:
+                    stop = self._send_file(head)
+                    if stop is not None:
+                        return stop
         except (BlockingIOError, InterruptedError):
             return Flush.BLOCKED
         return Flush.DRAINED
@@ -149,17 +151,16 @@ class Sender:
             sent -= len(head)
             queue.popleft()
 
-    def _send_file(self, piece: FileSlice) -> bool:
-        """Sends the next window of a range; False if it is not in memory."""
+    def _send_file(self, piece: FileSlice) -> Flush | None:
+        """Sends the next window of a range; what stands in the way of more, if anything does."""
         position = piece.position + self._file_sent
         end = piece.position + piece.size
         if self._warm_until <= position:
             self._warm_until = warm_until(piece.file.fileno(), position, min(end, position + WINDOW_BYTES))
             if self._warm_until <= position:
-                return False
-        sent = os.sendfile(
-            self._descriptor, piece.file.fileno(), position, min(self._warm_until, end) - position
-        )
+                return Flush.COLD
+        wanted = min(self._warm_until, end) - position
+        sent = os.sendfile(self._descriptor, piece.file.fileno(), position, wanted)
         if not sent:
             # The response's length has been promised: only closing the connection is honest now.
             raise OSError(f"the file ends at {position}, inside a range up to {end}")
@@ -168,7 +169,8 @@ class Sender:
         if position + sent == end:
             self._queue.popleft()
             self._file_sent = self._warm_until = 0
-        return True
+        # The socket took a part: it is full, and asking again would only be told so.
+        return Flush.BLOCKED if sent < wanted else None
 
     def _copy_from(self, piece: FileSlice) -> None:
         """Turns the next bytes of a file without a descriptor (a simulated disk) into memory."""
