@@ -43,9 +43,6 @@ _COMMIT: Final = (2, 9)
 _REBALANCING: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
 _COMMIT_RETRIED: Final = COORDINATOR_MOVED | COORDINATOR_LOADING | _REBALANCING
 
-Wanted = Mapping[str, Iterable[TopicPartition] | None] | Iterable[str]
-"""Groups, each with the partitions that are meant; all of them for None, or where only names are given."""
-
 
 class GroupOffsets:
     """Positions that groups have committed."""
@@ -55,38 +52,36 @@ class GroupOffsets:
 
     async def offsets(
         self,
-        groups: Wanted,
+        groups: Iterable[str],
+        partitions: Iterable[TopicPartition] | None = None,
         *,
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, Offsets]:
-        """Committed positions of groups: of these partitions, or (None, or only names) of all they have any for.
+        """Committed positions by group: of these partitions, or of all that a group has positions for.
 
         With `require_stable` a broker answers no position that an open transaction may still change (KIP-447).
         Raises the first error of a group.
         """
-        return raise_first(
-            await self.try_offsets(groups, require_stable=require_stable, timeout_ms=timeout_ms)
+        results = await self.try_offsets(
+            groups, partitions, require_stable=require_stable, timeout_ms=timeout_ms
         )
+        return raise_first(results)
 
     async def try_offsets(
         self,
-        groups: Wanted,
+        groups: Iterable[str],
+        partitions: Iterable[TopicPartition] | None = None,
         *,
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, Offsets | BarnabasError]:
         """As `offsets`, with an error per group."""
-        wanted: Mapping[str, Iterable[TopicPartition] | None] = (
-            groups if isinstance(groups, Mapping) else dict.fromkeys(groups)
-        )
+        topics = _asked_topics(partitions)
 
         async def ask(node: int, members: Sequence[str]) -> Answers[Offsets]:
             request = OffsetFetchRequest(
-                groups=[
-                    OffsetFetchRequestGroup(group_id=group, topics=_asked_topics(wanted[group]))
-                    for group in members
-                ],
+                groups=[OffsetFetchRequestGroup(group_id=group, topics=topics) for group in members],
                 require_stable=require_stable,
             )
             try:
@@ -97,7 +92,7 @@ class GroupOffsets:
                 return await self._offsets_singly(node, request)
             return {one.group_id: error_of(one.error_code) or fetched_offsets(one) for one in response.groups}
 
-        return await self._call(ask, wanted, timeout_ms)
+        return await self._call(ask, groups, timeout_ms)
 
     async def _offsets_singly(self, node: int, batch: OffsetFetchRequest) -> Answers[Offsets]:
         answers: dict[str, Offsets | BarnabasError] = {}
