@@ -1,0 +1,108 @@
+"""Uniform assignment where members read different topics (``UniformHeterogeneousAssignmentBuilder``).
+
+Theory of operation
+-------------------
+Members keep what they have. What nobody has goes to the subscriber with the fewest partitions, topics with
+few subscribers first, because they leave the least choice. Then partitions move, one at a time, from a member
+to another subscriber of the topic that has at least two fewer, until there is no such pair. Each move makes
+the sum of squares of all sizes smaller, so it ends; at the end no single move would help anybody.
+"""
+
+import heapq
+
+from barnabas.coordinator.consumer.assignment import Assignment
+from barnabas.coordinator.consumer.assignors.spec import GroupSpec
+from barnabas.core.ids import Uuid
+
+
+def assign_heterogeneous(group: GroupSpec) -> dict[str, Assignment]:
+    """The new target of each member."""
+    builder = _Builder(group)
+    builder.place_unassigned()
+    builder.balance()
+    return builder.targets()
+
+
+class _Builder:
+    """An assignment in the making."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._subscribers: dict[Uuid, list[str]] = {}
+        for member_id, member in group.members.items():
+            for topic_id in member.subscribed:
+                self._subscribers.setdefault(topic_id, []).append(member_id)
+        self._topics = sorted(self._subscribers, key=self._choice)
+        self._previous = {
+            (topic_id, partition): member_id
+            for member_id, member in group.members.items()
+            for topic_id in member.assigned.keys() & member.subscribed
+            for partition in member.assigned[topic_id]
+        }
+        self._owners: dict[Uuid, dict[str, set[int]]] = {topic_id: {} for topic_id in self._topics}
+        self._sizes = dict.fromkeys(group.members, 0)
+        for (topic_id, partition), member_id in self._previous.items():
+            self._give(topic_id, partition, member_id)
+
+    def _choice(self, topic_id: Uuid) -> tuple[float, int, Uuid]:
+        """Topics with the most partitions for each subscriber come first."""
+        subscribers = len(self._subscribers[topic_id])
+        return -self._group.partition_counts[topic_id] / subscribers, subscribers, topic_id
+
+    def place_unassigned(self) -> None:
+        """Gives each partition that nobody has to the subscriber with the fewest."""
+        for topic_id in self._topics:
+            by_size = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic_id]]
+            heapq.heapify(by_size)
+            for partition in range(self._group.partition_counts[topic_id]):
+                if (topic_id, partition) not in self._previous:
+                    size, member_id = by_size[0]
+                    self._give(topic_id, partition, member_id)
+                    heapq.heapreplace(by_size, (size + 1, member_id))
+
+    def balance(self) -> None:
+        """Moves partitions until no single move makes the sizes more even."""
+        contested = [topic_id for topic_id in self._topics if len(self._subscribers[topic_id]) > 1]
+        while sum(self._balance(topic_id) for topic_id in contested):
+            pass
+
+    def _balance(self, topic_id: Uuid) -> int:
+        """Evens one topic out; how many partitions moved."""
+        moved = 0
+        owners, subscribers = self._owners[topic_id], self._subscribers[topic_id]
+        while owners:
+            giver = max(owners, key=lambda member_id: (self._sizes[member_id], member_id))
+            taker = min(subscribers, key=lambda member_id: (self._sizes[member_id], member_id))
+            if self._sizes[giver] <= self._sizes[taker] + 1:
+                break
+            self._move(topic_id, giver, taker)
+            moved += 1
+        return moved
+
+    def _move(self, topic_id: Uuid, giver: str, taker: str) -> None:
+        # What the taker had before comes first, what the giver had before last: so the least moves for members.
+        partition = min(
+            self._owners[topic_id][giver],
+            key=lambda one: (
+                self._previous.get((topic_id, one)) != taker,
+                self._previous.get((topic_id, one)) == giver,
+                one,
+            ),
+        )
+        self._owners[topic_id][giver].discard(partition)
+        if not self._owners[topic_id][giver]:
+            del self._owners[topic_id][giver]
+        self._sizes[giver] -= 1
+        self._give(topic_id, partition, taker)
+
+    def _give(self, topic_id: Uuid, partition: int, member_id: str) -> None:
+        self._owners[topic_id].setdefault(member_id, set()).add(partition)
+        self._sizes[member_id] += 1
+
+    def targets(self) -> dict[str, Assignment]:
+        """What each member is to have."""
+        targets: dict[str, dict[Uuid, frozenset[int]]] = {member_id: {} for member_id in self._group.members}
+        for topic_id, owners in self._owners.items():
+            for member_id, partitions in owners.items():
+                targets[member_id][topic_id] = frozenset(partitions)
+        return dict(targets)

@@ -1,0 +1,30 @@
+"""What an assignor is given, and what it returns (``GroupSpec``)."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
+from barnabas.core.ids import Uuid
+
+
+class MemberSpec(NamedTuple):
+    """A member, as an assignor sees it."""
+
+    subscribed: frozenset[Uuid]
+    assigned: Assignment = NOTHING
+    """Its target so far, which a good assignor changes as little as it can."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+class GroupSpec(NamedTuple):
+    """A group, as an assignor sees it."""
+
+    members: dict[str, MemberSpec]
+    partition_counts: Mapping[Uuid, int]
+    homogeneous: bool
+    """Whether all members subscribe to the same topics."""
+
+
+Assignor: TypeAlias = Callable[[GroupSpec], dict[str, Assignment]]
+"""The new target of each member; one that is not mentioned is to have nothing."""

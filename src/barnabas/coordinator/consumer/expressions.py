@@ -1,0 +1,109 @@
+"""Subscriptions by regular expression, resolved by the coordinator (KIP-848, Kafka 4).
+
+Theory of operation
+-------------------
+A member may subscribe to a regular expression of RE2, which cannot be made to run away. Its first use is
+checked at once and looked up a moment later, when the request is answered: the topics that it stands for are
+a record, and a new epoch of the group. All expressions of a group are looked up together, so that a new topic
+costs one rebalance, not one for each expression. They are looked up again when topics come, at the latest
+every ten minutes, at the earliest every ten seconds.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, Final
+
+from barnabas.coordinator.consumer import records
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.member import ConsumerMember
+from barnabas.coordinator.consumer.plan import Plan
+from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
+from barnabas.coordinator.consumer.topics import TopicsImage
+from barnabas.core.errors import ErrorCode, KafkaError
+
+LOOKUP_INTERVAL_MIN_MS: Final = 10_000
+LOOKUP_INTERVAL_MAX_MS: Final = 10 * 60 * 1000
+
+
+class ExpressionChange(Enum):
+    """What a request did to a member's regular expression."""
+
+    NONE = 0
+    UNRESOLVED = 1
+    """The new one has not been looked up; the group's epoch rises when it has."""
+    RESOLVED = 2
+    """The topics of the new one are known already, or there is none any more."""
+
+
+def compile_expression(expression: str) -> Any:
+    """The compiled expression. Raises INVALID_REGULAR_EXPRESSION."""
+    import re2  # noqa: PLC0415 - loaded when the first member subscribes like this
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(expression, options=options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {text}.",
+        ) from error
+
+
+def plan_change(plan: Plan, old: ConsumerMember, new: ConsumerMember) -> ExpressionChange:
+    """Plans for a member's change of its expression. Raises INVALID_REGULAR_EXPRESSION."""
+    if old.subscribed_topic_regex == new.subscribed_topic_regex:
+        return ExpressionChange.NONE
+    subscriptions = plan.group.subscriptions
+    before, after = old.subscribed_topic_regex, new.subscribed_topic_regex
+    if before and subscriptions.expressions.get(before) == 1:
+        plan.records.append(records.regular_expression_tombstone(plan.group.group_id, before))
+    if not after:
+        return ExpressionChange.RESOLVED
+    if after not in subscriptions.expressions:
+        compile_expression(after)
+    return ExpressionChange.RESOLVED if after in subscriptions.resolved else ExpressionChange.UNRESOLVED
+
+
+def must_look_up(group: ConsumerGroup, now_ms: int, topics_changed_ms: int) -> bool:
+    """Whether the group's expressions are to be looked up now."""
+    subscriptions = group.subscriptions
+    if not subscriptions.expressions or group.lookup_running:
+        return False
+    last_ms = subscriptions.last_lookup_ms()
+    if now_ms <= last_ms + LOOKUP_INTERVAL_MIN_MS:
+        return False
+    return (
+        len(subscriptions.expressions) != len(subscriptions.resolved)
+        or subscriptions.last_version() < topics_changed_ms
+        or now_ms > last_ms + LOOKUP_INTERVAL_MAX_MS
+    )
+
+
+def look_up(
+    expressions: Iterable[str], topics: TopicsImage, *, version: int, now_ms: int
+) -> dict[str, ResolvedExpression]:
+    """The topics that each expression stands for; the whole name must match."""
+    names = sorted(topics.names())
+    resolved = {}
+    for expression in expressions:
+        pattern = compile_expression(expression)
+        matching = frozenset(name for name in names if pattern.fullmatch(name) is not None)
+        resolved[expression] = ResolvedExpression(matching, version, now_ms)
+    return resolved
+
+
+def plan_resolved(plan: Plan, resolved: dict[str, ResolvedExpression]) -> bool:
+    """Plans the records of what was looked up; whether an expression stands for other topics than before."""
+    subscriptions = plan.subscriptions = plan.group.subscriptions.after(())
+    changed = False
+    for expression, new in resolved.items():
+        if expression not in subscriptions.expressions:
+            continue
+        old = subscriptions.resolved.get(expression)
+        changed = changed or new.topics != (frozenset() if old is None else old.topics)
+        subscriptions.resolve(expression, new)
+        plan.records.append(records.regular_expression(plan.group.group_id, expression, new))
+    return changed

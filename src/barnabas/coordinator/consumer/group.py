@@ -1,0 +1,309 @@
+"""`ConsumerGroup`: the members of a group, its epochs, and who holds which partition (``ConsumerGroup``).
+
+Theory of operation
+-------------------
+Three epochs drive a group forward. The *group epoch* rises when members, subscriptions or topics change. The
+*assignment epoch* follows when an assignor has made a target assignment for it. Each *member epoch* follows
+when that member has given up what the target takes from it.
+
+A partition belongs to the one member that has it assigned or is asked to revoke it; `partition_epoch` says
+so, and nobody else gets the partition before it is released. Only records change a group: `records` and
+`replay` are the way in.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from barnabas.coordinator.consumer import records
+from barnabas.coordinator.consumer.assignment import Assignment, pairs
+from barnabas.coordinator.consumer.counts import Counts
+from barnabas.coordinator.consumer.member import ConsumerMember
+from barnabas.coordinator.consumer.states import ConsumerGroupState
+from barnabas.coordinator.consumer.subscriptions import Subscriptions
+from barnabas.coordinator.consumer.target import TargetAssignment
+from barnabas.coordinator.group import GroupType, OffsetExpiry
+from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import Uuid
+
+if TYPE_CHECKING:
+    from barnabas.coordinator.consumer.timers import MemberTimers
+    from barnabas.coordinator.consumer.topics import TopicDescription
+
+PROTOCOL_TYPE: Final = "consumer"
+FREE: Final = -1
+"""The epoch of a partition that nobody holds."""
+OFFSET_COMMIT_VERSION_MIN: Final = 9
+
+
+class ConsumerGroup:
+    """One group of the consumer protocol; some of its members may speak the classic one."""
+
+    __slots__ = (
+        "_assignors",
+        "_classic_protocols",
+        "_partition_epochs",
+        "_refresh",
+        "classic_member_count",
+        "epoch",
+        "group_id",
+        "lookup_running",
+        "members",
+        "static_members",
+        "subscription_metadata",
+        "subscriptions",
+        "target",
+        "timers",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """The member that has each instance id."""
+        self.subscriptions = Subscriptions()
+        self.subscription_metadata: dict[str, TopicDescription] = {}
+        """The topics as the last assignment saw them."""
+        self.target = TargetAssignment()
+        self.classic_member_count = 0
+        self.timers: dict[str, MemberTimers] = {}
+        self.lookup_running = False
+        """Whether regular expressions are being looked up."""
+        self._assignors = Counts()
+        self._classic_protocols = Counts()
+        self._partition_epochs: dict[Uuid, dict[int, int]] = {}
+        self._refresh = (0.0, 0)
+
+    # What offsets and listings ask: `coordinator.group.Group`
+
+    @property
+    def type(self) -> GroupType:
+        """Always CONSUMER."""
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        """Always ``consumer``."""
+        return PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.members
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """Worked out when asked, which is far more seldom than members change."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target.epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.target.epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        """The state as tools print it."""
+        return self.state.value
+
+    def validate_offset_commit(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,  # noqa: ARG002 - part of what every kind of group is told
+        generation: int,
+        transactional: bool,
+        version: int,
+    ) -> None:
+        """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for classic members."""
+        if generation < 0 and self.is_empty:
+            return
+        member = self.member(member_id)
+        if not transactional and member.classic is None and version < OFFSET_COMMIT_VERSION_MIN:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                "OffsetCommit version 9 or above must be used by members using the modern group protocol",
+            )
+        _check_epoch(member, generation)
+
+    def validate_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
+        """Raises like a commit; whoever names no member may read."""
+        if member_id is None and member_epoch < 0:
+            return
+        _check_epoch(self.member(member_id or ""), member_epoch)
+
+    def validate_offset_delete(self) -> None:
+        """Any offset may be deleted whose topic nobody reads."""
+
+    def validate_delete(self) -> None:
+        """Raises NON_EMPTY_GROUP."""
+        if not self.is_empty:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads this topic."""
+        return topic in self.subscriptions
+
+    def offset_expiry(self) -> OffsetExpiry:
+        """Each offset counts from its own commit; those of topics that are read stay."""
+        return OffsetExpiry(None, frozenset(self.subscriptions.topics()))
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The records that make the partition forget the group."""
+        return records.group_tombstones(self.group_id, self.members, self.subscriptions.resolved)
+
+    def close(self) -> None:
+        """Stops all timers; nobody is ever parked in a consumer group."""
+        for timers in self.timers.values():
+            timers.close()
+        self.timers.clear()
+
+    # Members
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """A member. Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member that has an instance id."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def update_member(self, new: ConsumerMember) -> None:
+        """Takes a member over, new or changed."""
+        self._replace(self.members.get(new.member_id), new)
+        self.members[new.member_id] = new
+        if new.instance_id is not None:
+            self.static_members[new.instance_id] = new.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        """Forgets a member and its timers."""
+        old = self.members.pop(member_id, None)
+        if old is None:
+            return
+        self._replace(old, None)
+        if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
+            del self.static_members[old.instance_id]
+        timers = self.timers.pop(member_id, None)
+        if timers is not None:
+            timers.close()
+
+    def _replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        if old is not None:
+            self.classic_member_count -= old.classic is not None
+            self._assignors.take(_assignors(old))
+            self._classic_protocols.take(_protocols(old))
+            self._release(old.assigned, old.member_epoch)
+            self._release(old.pending_revocation, old.member_epoch)
+        if new is not None:
+            self.classic_member_count += new.classic is not None
+            self._assignors.add(_assignors(new))
+            self._classic_protocols.add(_protocols(new))
+            self._hold(new.assigned, new.member_epoch)
+            self._hold(new.pending_revocation, new.member_epoch)
+        self.subscriptions.replace(old, new)
+
+    # Who holds what
+
+    def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
+        """The epoch of the member that holds a partition; FREE if nobody does."""
+        return self._partition_epochs.get(topic_id, {}).get(partition, FREE)
+
+    def _hold(self, assignment: Assignment, epoch: int) -> None:
+        for topic_id, partition in pairs(assignment):
+            self._partition_epochs.setdefault(topic_id, {})[partition] = epoch
+
+    def _release(self, assignment: Assignment, epoch: int) -> None:
+        # While a partition of __consumer_offsets is loaded, compaction may have taken away the record that
+        # says that the old owner let go: then the new owner's epoch stands there, and must stay.
+        for topic_id, partition in pairs(assignment):
+            epochs = self._partition_epochs.get(topic_id)
+            if epochs is not None and epochs.get(partition) == epoch:
+                del epochs[partition]
+                if not epochs:
+                    del self._partition_epochs[topic_id]
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether partitions that a member is to get are still held by others."""
+        return any(
+            partition not in member.assigned.get(topic_id, ())
+            and self.partition_epoch(topic_id, partition) != FREE
+            for topic_id, partition in pairs(self.target.of(member.member_id))
+        )
+
+    # What an assignment is made from
+
+    def preferred_assignor(self, old: ConsumerMember | None, new: ConsumerMember | None) -> str | None:
+        """The assignor that most members ask for after a change; None if none does."""
+        counts = self._assignors.copy()
+        if old is not None:
+            counts.take(_assignors(old))
+        if new is not None:
+            counts.add(_assignors(new))
+        return max(counts, key=lambda name: counts[name], default=None)
+
+    def supports_protocols(self, protocol_type: str, names: frozenset[str]) -> bool:
+        """Whether a classic member with these protocols can be together with the others of its kind."""
+        if protocol_type != PROTOCOL_TYPE:
+            return False
+        if self.is_empty:
+            return bool(names)
+        return any(self._classic_protocols.get(name, 0) == self.classic_member_count for name in names)
+
+    def common_protocols(self) -> set[str]:
+        """The protocols that all classic members support."""
+        return {name for name, count in self._classic_protocols.items() if count == self.classic_member_count}
+
+    def only_classic_without(self, *leaving: ConsumerMember) -> bool:
+        """Whether all members speak the classic protocol once these have gone, and did not before."""
+        left = len(self.members) - len(leaving)
+        return left == self.classic_member_count and all(member.classic is None for member in leaving)
+
+    # When to look at the topics again
+
+    def refresh_metadata_at(self, deadline_ms: float, epoch: int) -> None:
+        """The topics need not be looked at before this time, unless the group falls behind this epoch."""
+        self._refresh = (deadline_ms, epoch)
+
+    def request_metadata_refresh(self) -> None:
+        """The topics have changed: the next heartbeat looks at them."""
+        self._refresh = (0.0, 0)
+
+    def metadata_has_expired(self, now_ms: float) -> bool:
+        """Whether a heartbeat must look at the topics."""
+        deadline_ms, epoch = self._refresh
+        return now_ms >= deadline_ms or self.epoch < epoch
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConsumerGroup {self.group_id} {self.state_name} epoch={self.epoch} "
+            f"assignment={self.target.epoch} members={len(self.members)}>"
+        )
+
+
+def _assignors(member: ConsumerMember) -> tuple[str, ...]:
+    return () if member.server_assignor is None else (member.server_assignor,)
+
+
+def _protocols(member: ConsumerMember) -> tuple[str, ...]:
+    return () if member.classic is None else tuple(name for name, _ in member.classic.protocols)
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    if epoch == member.member_epoch:
+        return
+    if member.classic is not None:
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The received generation id {epoch} does not match the expected member epoch {member.member_epoch}.",
+        )
+    raise KafkaError(
+        ErrorCode.STALE_MEMBER_EPOCH,
+        f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}.",
+    )
