@@ -72,6 +72,8 @@ class Cluster:
         self._addresses = bootstrap_addresses(config["bootstrap.servers"])
         self._transport: Transport | None = None
         self._topics: set[str] = set()
+        self._all_topics = False
+        self._complete = False
         self._refreshing: asyncio.Task[None] | None = None
         self._background: asyncio.Task[None] | None = None
         self._updated_at = float("-inf")
@@ -101,18 +103,28 @@ class Cluster:
         return self._backoff.after(attempts) / 1000
 
     async def send(
-        self, node_id: int, request: Request, answer: type[R], *, versions: Versions | None = None
+        self,
+        node_id: int,
+        request: Request,
+        answer: type[R],
+        *,
+        versions: Versions | None = None,
+        timeout_ms: float | None = None,
     ) -> R:
         """One request to one broker; raises as `Transport.send`."""
-        response = await self.transport.send(node_id, request, versions=versions)
+        response = await self.transport.send(node_id, request, versions=versions, timeout_ms=timeout_ms)
         assert isinstance(response, answer)
         return response
+
+    async def ask_any(self, request: Request, answer: type[R], *, versions: Versions | None = None) -> R:
+        """One request to any broker, once; raises as `Transport.send`."""
+        return await self.send(await self._any_node(), request, answer, versions=versions)
 
     async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
         """One request to any broker, repeated at others until one answers."""
 
         async def attempt() -> R:
-            return await self.send(await self._any_node(), request, answer)
+            return await self.ask_any(request, answer)
 
         return await self.retrying(attempt, deadline, f"No broker of {self.bootstrap} answered")
 
@@ -155,25 +167,41 @@ class Cluster:
         """From now on these topics are asked about as well."""
         self._topics.update(topics)
 
+    def need_all(self, needed: bool) -> None:
+        """From now on all topics are asked about, or no longer."""
+        self._complete = self._complete and self._all_topics and needed
+        self._all_topics = needed
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `metadata` has every topic that there was at the last refresh."""
+        return self._complete
+
+    @property
+    def age_ms(self) -> float:
+        """Milliseconds since the last answer, infinite before the first."""
+        return (time.monotonic() - self._updated_at) * 1000
+
     async def refresh(self) -> None:
         """Asks once for all topics of interest; joins a request that is under way. Raises what it raises."""
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._ask(frozenset(self._topics)))
+            names = None if self._all_topics else frozenset(self._topics)
+            self._refreshing = asyncio.create_task(self._ask(names))
             # Whoever waited may be gone by the time it fails: that is nobody's mistake.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._refreshing)
 
-    async def _ask(self, names: Iterable[str]) -> None:
-        topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+    async def _ask(self, names: Iterable[str] | None) -> None:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics)
-        response = await self.send(await self._any_node(), request, MetadataResponse)
-        self.update(response, complete=False)
+        self.update(await self.ask_any(request, MetadataResponse), complete=names is None)
 
     def update(self, response: MetadataResponse, *, complete: bool) -> None:
         """Works an answer into `metadata` and tells the watchers."""
         self._updated_at = time.monotonic()
         if not response.brokers:
             return  # a broker that has just started knows nobody yet
+        self._complete = complete
         self.metadata = self.metadata.updated(response, complete=complete)
         self.transport.set_brokers(
             {broker.node_id: (broker.host, broker.port) for broker in self.metadata.brokers.values()}
@@ -200,7 +228,7 @@ class Cluster:
 
     def refresh_if_old(self) -> None:
         """Asks in the background when the metadata is older than ``metadata.max.age.ms``."""
-        if (time.monotonic() - self._updated_at) * 1000 > self._config["metadata.max.age.ms"]:
+        if self.age_ms > self._config["metadata.max.age.ms"]:
             self.refresh_soon()
 
     async def topic(self, name: str, deadline: Deadline) -> TopicMetadata:

@@ -94,6 +94,24 @@ CONSUMER_CONFIG: Final = ConfigTable(
         ConfigKey("fetch.max.bytes", _INT, 52_428_800, "Bytes in one fetch.", at_least(0)),
         ConfigKey("max.partition.fetch.bytes", _INT, 1_048_576, "Bytes of one partition.", at_least(0)),
         ConfigKey("max.poll.records", _INT, 500, "Records in one `poll`.", between(1, INT_MAX)),
+        ConfigKey("group.id", _STRING, None, "The group to read as a member of."),
+        ConfigKey("group.instance.id", _STRING, None, "A name that makes the member a static one."),
+        ConfigKey(
+            "session.timeout.ms", _INT, 45_000, "Silence after which a member is given up.", at_least(1)
+        ),
+        ConfigKey(
+            "heartbeat.interval.ms", _INT, 3_000, "How often a member says that it lives.", at_least(1)
+        ),
+        ConfigKey("max.poll.interval.ms", _INT, 300_000, "The longest time between two polls.", at_least(1)),
+        ConfigKey(
+            "partition.assignment.strategy",
+            _LIST,
+            ["range", "cooperative-sticky"],
+            "How a group may divide partitions, the preferred way first.",
+        ),
+        ConfigKey("enable.auto.commit", _BOOLEAN, True, "Whether positions are committed now and then."),
+        ConfigKey("auto.commit.interval.ms", _INT, 5_000, "How often they are.", at_least(0)),
+        ConfigKey("client.rack", _STRING, "", "Where this client is, for assignments near to it."),
         ConfigKey("check.crcs", _BOOLEAN, True, "Whether each batch's checksum is verified."),
     ]
 )

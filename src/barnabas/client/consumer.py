@@ -1,30 +1,42 @@
-"""`AsyncConsumer`: records of partitions that the caller assigns, from where the caller says.
+"""`AsyncConsumer`: records of partitions that the caller assigns, or that its group does.
 
 Theory of operation
 -------------------
 Each assigned partition has a position: the offset of the next record to hand out. `poll` hands out what was
 fetched before, moves the positions behind it, and sees to it that requests for more are under way. Where
-there is no position yet (or the broker says that it is out of range) one is looked up first: by the last
-`seek_to_...`, else by ``auto.offset.reset``.
+there is no position yet one is looked up first (`positions`).
+
+A consumer that has `subscribe`d is a member of its group (`group.member`): each poll takes the membership a
+step further, and the listeners are called from there. Positions are committed at the *next* poll, when the
+caller has had the records before them, so nothing that was not handed out counts as read.
 
 Three ways out share all of that: `poll` gives records, `poll_arrow` pyarrow batches straight from the
 fetched bytes, `fetch_raw` these bytes themselves. Use one of them at a time.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapServers, client_config
-from barnabas.client.errors import ClientClosedError, NoOffsetError
+from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
+from barnabas.client.group.commits import CommitCallback
+from barnabas.client.group.member import GroupMember
+from barnabas.client.group.settings import GroupSettings, no_group
+from barnabas.client.group.subscriptions import Listener, Subscriptions
 from barnabas.client.offsets import list_offsets, offsets_or_raise
+from barnabas.client.positions import Positions
 from barnabas.client.subscription import AssignedPartition
 from barnabas.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
+    ConsumerGroupMetadata,
     ConsumerRecord,
+    OffsetAndMetadata,
     OffsetAndTimestamp,
     RawFetch,
 )
@@ -36,7 +48,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _IN_FLIGHT_MAX: Final = 100
-_RESETS: Final = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
+_CLOSE_TIMEOUT_MS: Final = 30_000
 
 
 class AsyncConsumer:
@@ -54,9 +66,34 @@ class AsyncConsumer:
         self._isolation_level = ISOLATION_LEVELS[config["isolation.level"]]
         self._timeout_ms = config["default.api.timeout.ms"]
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
-        self._partitions: dict[TopicPartition, AssignedPartition] = {}
+        self._subscriptions = Subscriptions()
+        self._partitions = self._subscriptions.partitions
         self._fetcher = Fetcher(config, self._cluster, self._partitions)
+        self._group = self._make_member()
+        self._positions = Positions(
+            config,
+            self._cluster,
+            self._partitions,
+            self._group.commits if self._group else None,
+            self._fetcher.wake,
+        )
         self._closed = False
+
+    def _make_member(self) -> GroupMember | None:
+        settings = GroupSettings.of(self._config)
+        assignors = assignors_named(self._config["partition.assignment.strategy"])
+        if settings is None:
+            return None
+        return GroupMember(settings, self._cluster, self._subscriptions, assignors, self._fetcher.wake)
+
+    @property
+    def _member(self) -> GroupMember:
+        """The group's member; raises KafkaError (INVALID_GROUP_ID) where there is no group."""
+        if self._closed:
+            raise ClientClosedError("The consumer was closed")
+        if self._group is None:
+            raise no_group()
+        return self._group
 
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. Other calls do it by themselves."""
@@ -70,13 +107,14 @@ class AsyncConsumer:
     # Assignment and positions.
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
-        """Reads these partitions from now on, and no others; those assigned before keep their position."""
+        """Reads these partitions from now on, and no others; those assigned before keep their position.
+
+        Raises BarnabasError while there is a subscription to topics.
+        """
         wanted = [TopicPartition(*tp) for tp in partitions]
-        for tp in set(self._partitions).difference(wanted):
-            del self._partitions[tp]
-        for tp in wanted:
-            if tp not in self._partitions:
-                self._partitions[tp] = AssignedPartition(tp)
+        if self._group is not None and self._partitions:
+            self._group.commit_now()
+        self._subscriptions.assign(wanted)
         self._cluster.need({tp.topic for tp in wanted})
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -118,8 +156,9 @@ class AsyncConsumer:
     async def position(self, tp: TopicPartition | tuple[str, int]) -> int:
         """The offset of the next record to hand out; raises `NoOffsetError`, `KafkaError`, `ClientTimeoutError`."""
         state = self._assigned(tp)
-        await self._find_positions()
-        assert state.position is not None
+        await self._positions.find(Deadline(self._timeout_ms))
+        if state.position is None:
+            raise ClientTimeoutError(f"No position of {state.tp} in {self._timeout_ms} ms")
         return state.position
 
     def _assigned(self, tp: TopicPartition | tuple[str, int]) -> AssignedPartition:
@@ -130,23 +169,105 @@ class AsyncConsumer:
             raise BarnabasError(f"No current assignment for partition {TopicPartition(*tp)}: assign it first")
         return state
 
-    async def _find_positions(self) -> None:
-        """Looks up the position of every partition that has none."""
-        unplaced = [state for state in self._partitions.values() if state.position is None]
-        if not unplaced:
-            return
-        default = _RESETS[self._config["auto.offset.reset"]]
-        wanted = {state.tp: default if state.reset_to is None else state.reset_to for state in unplaced}
-        lost = {tp: None for tp, timestamp in wanted.items() if timestamp is None}
-        if lost:
-            raise NoOffsetError(lost)
-        found = await self._offsets(
-            {tp: timestamp for tp, timestamp in wanted.items() if timestamp is not None}
+    # The group.
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+    ) -> None:
+        """Reads these topics (or all whose whole name the pattern matches) as a member of the group.
+
+        A later call replaces the topics and the listeners. Listeners get a list of partitions, may be
+        coroutine functions, and are called from within `poll`, `unsubscribe` and `close`; partitions are
+        lost when the member was out of the group before it could give them up (then `on_revoked` is called
+        where there is no `on_lost`). Raises KafkaError without a ``group_id``, BarnabasError while
+        partitions are assigned by hand.
+        """
+        member = self._member
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if bool(names) == (pattern is not None):
+            raise BarnabasError("Subscribe to topics or to a pattern; unsubscribe() ends a subscription")
+        self._subscriptions.subscribe(
+            names if pattern is None else re.compile(pattern), on_assigned, on_revoked, on_lost
         )
-        for state in unplaced:
-            # A seek in the meantime wins.
-            if state.position is None and state.tp in found:
-                state.seek(found[state.tp].offset)
+        self._cluster.need(names)
+        self._cluster.need_all(pattern is not None)
+        member.subscription_changed()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed to."""
+        return self._subscriptions.topics
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group and reads nothing any more. Raises what a listener raises."""
+        try:
+            if self._group is not None:
+                reason = "the consumer unsubscribed from all topics"
+                await self._group.leave(reason, Deadline(self._timeout_ms))
+        finally:
+            self._subscriptions.unsubscribe()
+            self._cluster.need_all(False)
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commits these offsets (of the next records to read), by default all positions; waits until done.
+
+        Raises CommitFailedError when the group has gone on without this member, KafkaError
+        (REBALANCE_IN_PROGRESS: poll, then try again; others are final), ClientTimeoutError.
+        """
+        member = self._member
+        deadline = Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
+        await member.commits.commit(self._to_commit(offsets), deadline)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commits without waiting, in one attempt. The callback gets the offsets and the error or None,
+        from within a later `poll`, `commit` or `close`.
+        """
+        self._member.commits.commit_soon(self._to_commit(offsets), callback)
+
+    def _to_commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return self._subscriptions.consumed()
+        wanted = {
+            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+            for tp, one in offsets.items()
+        }
+        for tp, one in wanted.items():
+            if one.offset < 0:
+                raise BarnabasError(f"Invalid offset: {one.offset} (committing {tp})")
+        return wanted
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for each partition, None for nothing. Raises KafkaError,
+        ClientTimeoutError.
+        """
+        deadline = Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
+        return await self._member.commits.committed([TopicPartition(*tp) for tp in partitions], deadline)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group. Raises KafkaError without a ``group_id``."""
+        return self._member.group_metadata
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """The next poll begins a rebalance, as after a change that assignors should look at."""
+        self._member.membership.request_rejoin(reason or "rebalance enforced by user")
 
     # Reading.
 
@@ -167,12 +288,12 @@ class AsyncConsumer:
             self._fetcher.send_fetches()
             if records or deadline.is_over:
                 return records
-            await self._fetcher.wait(deadline.left_s)
+            await self._wait(deadline)
 
     def _take_buffered(self, limit: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
         for state in self._partitions.values():
-            if state.buffered is not None and not state.paused and len(records) < limit:
+            if state.buffered is not None and not state.is_held_back and len(records) < limit:
                 records += self._drain(state, state.buffered, limit - len(records), first=not records)
         return records
 
@@ -190,6 +311,8 @@ class AsyncConsumer:
                 raise
             return []
         state.position = fetch.next_offset
+        if records:
+            state.position_epoch = records[-1].leader_epoch
         if len(records) < limit and not fetch.is_damaged:
             state.buffered = None
         return records
@@ -203,12 +326,12 @@ class AsyncConsumer:
             await self._prepare()
             pieces = []
             while (raw := self._fetcher.take()) is not None:
-                self._partitions[raw.tp].position = _end_of(raw)
+                _move_behind(self._partitions[raw.tp], raw)
                 pieces.append(raw)
             self._fetcher.send_fetches()
             if pieces or deadline.is_over:
                 return pieces
-            await self._fetcher.wait(deadline.left_s)
+            await self._wait(deadline)
 
     async def poll_arrow(
         self, timeout_ms: float = 0, *, include_headers: bool = False
@@ -247,8 +370,16 @@ class AsyncConsumer:
         if self._fetcher.out_of_range:
             self._reset_out_of_range()
         self._cluster.refresh_if_old()
-        await self._find_positions()
+        if self._group is None:
+            await self._positions.find(Deadline(self._timeout_ms))
+        else:
+            # Neither the group nor a position is waited for: partitions that have one go on.
+            await self._group.poll()
+            self._positions.advance()
         self._fetcher.send_fetches()
+
+    async def _wait(self, deadline: Deadline) -> None:
+        await self._fetcher.wait(min(deadline.left_s, self._group.wait_s if self._group else deadline.left_s))
 
     def _reset_out_of_range(self) -> None:
         lost, self._fetcher.out_of_range = self._fetcher.out_of_range, {}
@@ -256,7 +387,7 @@ class AsyncConsumer:
         if self._config["auto.offset.reset"] == "none" and lost:
             raise NoOffsetError(lost)
         for tp in lost:
-            self._partitions[tp].reset(None)
+            self._partitions[tp].reset(self._positions.default)
 
     def _stands_at(self, tp: TopicPartition, offset: int) -> bool:
         return tp in self._partitions and self._partitions[tp].position == offset
@@ -313,10 +444,19 @@ class AsyncConsumer:
         end = state.last_stable_offset if self._isolation_level else state.high_watermark
         return max(0, end - state.position) if end >= 0 and state.position is not None else None
 
-    async def close(self) -> None:
-        """Closes the connections; harmless when repeated."""
-        if not self._closed:
+    async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
+        """Commits where that is automatic, leaves the group, closes the connections; harmless when repeated.
+
+        Raises what a listener raises, after all of it.
+        """
+        if self._closed:
+            return
+        try:
+            if self._group is not None:
+                await self._group.close(Deadline(timeout_ms))
+        finally:
             self._closed = True
+            await self._positions.close()
             await self._fetcher.close()
             await self._cluster.close()
 
@@ -330,9 +470,8 @@ class AsyncConsumer:
         return f"<AsyncConsumer {self._cluster.bootstrap} {len(self._partitions)} partitions>"
 
 
-def _end_of(raw: RawFetch) -> int:
+def _move_behind(state: AssignedPartition, raw: RawFetch) -> None:
     """The position behind the last whole batch."""
-    end = raw.position
     for header in batch_headers(raw.records):
-        end = max(end, header.next_offset)
-    return end
+        state.position = max(raw.position, header.next_offset)
+        state.position_epoch = header.leader_epoch

@@ -36,3 +36,19 @@ class DeliveryError(KafkaError):
     def __init__(self, tp: TopicPartition, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, f"{message or code.message} (producing to {tp})")
         self.tp = tp
+
+
+class GroupError(KafkaError):
+    """The group will not have this member as it is; trying again does not help. The text names the group."""
+
+    @property
+    def retriable(self) -> bool:
+        """Never, whatever the code may mean elsewhere."""
+        return False
+
+
+class CommitFailedError(GroupError):
+    """Offsets were not committed because the member was out of the group: others may have its partitions.
+
+    Polling joins the group again (``CommitFailedException``).
+    """

@@ -232,7 +232,7 @@ class Fetcher:
             state = self._partitions.get(tp)
             if state is None or state.position != self.arrived[tp].position:
                 del self.arrived[tp]
-            elif not state.paused:
+            elif not state.is_held_back:
                 return self.arrived.pop(tp)
         return None
 
@@ -251,6 +251,10 @@ class Fetcher:
             await asyncio.wait_for(self._news.wait(), timeout_s)
         except TimeoutError:
             return
+
+    def wake(self) -> None:
+        """There is something to do beside fetching."""
+        self._news.set()
 
     async def close(self) -> None:
         """Drops what is under way."""

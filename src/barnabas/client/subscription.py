@@ -18,7 +18,9 @@ class AssignedPartition:
         "last_stable_offset",
         "log_start_offset",
         "paused",
+        "pending_revocation",
         "position",
+        "position_epoch",
         "reset_to",
         "retry_at",
         "tp",
@@ -27,9 +29,13 @@ class AssignedPartition:
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
         self.position: int | None = None
+        self.position_epoch = -1
+        """The leader epoch of the last record before the position, which is committed with it (KIP-320)."""
         self.reset_to: int | None = None
         """The special timestamp whose offset becomes the position, where `seek_to_...` asked for one."""
         self.paused = False
+        self.pending_revocation = False
+        """Nothing more is handed out: it is about to be taken away."""
         self.buffered: CompletedFetch | None = None
         self.in_flight = False
         self.retry_at = 0.0
@@ -38,15 +44,22 @@ class AssignedPartition:
         self.last_stable_offset = -1
         self.log_start_offset = -1
 
-    def seek(self, offset: int) -> None:
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing of it is handed out now."""
+        return self.paused or self.pending_revocation
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
         """Continue at this offset; what was fetched ahead is dropped."""
         self.position = offset
+        self.position_epoch = epoch
         self.reset_to = None
         self.buffered = None
 
     def reset(self, timestamp: int | None) -> None:
         """Continue where this special timestamp is (None: where ``auto.offset.reset`` says)."""
         self.position = None
+        self.position_epoch = -1
         self.reset_to = timestamp
         self.buffered = None
 
@@ -54,7 +67,7 @@ class AssignedPartition:
         """Whether a request for it should go out."""
         return (
             self.position is not None
-            and not self.paused
+            and not self.is_held_back
             and not self.in_flight
             and self.buffered is None
             and now >= self.retry_at

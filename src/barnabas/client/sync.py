@@ -3,21 +3,31 @@
 Nothing is written twice. `blocking` makes a method that hands the coroutine of its asynchronous twin to the
 loop and waits; `in_loop` does so for a method that is no coroutine, since a client's state belongs to its loop.
 Types and parameters are those of the twin.
+
+What the caller hands in to be called back (listeners, commit callbacks) runs in the caller's own thread while it
+waits, not in the loop's: there it may call the consumer again, and take its time.
 """
 
 import asyncio
+import concurrent.futures
 import functools
+import queue
+import re
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from barnabas.client.cluster import Deadline
 from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.group.commits import Offsets
 from barnabas.client.producer import AsyncProducer
 from barnabas.client.producer_batch import Delivery
-from barnabas.client.types import ConsumerRecord, Headers, RecordMetadata
+from barnabas.client.types import ConsumerRecord, Headers, OffsetAndMetadata, RecordMetadata
+from barnabas.core.ids import TopicPartition
+
+SyncListener: TypeAlias = Callable[[list[TopicPartition]], object]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +39,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._callers: list[queue.SimpleQueue[Callable[[], object] | None]] = []
+        """What those who wait are to run meanwhile, the innermost last; None when they need not wait longer."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -38,12 +50,19 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The coroutine's value; an interrupt of the waiting thread cancels it."""
+        tasks: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._callers.append(tasks)
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future.add_done_callback(lambda _done: tasks.put(None))
         try:
+            while (task := tasks.get()) is not None:
+                task()
             return future.result()
         except BaseException:
             future.cancel()
             raise
+        finally:
+            self._callers.remove(tasks)
 
     def call(self, function: Callable[[], T]) -> T:
         """The function's value, computed in the loop's thread."""
@@ -52,6 +71,31 @@ class LoopThread:
             return function()
 
         return self.run(work())
+
+    def in_caller(
+        self, function: Callable[P, object] | None
+    ) -> Callable[P, Coroutine[Any, Any, None]] | None:
+        """A coroutine function for the loop that runs this one in the thread that waits for it."""
+        if function is None:
+            return None
+
+        async def call(*args: P.args, **kwargs: P.kwargs) -> None:
+            outcome: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+            def run() -> None:
+                try:
+                    function(*args, **kwargs)
+                except BaseException as error:
+                    outcome.set_exception(error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    outcome.set_result(None)
+
+            self._callers[-1].put(run)
+            await asyncio.wrap_future(outcome)
+
+        return call
 
     @property
     def closed(self) -> bool:
@@ -198,8 +242,44 @@ class Consumer(Face[AsyncConsumer]):
             *made_in_thread(lambda: AsyncConsumer(bootstrap_servers, **options), "barnabas-consumer")
         )
 
+    def subscribe(
+        self,
+        topics: str | Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assigned: SyncListener | None = None,
+        on_revoked: SyncListener | None = None,
+        on_lost: SyncListener | None = None,
+    ) -> None:
+        """See `AsyncConsumer.subscribe`; the listeners are plain functions, called in the polling thread."""
+        thread, twin = self._thread, self._twin
+        thread.call(
+            lambda: twin.subscribe(
+                topics,
+                pattern=pattern,
+                on_assigned=thread.in_caller(on_assigned),
+                on_revoked=thread.in_caller(on_revoked),
+                on_lost=thread.in_caller(on_lost),
+            )
+        )
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: Callable[[Offsets, Exception | None], object] | None = None,
+    ) -> None:
+        """See `AsyncConsumer.commit_async`; the callback is a plain function, called in the polling thread."""
+        told = self._thread.in_caller(callback)
+        self._thread.call(lambda: self._twin.commit_async(offsets, told))
+
     assign = in_loop(AsyncConsumer.assign)
     assignment = in_loop(AsyncConsumer.assignment)
+    subscription = in_loop(AsyncConsumer.subscription)
+    unsubscribe = blocking(AsyncConsumer.unsubscribe)
+    commit = blocking(AsyncConsumer.commit)
+    committed = blocking(AsyncConsumer.committed)
+    group_metadata = in_loop(AsyncConsumer.group_metadata)
+    enforce_rebalance = in_loop(AsyncConsumer.enforce_rebalance)
     seek = in_loop(AsyncConsumer.seek)
     seek_to_beginning = in_loop(AsyncConsumer.seek_to_beginning)
     seek_to_end = in_loop(AsyncConsumer.seek_to_end)
@@ -216,9 +296,9 @@ class Consumer(Face[AsyncConsumer]):
     end_offsets = blocking(AsyncConsumer.end_offsets)
     offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
 
-    def close(self) -> None:
-        """Closes the connections; harmless when repeated."""
-        self.end(self._twin.close)
+    def close(self, timeout_ms: float | None = None) -> None:
+        """See `AsyncConsumer.close`."""
+        self.end(self._twin.close if timeout_ms is None else lambda: self._twin.close(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Every record, for ever."""

@@ -19,10 +19,17 @@ Versions = tuple[int, int]
 class Transport(Protocol):
     """Connections to brokers by node id; bootstrap servers have ids below 0."""
 
-    async def send(self, node_id: int, request: Request, *, versions: Versions | None = None) -> Response:
+    async def send(
+        self,
+        node_id: int,
+        request: Request,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: float | None = None,
+    ) -> Response:
         """The answer, in the highest version that both sides know, within `versions` where given.
 
-        Raises DisconnectedError (the connection is lost, or cannot be made), UnsupportedVersionError.
+        It may take ``request.timeout.ms`` unless `timeout_ms` says otherwise. Raises DisconnectedError (the connection is lost, or cannot be made), UnsupportedVersionError.
         """
 
     def least_loaded_node(self) -> int | None:
@@ -30,6 +37,12 @@ class Transport(Protocol):
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
         """Where brokers are from now on."""
+
+    def connect_aside(self, node_id: int, address: Address) -> None:
+        """Makes a node known beside the brokers; it is only asked what is sent to it by name."""
+
+    def disconnect_aside(self, node_id: int) -> None:
+        """Forgets such a node; what waits for it fails with DisconnectedError."""
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -45,8 +58,19 @@ class NetworkTransport:
             request_timeout_ms=config["request.timeout.ms"],
         )
         self._client = NetworkClient(addresses, settings=settings)
+        self._aside = NetworkClient(settings=settings)
 
-    async def send(self, node_id: int, request: Request, *, versions: Versions | None = None) -> Response:
+    def _client_of(self, node_id: int) -> NetworkClient:
+        return self._aside if node_id in self._aside.core.links else self._client
+
+    async def send(
+        self,
+        node_id: int,
+        request: Request,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: float | None = None,
+    ) -> Response:
         """See `Transport.send`."""
         version = None
         if versions is not None:
@@ -54,7 +78,9 @@ class NetworkTransport:
             version = known.latest_usable(type(request), *versions)
         silent = isinstance(request, ProduceRequest) and request.acks == 0
         try:
-            future = self._client.send(node_id, request, version=version, expects_response=not silent)
+            future = self._client_of(node_id).send(
+                node_id, request, version=version, timeout_ms=timeout_ms, expects_response=not silent
+            )
         except KeyError:
             raise DisconnectedError(f"broker {node_id} is not known any more") from None
         response = await future
@@ -64,7 +90,7 @@ class NetworkTransport:
         return response
 
     async def _versions_of(self, node_id: int) -> NodeApiVersions:
-        link = self._client.core.links.get(node_id)
+        link = self._client_of(node_id).core.links.get(node_id)
         if link is not None and link.versions is None:
             # Any request makes the connection, and with it the versions.
             await self.send(
@@ -83,6 +109,15 @@ class NetworkTransport:
         """See `Transport.set_brokers`."""
         self._client.set_nodes(Node(node_id, *address) for node_id, address in brokers.items())
 
+    def connect_aside(self, node_id: int, address: Address) -> None:
+        """See `Transport.connect_aside`."""
+        self._aside.add_node(Node(node_id, *address))
+
+    def disconnect_aside(self, node_id: int) -> None:
+        """See `Transport.disconnect_aside`."""
+        self._aside.remove_node(node_id)
+
     async def close(self) -> None:
         """See `Transport.close`."""
+        await self._aside.close()
         await self._client.close()

@@ -81,3 +81,20 @@ class RawFetch(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     aborted: Sequence[AbortedTransaction]
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the offset of the next record to read, a note, the epoch of the last one's leader."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class ConsumerGroupMetadata(NamedTuple):
+    """Who a consumer is in its group, as a transactional producer has to know it (KIP-447)."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None

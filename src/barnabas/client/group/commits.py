@@ -1,0 +1,321 @@
+"""`Commits`: keeps a consumer's positions at the coordinator of its group, and asks for them.
+
+Theory of operation
+-------------------
+A member of a group commits in its generation, and only while it is stable in it: in between, others may have
+its partitions already. A consumer that assigns its partitions itself commits in no generation. `commit` tries
+until it is done; `commit_soon` tries once, in the background, and what became of it is told to the caller's
+callback at its next poll, in the order in which the commits were asked for.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
+from barnabas.client.fetch_session import by_topic
+from barnabas.client.group.coordinator_link import CoordinatorLink
+from barnabas.client.group.membership import COORDINATOR_MOVED, Generation, Membership, MemberState
+from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.subscriptions import Subscriptions
+from barnabas.client.types import OffsetAndMetadata
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback: TypeAlias = Callable[[Offsets, Exception | None], Awaitable[object] | object]
+"""Called with what was to be committed and what went wrong; may be a coroutine function."""
+
+_BY_NAME: Final = (2, 9)
+"""From v10 on OffsetCommit names topics by id."""
+_STABLE_ONLY: Final = (7, 7)
+_ANY: Final = (1, 6)
+_RETRIED: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        *COORDINATOR_MOVED,
+    }
+)
+_TOLD: Final = frozenset(
+    {
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    }
+)
+_REBALANCING: Final = (
+    "Offset commit cannot be completed since the consumer is undergoing a rebalance for auto partition"
+    " assignment. You can try completing the rebalance by calling poll() and then retry the operation."
+)
+_NOT_A_MEMBER: Final = (
+    "Offset commit cannot be completed since the consumer is not part of an active group for auto partition"
+    " assignment; it is likely that the consumer was kicked out of the group."
+)
+
+_log = EventLog("client.group")
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same may succeed a little later."""
+    if isinstance(error, KafkaError):
+        return error.retriable
+    return isinstance(error, DisconnectedError | OSError)
+
+
+class Commits:
+    """The committed offsets of one group, for one of its consumers."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        cluster: Cluster,
+        link: CoordinatorLink,
+        membership: Membership,
+        subscriptions: Subscriptions,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._link = link
+        self._membership = membership
+        self._subscriptions = subscriptions
+        self._under_way: deque[tuple[asyncio.Task[None], Offsets, CommitCallback | None]] = deque()
+
+    # Committing.
+
+    async def commit(self, offsets: Offsets, deadline: Deadline) -> None:
+        """Commits, trying again while it may help.
+
+        Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again), ClientTimeoutError.
+        """
+        await self.settle(deadline)
+        if offsets:
+            await self._until_done(lambda: self.commit_once(offsets), deadline, "No offsets were committed")
+
+    async def _until_done(
+        self, attempt: Callable[[], Awaitable[None]], deadline: Deadline, failure: str
+    ) -> None:
+        attempts = 0
+        while True:
+            if not await self._link.find(deadline):
+                raise ClientTimeoutError(
+                    f"{failure} in {deadline.total_ms:.0f} ms: the coordinator of group"
+                    f" {self._settings.group_id} was not found"
+                )
+            try:
+                await asyncio.wait_for(attempt(), deadline.left_s)
+                return
+            except TimeoutError as error:
+                last: Exception = error
+            except (BarnabasError, OSError) as error:
+                if not is_retriable(error):
+                    raise
+                last = error
+            pause = self._cluster.pause_s(attempts)
+            if pause >= deadline.left_s:
+                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms: {last}") from last
+            attempts += 1
+            await asyncio.sleep(pause)
+
+    async def commit_once(self, offsets: Offsets) -> None:
+        """One attempt. Raises as `commit`, and what may be tried again."""
+        generation = self._generation()
+        request = self._commit_request(offsets, generation)
+        response = await self._link.send(request, OffsetCommitResponse, versions=_BY_NAME)
+        unauthorised = set()
+        for topic in response.topics:
+            for one in topic.partitions:
+                code = ErrorCode.of(one.error_code)
+                if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    unauthorised.add(topic.name)
+                elif code is not ErrorCode.NONE:
+                    raise self._commit_failed(
+                        code, TopicPartition(topic.name, one.partition_index), generation
+                    )
+        if unauthorised:
+            named = ", ".join(sorted(unauthorised))
+            raise GroupError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Not authorized to access topics: [{named}]"
+            )
+
+    def _generation(self) -> Generation:
+        """The one to commit in. Raises while a member is in none."""
+        if not self._subscriptions.automatic:
+            return Generation()
+        generation = self._membership.stable_generation
+        if generation is not None:
+            return generation
+        if self._membership.rebalancing:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _REBALANCING)
+        raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, _NOT_A_MEMBER)
+
+    def _commit_request(self, offsets: Offsets, generation: Generation) -> OffsetCommitRequest:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=tp.partition,
+                        committed_offset=offsets[tp].offset,
+                        committed_leader_epoch=offsets[tp].leader_epoch,
+                        committed_metadata=offsets[tp].metadata,
+                    )
+                    for tp in members
+                ],
+            )
+            for name, members in by_topic(sorted(offsets)).items()
+        ]
+        return OffsetCommitRequest(
+            group_id=self._settings.group_id,
+            generation_id_or_member_epoch=generation.number,
+            member_id=generation.member_id,
+            group_instance_id=self._settings.group_instance_id if self._subscriptions.automatic else None,
+            topics=topics,
+        )
+
+    def _commit_failed(self, code: ErrorCode, tp: TopicPartition, sent: Generation) -> KafkaError:
+        _log.debug("commit.failed", group=self._settings.group_id, partition=tp, error=code.name)
+        membership = self._membership
+        outdated = membership.generation != sent
+        if code in COORDINATOR_MOVED or code is ErrorCode.REQUEST_TIMED_OUT:
+            self._link.lost(f"error response {code.name}")
+        if code in _RETRIED:
+            return KafkaError(code, f"{code.message} (committing {tp})")
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            membership.request_rejoin("offset commit failed since group is already rebalancing")
+            return KafkaError(code, _REBALANCING)
+        if code in {
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.FENCED_INSTANCE_ID,
+        }:
+            if outdated and membership.state is MemberState.PREPARING_REBALANCE:
+                return KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _REBALANCING)
+            if code is ErrorCode.FENCED_INSTANCE_ID and not outdated:
+                return GroupError(code, f"{code.message} (group {self._settings.group_id})")
+            if code is not ErrorCode.FENCED_INSTANCE_ID:
+                membership.reset_after(code, "OFFSET_COMMIT")
+            return CommitFailedError(code, _NOT_A_MEMBER)
+        message = code.message if code in _TOLD else f"Unexpected error in commit: {code.message}"
+        return GroupError(code, f"{message} (committing {tp})")
+
+    # Committing in the background.
+
+    def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> "asyncio.Task[None]":
+        """One attempt in the background; a poll later on tells the callback."""
+        task = asyncio.create_task(self._commit_when_found(offsets))
+        self._under_way.append((task, offsets, callback))
+        return task
+
+    async def _commit_when_found(self, offsets: Offsets) -> None:
+        if not offsets:
+            return
+        if self._link.node_id is None and not await self._link.find(
+            Deadline(self._settings.request_timeout_ms)
+        ):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self.commit_once(offsets)
+
+    async def tell(self) -> None:
+        """Tells the callbacks of the commits that are done. Raises GroupError once a static member is fenced."""
+        while self._under_way and self._under_way[0][0].done():
+            task, offsets, callback = self._under_way.popleft()
+            error = None if task.cancelled() else task.exception()
+            if callback is not None:
+                told = callback(offsets, error if isinstance(error, Exception) else None)
+                if isinstance(told, Awaitable):
+                    await told
+            elif error is not None:
+                _log.warning("commit.failed", group=self._settings.group_id, error=error)
+            if isinstance(error, GroupError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
+                raise error
+
+    async def settle(self, deadline: Deadline) -> None:
+        """Waits for the commits under way, and tells their callbacks."""
+        if self._under_way:
+            await asyncio.wait([task for task, _, _ in self._under_way], timeout=deadline.left_s)
+        await self.tell()
+
+    async def close(self) -> None:
+        """Gives up the commits under way."""
+        tasks = [task for task, _, _ in self._under_way]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Asking.
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is committed for each partition. Raises KafkaError, ClientTimeoutError."""
+        wanted = list(partitions)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+
+        async def attempt() -> None:
+            found.update(await self._fetch_once(wanted))
+
+        if wanted:
+            await self._until_done(attempt, deadline, "No committed offsets were found")
+        return {tp: found.get(tp) for tp in wanted}
+
+    async def _fetch_once(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        topics = [
+            OffsetFetchRequestTopic(name=name, partition_indexes=[tp.partition for tp in members])
+            for name, members in by_topic(partitions).items()
+        ]
+        response = await self._ask(topics)
+        code = ErrorCode.of(response.error_code)
+        if code in COORDINATOR_MOVED:
+            self._link.lost(f"error response {code.name}")
+        if code is not ErrorCode.NONE:
+            raise self._fetch_failed(code)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        for topic in response.topics:
+            for one in topic.partitions:
+                tp = TopicPartition(topic.name, one.partition_index)
+                code = ErrorCode.of(one.error_code)
+                if code is not ErrorCode.NONE:
+                    raise self._fetch_failed(code, tp)
+                known = OffsetAndMetadata(
+                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
+                )
+                found[tp] = known if known.offset >= 0 else None
+        return found
+
+    async def _ask(self, topics: list[OffsetFetchRequestTopic]) -> OffsetFetchResponse:
+        """KIP-447: not what an open transaction may still change, where the broker knows about that."""
+        request = OffsetFetchRequest(group_id=self._settings.group_id, topics=topics, require_stable=True)
+        try:
+            return await self._link.send(request, OffsetFetchResponse, versions=_STABLE_ONLY)
+        except UnsupportedVersionError:
+            request = OffsetFetchRequest(group_id=self._settings.group_id, topics=topics)
+            return await self._link.send(request, OffsetFetchResponse, versions=_ANY)
+
+    def _fetch_failed(self, code: ErrorCode, tp: TopicPartition | None = None) -> KafkaError:
+        place = f"group {self._settings.group_id}" if tp is None else str(tp)
+        message = f"{code.message} (fetching committed offsets of {place})"
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and tp is not None:
+            return GroupError(code, f"Topic or Partition {tp} does not exist")
+        return KafkaError(code, message) if code.retriable else GroupError(code, message)
+
+    def __repr__(self) -> str:
+        return f"<Commits {self._settings.group_id} {len(self._under_way)} under way>"
