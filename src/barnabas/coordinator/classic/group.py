@@ -8,12 +8,12 @@ what it is and answers questions about it; what a request does to it is told in 
 the group, so that closing it is enough to leave nothing behind.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from barnabas.coordinator.classic.member import ClassicMember
 from barnabas.coordinator.classic.membership import Membership
 from barnabas.coordinator.classic.responses import Answers, failed_join, failed_sync, send
-from barnabas.coordinator.classic.states import GroupState, check_transition
+from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, check_transition
 from barnabas.coordinator.classic.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
@@ -23,8 +23,6 @@ from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.delays import DelayedJoin, DelayedSync
-
-_REBALANCED: Final = frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY})
 
 
 class ClassicGroup:
@@ -87,7 +85,7 @@ class ClassicGroup:
     @property
     def can_rebalance(self) -> bool:
         """Whether a rebalance may begin now."""
-        return self.state in _REBALANCED
+        return self.state in TRANSITIONS[GroupState.PREPARING_REBALANCE]
 
     @property
     def is_consumer_group(self) -> bool:
@@ -164,12 +162,12 @@ class ClassicGroup:
             return  # an administrator, or a consumer that assigns itself
         if generation < 0 and not member_id and group_instance_id is None:
             # Producers of older versions commit in transactions without saying for which member.
-            if not transactional and not self.is_empty:
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-            return
+            if transactional:
+                return
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = self.check_member(member_id, group_instance_id)
         self.check_generation(generation)
-        if transactional or self.is_empty:
+        if transactional:
             return
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -114,7 +114,10 @@ class ClassicGroups:
     def replay(self, shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Takes in a record of the partition; the last one of a group holds."""
         if value is not None:
-            shard.groups[key.group] = group_of(key, value, shard.journal, self._clock)
+            group = group_of(key, value, shard.journal, self._clock)
+            for member in group.members:
+                self.rebalances.watch(group, member)
+            shard.groups[key.group] = group
         elif isinstance(shard.groups.get(key.group), ClassicGroup):
             del shard.groups[key.group]
 
@@ -133,9 +136,7 @@ class ClassicGroups:
 
     def _begin_sessions(self, group: ClassicGroup) -> None:
         for member in group.members:
-            if member.session is None:
-                self.rebalances.watch(group, member)
-                member.alive()
+            member.alive()
         if len(group.members) > self._settings.max_size:
             self.rebalances.maybe_prepare(group, "the group has more members than group.max.size allows")
 
