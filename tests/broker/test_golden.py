@@ -7,6 +7,7 @@ import pytest
 
 from barnabas.broker.registry import ApiTable
 from barnabas.core.chunks import materialize
+from barnabas.core.ids import INTERNAL_TOPICS
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -54,6 +55,8 @@ def slots_of(message):
 def world(world, make_batch):
     for topic in ("plain", "t1", "txn", "gz"):
         world.create(topic)
+    for topic in INTERNAL_TOPICS:
+        world.create(topic, 50)
     for index in range(10):
         world.produce("plain", records=make_batch(timestamp=1_700_000_000_000 + index))
     world.clock.now_ms += 10

@@ -242,6 +242,11 @@ class GroupCoordinator:
             return self._consumer
         return self._classic
 
+    @property
+    def loading(self) -> list[int]:
+        """The partitions that are being loaded, or wait for it."""
+        return sorted(self._loading)
+
     # --- the classic protocol ---------------------------------------------------------------------------
 
     def join_group(
@@ -410,7 +415,7 @@ class GroupCoordinator:
     def __repr__(self) -> str:
         return (
             f"<GroupCoordinator{'' if self._active else ' inactive'} shards={len(self._shards)} "
-            f"loading={sorted(self._loading)}>"
+            f"loading={self.loading}>"
         )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from barnabas.coordinator.decoding import Decoded, Step, decode_range, steps_of, unpack
+from barnabas.coordinator.decoding import Decoded, Step, decode_range, next_offset_of, steps_of, unpack
 from barnabas.coordinator.replay import Replay
 from barnabas.core.chunks import FileSlice
 from barnabas.core.clock import Clock
@@ -27,7 +27,6 @@ from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.log import Log
-from barnabas.records.batch import batch_headers
 
 _events: Final = EventLog("coordinator.loading")
 
@@ -35,19 +34,24 @@ TASK_NAME: Final = "group-metadata-manager-0"
 """What the work is called in the log, after the thread that does it in Kafka."""
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 """A partition up to this size is decoded on the loop: less than starting a child costs."""
-SETTLE_RECORDS: Final = 50_000
-"""How often the collector is told, during a big load, that what was loaded is there to stay."""
+SETTLE_RECORDS: Final = 20_000
+"""How often the collector is told, during a big load, that what was loaded is there to stay: so often that it
+never looks at it, for a look at a million offsets is a pause of a tenth of a second."""
+SLICE_MS: Final = 2.0
+"""How long a load holds the loop at a stretch; the child is slower than the replay, so there is time."""
 
 
 class Job:
     """One partition to load."""
 
-    __slots__ = ("cancelled", "done", "log", "replay")
+    __slots__ = ("cancelled", "done", "log", "replay", "settled")
 
     def __init__(self, replay: Replay, log: Log | None) -> None:
         self.replay = replay
         self.log = log
         self.cancelled = False
+        self.settled = 0
+        """Records at the last time that the collector was told to leave them alone."""
         self.done: Pending[None] = Pending()
         """Completes when the shard is whole, or as whole as its log can be read; never once cancelled."""
 
@@ -109,7 +113,7 @@ class Loader:
         began_ms = self._clock.monotonic_ms()
         if not job.cancelled and log.log_start_offset < log.log_end_offset:
             if log.size <= IN_PLACE_BYTES_MAX:
-                yield self._load_here(job, log)
+                yield self._load_here(job, log, log.log_start_offset)
             else:
                 yield self._load_elsewhere(job, log)
         if not job.cancelled and replay.records:
@@ -123,33 +127,36 @@ class Loader:
             )
 
     @steps
-    def _load_here(self, job: Job, log: Log) -> Steps[None]:
-        slices = Slices(self._clock)
-        offset = log.log_start_offset
-        while offset < log.log_end_offset and not job.cancelled:
+    def _load_here(self, job: Job, log: Log, offset: int) -> Steps[None]:
+        slices = Slices(self._clock, SLICE_MS)
+        while 0 <= offset < log.log_end_offset and not job.cancelled:
             found = self._read(log, offset)
             if not found:
                 return
             data = found.read()
             yield self._replay(job, steps_of(data), slices)
-            offset = _next_offset(data)
+            offset = next_offset_of(data)
 
     @steps
     def _load_elsewhere(self, job: Job, log: Log) -> Steps[None]:
-        slices = Slices(self._clock)
-        settled = 0
-        coming = self._decode(log, log.log_start_offset)
+        slices = Slices(self._clock, SLICE_MS)
+        offset = log.log_start_offset
+        coming = self._decode(log, offset)
         while coming is not None and not job.cancelled:
-            decoded: Decoded = yield coming
+            try:
+                decoded: Decoded = yield coming
+            except Exception as error:
+                # The cleaner replaced the file, or the child was killed: what is left is read here.
+                _events.warning("load.child_failed", log=log.tp, offset=offset, reason=error)
+                yield self._load_here(job, log, offset)
+                return
+            offset = decoded.next_offset
             # The child is at the next stretch while this one is replayed.
-            coming = self._decode(log, decoded.next_offset)
+            coming = self._decode(log, offset)
             yield self._replay(job, map(unpack, decoded.blobs), slices)
-            if job.replay.records - settled >= SETTLE_RECORDS:
-                settled = job.replay.records
-                self._settle()
 
     def _decode(self, log: Log, offset: int) -> Pending[Decoded] | None:
-        if offset < 0 or offset >= log.log_end_offset:
+        if not 0 <= offset < log.log_end_offset:
             return None
         found = self._read(log, offset)
         if not found:
@@ -163,8 +170,12 @@ class Loader:
 
     @steps
     def _replay(self, job: Job, found: Iterable[Step], slices: Slices) -> Steps[None]:
+        replay = job.replay
         for step in found:
-            job.replay.step(step)
+            replay.step(step)
+            if replay.records - job.settled >= SETTLE_RECORDS:
+                job.settled = replay.records
+                self._settle()
             if slices.over():
                 yield slices.next_turn()
                 if job.cancelled:
@@ -172,10 +183,3 @@ class Loader:
 
     def __repr__(self) -> str:
         return f"<Loader running={self._running!r} waiting={len(self._waiting)}>"
-
-
-def _next_offset(data: bytes) -> int:
-    next_offset = -1
-    for header in batch_headers(data):
-        next_offset = header.next_offset
-    return next_offset

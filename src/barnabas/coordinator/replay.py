@@ -1,12 +1,12 @@
 """`Replay`: what was decoded of a partition, put back into its shard by the storey that wrote it."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from sys import intern
+from typing import TYPE_CHECKING, Final, cast
 
-from barnabas.coordinator.decoding import MARKER, OFFSETS, Step
+from barnabas.coordinator.decoding import Step
 from barnabas.coordinator.shard import Shard
-from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
@@ -15,6 +15,7 @@ from barnabas.protocol.coordinator.offset_commit import (
 )
 from barnabas.protocol.coordinator.record import UnknownRecordTypeError
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
+from barnabas.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.groups import ClassicGroups
@@ -30,7 +31,7 @@ _CONSUMER_TYPES: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 class Replay:
     """Replays one shard's partition; told of each step in the order of the log."""
 
-    __slots__ = ("_classic", "_consumer", "_offsets", "_passed_over", "records", "shard")
+    __slots__ = ("_classic", "_consumer", "_offsets", "_partitions", "_passed_over", "records", "shard")
 
     def __init__(
         self,
@@ -44,54 +45,66 @@ class Replay:
         self._classic = classic
         self._consumer = consumer
         self._offsets = offsets
+        self._partitions: dict[str, dict[int, TopicPartition]] = {}
         self._passed_over: set[int] = set()
 
     def step(self, step: Step) -> None:
         """Takes in one step."""
-        kind, producer_id, content = step
-        if kind == OFFSETS:
-            self._replay_offsets(content, producer_id)
-            self.records += len(content)
-        elif kind == MARKER:
+        producer_id, content = step
+        if isinstance(content, bool):
             self._offsets.replay_marker(self.shard, producer_id, committed=content)
-        else:
-            self._replay_records(content)
-            self.records += len(content)
+            return
+        for piece in content:
+            if len(piece) == 4:
+                group, topic, partitions, commits = piece
+                tps = self._named(topic, partitions)
+                self._offsets.restore(
+                    self.shard, group, zip(tps, commits, strict=True), producer_id=producer_id
+                )
+                self.records += len(commits)
+            else:
+                self._replay_record(*piece, producer_id)
+                self.records += 1
 
-    def _replay_offsets(self, entries: Sequence[Any], producer_id: int) -> None:
-        for group, topic, partition, journal_offset, value in entries:
+    def _named(self, topic: str, partitions: list[int]) -> list[TopicPartition]:
+        """One object for each partition: many groups have offsets in the same ones."""
+        known = self._partitions.get(topic)
+        if known is None:
+            known = self._partitions[topic] = {}
+        for partition in partitions:
+            if partition not in known:
+                known[partition] = TopicPartition(intern(topic), partition)
+        return [known[partition] for partition in partitions]
+
+    def _replay_record(
+        self, journal_offset: int, key_bytes: bytes, value_bytes: bytes | None, producer_id: int
+    ) -> None:
+        try:
+            key, value = CONSUMER_OFFSETS.decode(key_bytes, value_bytes)
+        except UnknownRecordTypeError as error:
+            self._pass_over(error.record_type)
+            return
+        except ProtocolError as error:
+            _events.error(
+                "load.record_unreadable",
+                partition=self.shard.partition,
+                offset=journal_offset,
+                reason=error,
+            )
+            return
+        if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
             self._offsets.replay(
                 self.shard,
-                OffsetCommitKey(group=group, topic=topic, partition=partition),
-                None
-                if value is None
-                else OffsetCommitValue(
-                    offset=value[0],
-                    leader_epoch=value[1],
-                    metadata=value[2],
-                    commit_timestamp=value[3],
-                    expire_timestamp=value[4],
-                ),
+                key,
+                cast("OffsetCommitValue | None", value),
                 producer_id=producer_id,
                 journal_offset=journal_offset,
             )
-
-    def _replay_records(self, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
-        for key, value in entries:
-            try:
-                self._replay_record(key, value)
-            except UnknownRecordTypeError as error:
-                self._pass_over(error.record_type)
-            except BarnabasError as error:
-                _events.error("load.record_unreadable", partition=self.shard.partition, reason=error)
-
-    def _replay_record(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
-        key, value = CONSUMER_OFFSETS.decode(key_bytes, value_bytes)
-        if isinstance(key, GroupMetadataKey):
+        elif isinstance(key, GroupMetadataKey):
             self._classic.replay(self.shard, key, cast("GroupMetadataValue | None", value))
         elif self._consumer is not None and key.record_type in _CONSUMER_TYPES:
             self._consumer.replay(self.shard, key, value)
-        elif not isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
+        else:
             self._pass_over(key.record_type)
 
     def _pass_over(self, record_type: int) -> None:

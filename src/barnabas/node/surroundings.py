@@ -75,7 +75,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:
         syncer=ThreadSyncer(loop),
         chance=random.Random(os.urandom(32)),
         open_store=lambda: _open_store(config, loop),
-        settle=_settle,
+        settle=settle_memory,
     )
 
 
@@ -103,7 +103,7 @@ def _embedded_store(config: Config, loop: asyncio.AbstractEventLoop) -> Metadata
     )
 
 
-def _settle() -> None:
+def settle_memory() -> None:
     """What lives now lives as long as the broker: the collector need not look at it again."""
     gc.freeze()
     gc.enable()

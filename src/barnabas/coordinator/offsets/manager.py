@@ -12,7 +12,7 @@ Errors: a refusal of the whole request raises KafkaError; what the journal says 
 in a commit's own words (`commits.commit_error`).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
 from barnabas.coordinator.group import Group
@@ -51,6 +51,9 @@ GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 NO_PRODUCER_ID: Final = NO_PRODUCER[0]
 
 _log = EventLog("offsets")
+
+# Bound once: half the time of `CommittedOffset._make`.
+_new_commit: Final = tuple.__new__
 
 
 class OffsetManager:
@@ -290,6 +293,31 @@ class OffsetManager:
             commits.pop(partition_of(key), None)
         else:
             commits[partition_of(key)] = commit_of(value, journal_offset)
+
+    def restore(
+        self,
+        shard: Shard,
+        group_id: str,
+        commits: Iterable[tuple[TopicPartition, tuple[int, int, str, int, int, int] | None]],
+        *,
+        producer_id: int,
+    ) -> None:
+        """Applies records of one group that a load has taken apart already: fields of a `CommittedOffset` each.
+
+        A million of them come in a big load, so nothing is made here but what stays.
+        """
+        offsets = shard.offsets.get(group_id)
+        if offsets is None:
+            offsets = shard.offsets[group_id] = GroupOffsets()
+        kept = offsets.committed
+        if producer_id != NO_PRODUCER_ID:
+            kept = offsets.transactional.setdefault(producer_id, {})
+            shard.open_transactions.setdefault(producer_id, set()).add(group_id)
+        for tp, commit in commits:
+            if commit is None:
+                kept.pop(tp, None)
+            else:
+                kept[tp] = _new_commit(CommittedOffset, commit)
 
     def replay_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
         """Applies the end of a transaction that was read back."""
