@@ -1,0 +1,100 @@
+"""`Epochs`: what the coordinator promises to members of consumer groups (KIP-848), held against what they are told.
+
+============  =============================================================================================
+two owners    a member was given a partition that another one held, and the other's next heartbeat succeeded
+              although it still held it. A member holds what it was given until it has said that it owns it
+              no more, left, or was fenced
+backwards     a member's epoch fell without its joining anew
+============  =============================================================================================
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from barnabas.core.ids import Uuid
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from barnabas.testing.groups.wire import Call
+
+Complain = Callable[[str, str], object]
+Held = set[tuple[Uuid, int]]
+
+LEAVE_EPOCHS: Final = frozenset({-1, -2})
+
+
+class _Group:
+    """Who holds what, as far as the coordinator has said it."""
+
+    def __init__(self) -> None:
+        self.holders: dict[tuple[Uuid, int], str] = {}
+        self.epochs: dict[str, int] = {}
+        self.robbed: dict[str, Held] = {}
+        """What was given to others while a member held it."""
+
+    def forget(self, member_id: str) -> None:
+        """The member holds nothing."""
+        self.release(member_id, [tp for tp, holder in self.holders.items() if holder == member_id])
+        self.epochs.pop(member_id, None)
+        self.robbed.pop(member_id, None)
+
+    def release(self, member_id: str, partitions: Iterable[tuple[Uuid, int]]) -> None:
+        """The member does not hold these."""
+        for tp in partitions:
+            if self.holders.get(tp) == member_id:
+                del self.holders[tp]
+            self.robbed.get(member_id, set()).discard(tp)
+
+
+class Epochs:
+    """All consumer groups of a history."""
+
+    def __init__(self, complain: Complain) -> None:
+        self._complain = complain
+        self._groups: dict[str, _Group] = {}
+
+    def deleted(self, group_id: str) -> None:
+        """An admin deleted the group."""
+        self._groups.pop(group_id, None)
+
+    def invoked(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+        """A member reports what it owns: the rest it has given up."""
+        group = self._groups.setdefault(call.group_id, _Group())
+        if request.member_epoch <= 0:
+            group.forget(request.member_id)
+        elif request.topic_partitions is not None:
+            owned = flat(request.topic_partitions)
+            held = {tp for tp, holder in group.holders.items() if holder == request.member_id}
+            held |= group.robbed.get(request.member_id, set())
+            group.release(request.member_id, held - owned)
+
+    def answered(
+        self, call: Call, request: ConsumerGroupHeartbeatRequest, response: ConsumerGroupHeartbeatResponse
+    ) -> None:
+        """A heartbeat succeeded."""
+        if request.member_epoch in LEAVE_EPOCHS:
+            return
+        group = self._groups.setdefault(call.group_id, _Group())
+        member_id = response.member_id or request.member_id
+        epoch = response.member_epoch
+        if request.member_epoch > 0 and epoch < group.epochs.get(member_id, 0):
+            self._complain("backwards", f"{call} got epoch {epoch} after {group.epochs[member_id]}")
+        group.epochs[member_id] = epoch
+        if group.robbed.get(member_id):
+            self._complain("two owners", f"{call} succeeded, others have {sorted(group.robbed[member_id])}")
+        if response.assignment is not None:
+            for tp in flat(response.assignment.topic_partitions):
+                self._give(group, member_id, tp)
+
+    def _give(self, group: _Group, member_id: str, tp: tuple[Uuid, int]) -> None:
+        holder = group.holders.get(tp)
+        if holder not in (None, member_id):
+            group.robbed.setdefault(holder, set()).add(tp)
+        group.holders[tp] = member_id
+
+
+def flat(topics: Iterable[TopicPartitions]) -> Held:
+    """As pairs of topic id and number."""
+    return {(topic.topic_id, number) for topic in topics for number in topic.partitions}

@@ -1,0 +1,285 @@
+"""`Host`: one broker as far as groups go: the real `GroupCoordinator` over simulated partitions.
+
+What is real: everything in ``barnabas.coordinator``, with the codecs of its records, the decoding of batches and
+the loader. What is simulated: the clock, the log with its replicas, and how long a load takes.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.consumer.topics import TopicsImage
+from barnabas.coordinator.group import Client
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.offload import InPlace
+from barnabas.core.pending import Pending
+from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest
+from barnabas.protocol.messages.join_group import JoinGroupRequest
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from barnabas.protocol.messages.sync_group import SyncGroupRequest
+from barnabas.testing.groups.clock import ProcessClock, VirtualClock, VirtualTimer
+from barnabas.testing.groups.journal import ReplicatedPartition, SimulatedJournal
+from barnabas.testing.groups.observer import Observer
+from barnabas.testing.groups.stored_log import StoredLog
+from barnabas.testing.groups.wire import DISCONNECTED, Call, Reply
+
+if TYPE_CHECKING:
+    from barnabas.log.log import Log
+
+_BUFFER_BYTES: Final = 4096
+_TURN_MS: Final = (0.5, 60.0)
+
+
+class _LoadingClock(ProcessClock):
+    """Time as the loader feels it: whenever it looks, its slice may be over, and others' turns take time."""
+
+    def __init__(self, world: VirtualClock, chance: Random) -> None:
+        super().__init__(world)
+        self._chance = chance
+        self._looks = itertools.count()
+
+    def _look(self) -> float:
+        return float(next(self._looks))
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """The next turn, after a while."""
+        self.call_later(self._chance.uniform(*_TURN_MS), callback)
+
+
+class Host:
+    """A broker that can be killed and started again; `serve` is its face to the wire."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: GroupSettings,
+        world: VirtualClock,
+        chance: Random,
+        *,
+        partitions: Sequence[ReplicatedPartition],
+        topics: TopicsImage,
+        observer: Observer,
+    ) -> None:
+        self.number = number
+        self.alive = False
+        self.clock = ProcessClock(world)
+        self.leads: dict[int, int] = {}
+        """The partitions that it believes to lead, with the leader epoch since which it does so."""
+        self.leaders: dict[int, int | None] = {}
+        """Who leads each partition, as the controller has told it."""
+        self.parked: dict[Call, Callable[[Reply], object]] = {}
+        self._settings = settings
+        self._world = world
+        self._chance = chance
+        self._partitions = partitions
+        self._topics = topics
+        self._observer = observer
+        self._journals: dict[int, SimulatedJournal] = {}
+        self._loading_clock = _LoadingClock(world, chance)
+        self.coordinator: GroupCoordinator | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """A new process; it leads nothing yet."""
+        self.alive = True
+        self.clock = ProcessClock(self._world)
+        self._loading_clock = _LoadingClock(self._world, self._chance)
+        self.coordinator = self._build()
+        self.coordinator.startup(len(self._partitions))
+
+    def _build(self) -> GroupCoordinator:
+        settings, clock, chance = self._settings, self.clock, self._chance
+
+        def new_uuid() -> str:
+            return f"{chance.getrandbits(64):016x}"
+
+        classic = ClassicGroups(settings, clock, new_uuid)
+        loading_clock = self._loading_clock
+        loading_clock.monotonic_ms = loading_clock._look  # noqa: SLF001
+        return GroupCoordinator(
+            settings,
+            clock,
+            classic=classic,
+            consumer=None,
+            offsets=OffsetManager(settings, clock, classic.create_simple),
+            loader=Loader(
+                loading_clock,
+                InPlace(),
+                cast("Any", None),
+                buffer_bytes=_BUFFER_BYTES,
+                settle=lambda: None,
+            ),
+            journal=self._journals.__getitem__,
+            log=lambda partition: cast("Log", StoredLog(self._partitions[partition], self._world.time_ms())),
+        )
+
+    def kill(self) -> None:
+        """Kill -9: nobody is answered, connections break."""
+        self.alive = False
+        self.coordinator = None
+        self.clock.die()
+        self._loading_clock.die()
+        self.leads.clear()
+        self.leaders.clear()
+        self._journals.clear()
+        parked, self.parked = self.parked, {}
+        for respond in parked.values():
+            respond(DISCONNECTED)
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """LeaderAndIsr: this broker leads the partition."""
+        assert self.coordinator is not None
+        self.leaders[partition] = self.number
+        journal = self._journals.get(partition)
+        if journal is not None and partition in self.leads:
+            journal.leader_epoch = leader_epoch
+        else:
+            self.leads[partition] = leader_epoch
+            self._journals[partition] = SimulatedJournal(
+                self._partitions[partition],
+                broker=self.number,
+                leader_epoch=leader_epoch,
+                clock=self.clock,
+                timeout_ms=self._settings.offsets_commit_timeout_ms,
+            )
+        self.coordinator.elected(partition, leader_epoch)
+
+    def resigned(self, partition: int, leader_epoch: int, leader: int | None) -> None:
+        """LeaderAndIsr: another broker leads the partition."""
+        assert self.coordinator is not None
+        self.leaders[partition] = leader
+        journal = self._journals.get(partition)
+        led = self.leads.pop(partition, None)
+        if journal is not None and led is not None:
+            journal.resign()
+        self.coordinator.resigned(partition, leader_epoch)
+        if led is not None:
+            self._observer.resigned(self.number, partition, list(self.parked))
+
+    def metadata_changed(self, topics: set[str]) -> None:
+        """UpdateMetadata."""
+        if self.coordinator is not None:
+            self.coordinator.metadata_changed(topics)
+
+    # --- what is known of it ------------------------------------------------------------------------------
+
+    def leads_truly(self, partition: ReplicatedPartition) -> bool:
+        """Whether it leads the partition, and was told of it."""
+        journal = self._journals.get(partition.number)
+        return (
+            partition.leader == self.number
+            and journal is not None
+            and partition.number in self.leads
+            and journal.leader_epoch == partition.leader_epoch
+        )
+
+    @property
+    def armed(self) -> list[VirtualTimer]:
+        """Its timers, in the order of their times."""
+        armed = [*self.clock.armed, *self._loading_clock.armed]
+        return sorted(armed, key=lambda timer: timer.when_ms)
+
+    def groups(self) -> list[tuple[str, str]]:
+        """The groups that it knows, with their states."""
+        assert self.coordinator is not None
+        listed = self.coordinator.list_groups([], []).groups
+        return [(group.group_id, group.group_state) for group in listed]
+
+    def shutdown(self) -> None:
+        """An orderly end of its coordinator."""
+        assert self.coordinator is not None
+        self.coordinator.shutdown()
+
+    # --- serving ------------------------------------------------------------------------------------------
+
+    def find_coordinator(self, group_id: str) -> int | None:
+        """The leader of the group's partition, as this broker was told last."""
+        if self.coordinator is None:
+            return None
+        return self.leaders.get(self.coordinator.partition_for(group_id))
+
+    def serve(self, call: Call, respond: Callable[[Reply], object]) -> None:
+        """Carries a call out; what nobody expects to be raised is noted as a crash."""
+        coordinator = self.coordinator
+        if coordinator is None:
+            respond(DISCONNECTED)
+            return
+        partition = coordinator.partition_for(call.group_id)
+        call.leadership = partition, self.leads.get(partition, -1)
+        call.invoked_ms = self._world.now_ms
+        self._observer.invoked(call)
+        try:
+            answer = carry_out(coordinator, call)
+        except Exception as error:
+            self._answered(call, self._reply_to(error), respond)
+            return
+        if isinstance(answer, Pending):
+            self.parked[call] = respond
+            answer.when_done(lambda done: self._unparked(call, done))
+        else:
+            self._answered(call, reply_of(answer), respond)
+
+    def _unparked(self, call: Call, done: "Pending[Any]") -> None:
+        respond = self.parked.pop(call, None)
+        if respond is not None:  # a dead broker answers nobody
+            reply = reply_of(done.result()) if done.error is None else self._reply_to(done.error)
+            self._answered(call, reply, respond)
+
+    def _reply_to(self, error: BaseException) -> Reply:
+        if isinstance(error, KafkaError):
+            return Reply(error.code)
+        self._observer.crashed(f"broker {self.number}", error)
+        return Reply(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _answered(self, call: Call, reply: Reply, respond: Callable[[Reply], object]) -> None:
+        call.answered_ms = self._world.now_ms
+        self._observer.answered(call, reply)
+        respond(reply)
+
+    def __repr__(self) -> str:
+        return f"<Host {self.number} {'alive' if self.alive else 'dead'} leads={sorted(self.leads)}>"
+
+
+def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
+    """What the handler of the request's API does."""
+    request, version = call.request, call.version
+    client = Client(call.client_id, "/10.0.1.1")
+    match request:
+        case HeartbeatRequest():
+            return coordinator.heartbeat(request)
+        case OffsetCommitRequest():
+            return coordinator.offset_commit(client, request, version)
+        case OffsetFetchRequestGroup():
+            return coordinator.offset_fetch(request, require_stable=False)
+        case JoinGroupRequest():
+            return coordinator.join_group(client, request, version)
+        case SyncGroupRequest():
+            return coordinator.sync_group(client, request, version)
+        case LeaveGroupRequest():
+            return coordinator.leave_group(request, version)
+        case ConsumerGroupHeartbeatRequest():
+            return coordinator.consumer_group_heartbeat(client, request, version)
+        case OffsetDeleteRequest():
+            return coordinator.offset_delete(request)
+        case DeleteGroupsRequest():
+            return coordinator.delete_groups(request.groups_names)
+    raise TypeError(f"no member sends {request!r}")
+
+
+def reply_of(body: Any) -> Reply:
+    """The response with the error that stands for the whole of it."""
+    if isinstance(body, list):  # of DeleteGroups
+        return Reply(ErrorCode(body[0].error_code), body)
+    return Reply(ErrorCode(getattr(body, "error_code", 0)), body)

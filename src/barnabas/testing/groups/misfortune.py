@@ -1,0 +1,188 @@
+"""`Misfortune`: what befalls brokers, the journal, the network and members, and how it ends."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from barnabas.core.errors import ErrorCode
+from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.groups.host import Host
+from barnabas.testing.groups.journal import ReplicatedPartition, Weather
+from barnabas.testing.groups.leadership import Leadership
+from barnabas.testing.groups.member import Member
+from barnabas.testing.groups.observer import Observer
+from barnabas.testing.groups.wire import Wire
+
+_REFUSALS: Final = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class Misfortune:
+    """Strikes by kind; every strike ends by itself, and `mend` ends what is left."""
+
+    def __init__(
+        self,
+        chance: Random,
+        clock: VirtualClock,
+        leadership: Leadership,
+        *,
+        hosts: Sequence[Host],
+        partitions: Sequence[ReplicatedPartition],
+        members: Sequence[Member],
+        wire: Wire,
+        observer: Observer,
+    ) -> None:
+        self.struck = 0
+        self.over = False
+        self._chance = chance
+        self._clock = clock
+        self._leadership = leadership
+        self._hosts = hosts
+        self._partitions = partitions
+        self._members = members
+        self._wire = wire
+        self._observer = observer
+
+    def strike(self, kind: str) -> None:
+        """One misfortune of this kind."""
+        self.struck += 1
+        self._observer.event(f"misfortune: {kind}")
+        KINDS[kind](self)
+
+    def mend(self) -> None:
+        """Ends all of it: brokers and members run, the journal and the network are well."""
+        self.over = True
+        self._observer.event("misfortune is over")
+        self._wire.loss = 0.0
+        for partition in self._partitions:
+            self._clear_up(partition)
+        for host in self._hosts:
+            if not host.alive:
+                self._leadership.start(host)
+        for member in self._members:
+            if member.life.alive:
+                member.life.resume()
+
+    def _later(self, low_ms: float, high_ms: float, mend: Callable[[], object]) -> None:
+        """Ends a strike after a while, unless all are over."""
+        self._clock.call_later(self._chance.uniform(low_ms, high_ms), lambda: None if self.over else mend())
+
+    # --- brokers ------------------------------------------------------------------------------------------
+
+    def move(self) -> None:
+        """A new leader, of which everybody hears."""
+        self._leadership.move(self._chance.choice(self._partitions))
+
+    def move_unnoticed(self) -> None:
+        """A new leader, and the old one does not know for a while."""
+        self._leadership.move(self._chance.choice(self._partitions), late_ms=self._chance.uniform(500, 9000))
+
+    def kill_broker(self) -> None:
+        """A broker ends without a word, and comes back."""
+        alive = self._leadership.alive
+        if not alive:
+            return
+        host = self._chance.choice(alive)
+        self._leadership.kill(host)
+        self._later(300, 6000, lambda: None if host.alive else self._leadership.start(host))
+
+    # --- the journal --------------------------------------------------------------------------------------
+
+    def refuse(self) -> None:
+        """Appends are refused."""
+        partition = self._chance.choice(self._partitions)
+        partition.weather.refusal = self._chance.choice(_REFUSALS)
+        self._later(200, 6000, lambda: self._clear_up(partition))
+
+    def hang(self) -> None:
+        """Nothing is replicated."""
+        partition = self._chance.choice(self._partitions)
+        partition.weather.hangs = True
+        self._later(500, 9000, lambda: self._clear_up(partition))
+
+    def shrink(self) -> None:
+        """Appends find too few replicas, after the fact."""
+        partition = self._chance.choice(self._partitions)
+        partition.weather.shrinks = True
+        self._later(200, 4000, lambda: self._clear_up(partition))
+
+    def slow(self) -> None:
+        """Replicas take their time."""
+        partition = self._chance.choice(self._partitions)
+        partition.weather.replication_ms = self._chance.choice([50.0, 300.0, 1500.0])
+        self._later(1000, 10_000, lambda: self._clear_up(partition))
+
+    def _clear_up(self, partition: ReplicatedPartition) -> None:
+        partition.weather = Weather()
+        partition.weather_changed()
+
+    # --- the network --------------------------------------------------------------------------------------
+
+    def lose(self) -> None:
+        """Requests and answers get lost."""
+        self._wire.loss = self._chance.choice([0.02, 0.1, 0.4])
+        self._later(500, 8000, lambda: setattr(self._wire, "loss", 0.0))
+
+    # --- members ------------------------------------------------------------------------------------------
+
+    def kill_member(self) -> None:
+        """A member ends without a word; it, or nobody, comes back."""
+        member = self._any_member(alive=True)
+        if member is not None:
+            member.crash()
+            if self._chance.random() < 0.7:
+                self._later(100, 12_000, lambda: self._start(member))
+
+    def pause_member(self) -> None:
+        """A member stands still, perhaps longer than its session."""
+        member = self._any_member(alive=True)
+        if member is not None:
+            life = member.life
+            life.pause()
+            self._observer.event(f"{life.name} is paused")
+            self._later(200, 2.5 * member.habits.session_timeout_ms, life.resume)
+
+    def leave(self) -> None:
+        """A member says good-bye; another time it may come again."""
+        member = self._any_member(alive=True)
+        if member is not None:
+            member.stopping = True
+            if self._chance.random() < 0.7:
+                self._later(1000, 12_000, lambda: self._start(member))
+
+    def come(self) -> None:
+        """A member that is not there comes."""
+        member = self._any_member(alive=False)
+        if member is not None:
+            self._start(member)
+
+    def _start(self, member: Member) -> None:
+        if not member.life.alive:
+            member.start()
+
+    def _any_member(self, *, alive: bool) -> Member | None:
+        found = [member for member in self._members if member.life.alive is alive]
+        return self._chance.choice(found) if found else None
+
+    def __repr__(self) -> str:
+        return f"<Misfortune struck={self.struck}{' over' if self.over else ''}>"
+
+
+KINDS: Final[dict[str, Callable[[Misfortune], None]]] = {
+    "come": Misfortune.come,
+    "hang": Misfortune.hang,
+    "kill-broker": Misfortune.kill_broker,
+    "kill-member": Misfortune.kill_member,
+    "leave": Misfortune.leave,
+    "lose": Misfortune.lose,
+    "move": Misfortune.move,
+    "move-unnoticed": Misfortune.move_unnoticed,
+    "pause-member": Misfortune.pause_member,
+    "refuse": Misfortune.refuse,
+    "shrink": Misfortune.shrink,
+    "slow": Misfortune.slow,
+}

@@ -1,0 +1,150 @@
+"""`Observer`: sees every request and answer at the broker, every record of the journal, and all that members do.
+
+It judges where it stands, not at the end: the answer of a broker counts even where the network loses it.
+"""
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from barnabas.protocol.messages.offset_fetch import OffsetFetchResponseGroup
+from barnabas.testing.groups.anomaly import Anomalies
+from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.groups.commits import Commits
+from barnabas.testing.groups.epochs import Epochs
+from barnabas.testing.groups.generations import Generations
+from barnabas.testing.groups.topics import Progress
+from barnabas.testing.groups.wire import Call, Reply
+from barnabas.testing.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARKED_MS_MAX: Final = 30_000.0
+"""No request waits longer, whatever happens: the longest rebalance time-out, and a commit's."""
+
+
+class Observer:
+    """Hands what it sees to those who judge it."""
+
+    def __init__(self, clock: VirtualClock, trace: Trace) -> None:
+        self.anomalies = Anomalies()
+        self.is_leader: Callable[[Call], bool] = lambda _: True
+        """Whether the broker that carries a call out leads the partition in truth."""
+        self.requests = 0
+        self.progress = Progress()
+        self._clock = clock
+        self._trace = trace
+        self._generations = Generations(self.complain)
+        self._epochs = Epochs(self.complain)
+        self._commits = Commits(self.complain)
+        self._groups: dict[str, list[tuple[int, int, GroupMetadataValue | None]]] = {}
+        """What the journal says of each classic group: partition, offset, value."""
+
+    def complain(self, kind: str, text: str) -> None:
+        """A promise is broken."""
+        self.event(f"ANOMALY {kind}: {text}")
+        self.anomalies.add(kind, text, self._clock.now_ms)
+
+    def event(self, what: str) -> None:
+        """One line of the trace."""
+        self._trace(what)
+
+    # --- the journal --------------------------------------------------------------------------------------
+
+    def appended(self, partition: int, record: CoordinatorRecord, offset: int) -> None:
+        """A record is in the true log."""
+        self._commits.appended(partition, record, offset)
+        if isinstance(record.key, GroupMetadataKey):
+            value = record.value
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self._groups.setdefault(record.key.group, []).append((partition, offset, value))
+
+    def truncated(self, partition: int, offset: int) -> None:
+        """The true log was cut."""
+        self.event(f"journal {partition} is cut at {offset}")
+        self._commits.truncated(partition, offset)
+        for written in self._groups.values():
+            while written and written[-1][0] == partition and written[-1][1] >= offset:
+                written.pop()
+
+    def written_group(self, group_id: str) -> GroupMetadataValue | None:
+        """What the journal says of a group last."""
+        written = self._groups.get(group_id)
+        return written[-1][2] if written else None
+
+    # --- requests -----------------------------------------------------------------------------------------
+
+    def invoked(self, call: Call) -> None:
+        """A request has reached its broker."""
+        self.requests += 1
+        call.floor = self._generations.of(call.group_id).floor(call)
+        if isinstance(call.request, ConsumerGroupHeartbeatRequest):
+            self._epochs.invoked(call, call.request)
+
+    def answered(self, call: Call, reply: Reply) -> None:
+        """A broker has answered a request, rightly or not."""
+        request = call.request
+        self.event(f"{call!r} {reply.code.name} after {call.answered_ms - call.invoked_ms:.1f} ms")
+        if call.answered_ms - call.invoked_ms > PARKED_MS_MAX:
+            self.complain("left waiting", f"{call} for {call.answered_ms - call.invoked_ms:.0f} ms")
+        if not reply.ok or not self.is_leader(call):
+            return
+        body = reply.body
+        if isinstance(body, OffsetFetchResponseGroup):
+            self._commits.fetched(call, body)
+        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            assert isinstance(body, ConsumerGroupHeartbeatResponse)
+            self._epochs.answered(call, request, body)
+        elif isinstance(request, DeleteGroupsRequest):
+            self._generations.of(call.group_id).deleted()
+            self._epochs.deleted(call.group_id)
+        else:
+            self._judge_member(call, request, body)
+
+    def _judge_member(self, call: Call, request: object, body: object) -> None:
+        if isinstance(request, OffsetCommitRequest):
+            assert isinstance(body, OffsetCommitResponse)
+            self._commits.committed(call, request, body)
+            if any(partition.error_code for topic in body.topics for partition in topic.partitions):
+                return
+        if isinstance(request, HeartbeatRequest) and call.floor < 0:
+            return  # answered while the group is being loaded, when nobody knows better
+        self._generations.answered(call, body, self.written_group(call.group_id))
+
+    def resigned(self, broker: int, partition: int, parked: list[Call]) -> None:
+        """A broker was told that it does not lead a partition: nobody may wait for it any more."""
+        for call in parked:
+            if call.leadership[0] == partition:
+                self.complain("left waiting", f"{call} although broker {broker} resigned")
+
+    # --- members ------------------------------------------------------------------------------------------
+
+    def processed(self, group_id: str, member: str, tp: TopicPartition, begin: int, end: int) -> None:
+        """A member has processed records."""
+        missing = self.progress.processed(group_id, tp, begin, end)
+        if missing is not None:
+            self.complain("gap", f"{member} of {group_id} went on at {begin} of {tp}; nobody read {missing}")
+
+    def unexpected(self, member: str, what: str, code: ErrorCode) -> None:
+        """A member was told what nobody should have told it."""
+        self.complain("unexpected", f"{member}: {what} answered {code.name}")
+
+    def crashed(self, who: str, error: BaseException) -> None:
+        """Something raised what nobody catches."""
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+        self.complain("crash", f"{who}: {error!r} in {where}")
+
+    def __repr__(self) -> str:
+        return f"<Observer requests={self.requests} anomalies={len(self.anomalies)}>"

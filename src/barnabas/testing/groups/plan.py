@@ -1,0 +1,130 @@
+"""`Plan`: what a seed decides before a history begins: brokers, topics, groups, their members' habits, misfortunes."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final, Literal
+
+from barnabas.coordinator.settings import GroupSettings
+from barnabas.core.broker_config import BROKER_CONFIG
+from barnabas.testing.groups.assigning import COOPERATIVE
+from barnabas.testing.groups.member import Habits
+from barnabas.testing.groups.misfortune import KINDS
+from barnabas.testing.groups.topics import Topic
+
+Kind = Literal["classic", "consumer", "simple"]
+
+RETENTION_MS: Final = 300_000
+CHECK_INTERVAL_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group: the habits of everybody who may ever be in it."""
+
+    group_id: str
+    topics: tuple[str, ...]
+    members: tuple[tuple[Kind, Habits], ...]
+    present: int
+    """How many of them are there from the beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole history, as far as it can be decided beforehand."""
+
+    brokers: int
+    partitions: int
+    topics: tuple[Topic, ...]
+    groups: tuple[GroupPlan, ...]
+    misfortunes: tuple[str, ...]
+    pause_ms: float
+    """Mean time between two misfortunes."""
+    initial_delay_ms: int
+    consumer: bool
+    """Whether brokers serve the consumer protocol (KIP-848)."""
+
+    @classmethod
+    def draw(cls, chance: Random) -> "Plan":
+        """One plan by chance."""
+        topics = tuple(
+            Topic(f"topic-{number}", chance.randint(1, 5), chance.choice([0.5, 5.0, 40.0]))
+            for number in range(chance.randint(1, 3))
+        )
+        return cls(
+            brokers=chance.randint(1, 3),
+            partitions=chance.randint(1, 3),
+            topics=topics,
+            groups=tuple(_draw_group(chance, number, topics) for number in range(chance.randint(1, 3))),
+            misfortunes=tuple(sorted(chance.sample(sorted(KINDS), chance.randint(1, 5)))),
+            pause_ms=chance.choice([700.0, 2000.0, 6000.0]),
+            initial_delay_ms=chance.choice([0, 500, 3000]),
+            consumer=False,
+        )
+
+    @property
+    def settings(self) -> GroupSettings:
+        """The brokers' configuration."""
+        return GroupSettings.of(
+            BROKER_CONFIG.parse(
+                {
+                    "group.min.session.timeout.ms": "1000",
+                    "group.initial.rebalance.delay.ms": str(self.initial_delay_ms),
+                    "group.coordinator.rebalance.protocols": "classic,consumer"
+                    if self.consumer
+                    else "classic",
+                    "group.consumer.migration.policy": "bidirectional",
+                    "offsets.retention.minutes": str(RETENTION_MS // 60_000),
+                    "offsets.retention.check.interval.ms": str(CHECK_INTERVAL_MS),
+                    "offsets.topic.num.partitions": str(self.partitions),
+                }
+            )
+        )
+
+
+def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...]) -> GroupPlan:
+    names = tuple(sorted(chance.sample([topic.name for topic in topics], chance.randint(1, len(topics)))))
+    group_id = f"group-{number}"
+    kind = chance.choices(["classic", "cooperative", "simple"], [6, 3, 1])[0]
+    if kind == "simple":
+        return GroupPlan(group_id, names, (("simple", Habits(group_id, names)),), 1)
+    count = chance.randint(1, 6)
+    version = chance.choice([2, 4, 5, 7, 9, 9])
+    share_static = chance.choice([0.0, 0.0, 0.5, 1.0])
+    laziness = chance.choice([0.0, 0.0, 0.0, 0.3])
+    members: list[Habits] = []
+    for index in range(count):
+        instance_id = f"instance-{index}" if chance.random() < share_static else None
+        if instance_id is not None and members and chance.random() < 0.2 and members[-1].instance_id:
+            instance_id = members[-1].instance_id  # a twin: one of the two will be fenced
+        members.append(_draw_habits(chance, group_id, names, kind, version, instance_id, laziness))
+    return GroupPlan(
+        group_id, names, tuple(("classic", habits) for habits in members), chance.randint(1, count)
+    )
+
+
+def _draw_habits(
+    chance: Random,
+    group_id: str,
+    topics: tuple[str, ...],
+    kind: str,
+    version: int,
+    instance_id: str | None,
+    laziness: float,
+) -> Habits:
+    session_timeout_ms = chance.choice([3000, 6000, 10_000])
+    eager = ["range", "roundrobin"]
+    chance.shuffle(eager)
+    return Habits(
+        group_id,
+        topics,
+        instance_id=instance_id,
+        poll_ms=chance.choice([400.0, 1000.0, 2500.0]),
+        polls_a_commit=chance.randint(2, 5),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=chance.choice([4000, 8000]),
+        heartbeat_ms=session_timeout_ms / 3,
+        protocols=(COOPERATIVE,) if kind == "cooperative" else tuple(eager),
+        join_version=version if instance_id is None else max(version, 5),
+        laziness=laziness,
+        leaves=instance_id is None or chance.random() < 0.3,
+    )
