@@ -44,8 +44,9 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)   ## fill the generated part of docs/compatibility.md
+docs: $(STAMP)   ## fill the generated parts of docs: the tables of docs/compatibility.md, the figures
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/figures.py
 
 bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
 	$(BIN)/python -m bench --write
