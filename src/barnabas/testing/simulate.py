@@ -4,6 +4,7 @@ Examples::
 
     python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
+    python -m barnabas.testing.simulate groups --seeds 2000  the model of groups: coordinators and their members
 """
 
 import argparse
@@ -11,14 +12,17 @@ import multiprocessing
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, unless told otherwise."""
+GROUPS_SECONDS: Final = 25.0
+"""The same for the model of groups."""
 
 
 class Verdict(NamedTuple):
@@ -59,30 +63,61 @@ def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> V
     )
 
 
+def run_groups_seed(seed: int, seconds: float = GROUPS_SECONDS, trace: str | None = None) -> Verdict:
+    """Runs one history of the model of groups. A crash of the model itself is an anomaly too."""
+    from barnabas.testing.groups.scenario import Scenario
+
+    command = f"python -m barnabas.testing.simulate groups --seed {seed} --seconds {seconds:g}"
+    with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
+        scenario = Scenario(seed, seconds, sink)
+        try:
+            report = scenario.run()
+        except Exception:
+            now_s = scenario.clock.time_s()
+            problem = [*traceback.format_exc().splitlines()[-12:], "after:", *scenario.trace.last]
+            summary = f"seed {seed}: the model ended at {now_s:.3f} s"
+            return Verdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
+    return Verdict(
+        seed, command, str(report), list(map(str, report.anomalies)), report.digest, report.virtual_s
+    )
+
+
 def run_seeds(
-    seeds: Sequence[int], seconds: float = SECONDS, processes: int | None = None
+    seeds: Sequence[int],
+    seconds: float = SECONDS,
+    processes: int | None = None,
+    run: Callable[..., Verdict] = run_seed,
 ) -> Iterator[Verdict]:
     """Runs scenarios side by side, one process a core; their verdicts in the order of the seeds."""
     with ProcessPoolExecutor(
         processes or os.cpu_count(), mp_context=multiprocessing.get_context("spawn")
     ) as pool:
-        yield from pool.map(partial(run_seed, seconds=seconds), seeds, chunksize=4)
+        yield from pool.map(partial(run, seconds=seconds), seeds, chunksize=4)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code is 1 if any seed found something."""
     parser = argparse.ArgumentParser(prog="python -m barnabas.testing.simulate", description=__doc__)
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=["nodes", "groups"],
+        default="nodes",
+        help="whole nodes, or the model of groups",
+    )
     parser.add_argument("--seed", type=int, help="run this one seed, here")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="virtual seconds of load in each")
+    parser.add_argument("--seconds", type=float, help="virtual seconds of load in each")
     parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
     given = parser.parse_args(arguments)
+    run, seconds = (run_seed, SECONDS) if given.what == "nodes" else (run_groups_seed, GROUPS_SECONDS)
+    seconds = given.seconds or seconds
     if given.seed is not None:
-        verdicts = iter([run_seed(given.seed, given.seconds, given.trace)])
+        verdicts = iter([run(given.seed, seconds, given.trace)])
     else:
-        verdicts = run_seeds(range(given.first, given.first + given.seeds), given.seconds)
+        verdicts = run_seeds(range(given.first, given.first + given.seeds), seconds, run=run)
     return _show(verdicts, verbose=given.verbose or given.seed is not None)
 
 
