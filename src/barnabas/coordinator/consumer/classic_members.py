@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.classic.leaving import leave_response, leaving_members
+from barnabas.coordinator.classic.responses import failed_join
 from barnabas.coordinator.consumer.advancing import Advancement
 from barnabas.coordinator.consumer.conversion import by_id, classic_assignment
 from barnabas.coordinator.consumer.departures import Departures
@@ -78,9 +79,7 @@ class ClassicMembers:
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
             )
         if version >= MEMBER_ID_VERSION and not request.member_id and request.group_instance_id is None:
-            return JoinGroupResponse(
-                error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id, protocol_name=""
-            )
+            return failed_join(member_id, ErrorCode.MEMBER_ID_REQUIRED, version)
         return self._join(shard, Plan(group), client, request, member_id)
 
     def _check_session(self, request: JoinGroupRequest) -> None:

@@ -18,8 +18,12 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.plan import Plan
 from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
-from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
+
+_events: Final = EventLog("coordinator.consumer")
 
 LOOKUP_INTERVAL_MIN_MS: Final = 10_000
 LOOKUP_INTERVAL_MAX_MS: Final = 10 * 60 * 1000
@@ -82,17 +86,31 @@ def must_look_up(group: ConsumerGroup, now_ms: int, topics_changed_ms: int) -> b
     )
 
 
-def look_up(
-    expressions: Iterable[str], topics: TopicsImage, *, version: int, now_ms: int
-) -> dict[str, ResolvedExpression]:
-    """The topics that each expression stands for; the whole name must match."""
-    names = sorted(topics.names())
-    resolved = {}
+@steps
+def look_up(expressions: list[str], names: Iterable[str], slices: Slices) -> Steps[dict[str, frozenset[str]]]:
+    """The topics that each expression stands for; the whole name must match.
+
+    One that Java's RE2 took and this one does not stands for none.
+    """
+    patterns = _compiled(expressions)
+    matching: dict[str, set[str]] = {expression: set() for expression in expressions}
+    for name in list(names):
+        for expression, pattern in patterns.items():
+            if pattern.fullmatch(name) is not None:
+                matching[expression].add(name)
+        if slices.over():
+            yield slices.next_turn()
+    return {expression: frozenset(topics) for expression, topics in matching.items()}
+
+
+def _compiled(expressions: Iterable[str]) -> dict[str, Any]:
+    compiled = {}
     for expression in expressions:
-        pattern = compile_expression(expression)
-        matching = frozenset(name for name in names if pattern.fullmatch(name) is not None)
-        resolved[expression] = ResolvedExpression(matching, version, now_ms)
-    return resolved
+        try:
+            compiled[expression] = compile_expression(expression)
+        except KafkaError as error:
+            _events.error("expressions.unreadable", expression=expression, error=error)
+    return compiled
 
 
 def plan_resolved(plan: Plan, resolved: dict[str, ResolvedExpression]) -> bool:

@@ -23,7 +23,8 @@ from barnabas.coordinator.group import Client, Group
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -44,6 +45,7 @@ class ConsumerGroups:
         topics: TopicsImage,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._topics = topics
         self._advancement = Advancement(settings, clock, topics)
         # Groups may come from the classic protocol and turn into it. Groups live in their shard, so whose
@@ -122,11 +124,19 @@ class ConsumerGroups:
         """Takes in a record of types 3-8 and 16; the last one of a key holds."""
         replay_record(shard, key, value)
 
-    def loaded(self, shard: Shard) -> None:
-        """The shard is read: members have a session to be heard of, counted from now."""
+    @steps
+    def loaded(self, shard: Shard) -> Steps[None]:
+        """The shard is read: members have a session to be heard of, counted from now.
+
+        In slices; the Pending tells when all sessions run.
+        """
+        self._lookups.look_again()
+        slices = Slices(self._clock)
         for group in list(shard.groups.values()):
-            if isinstance(group, ConsumerGroup):
+            if isinstance(group, ConsumerGroup) and shard.groups.get(group.group_id) is group:
                 self._begin_sessions(shard, group)
+            if slices.over():
+                yield slices.next_turn()
 
     def _begin_sessions(self, shard: Shard, group: ConsumerGroup) -> None:
         for member in group.members.values():
@@ -137,7 +147,7 @@ class ConsumerGroups:
 
     def metadata_changed(self, shard: Shard, topics: set[str]) -> None:
         """The controller has told something of these topics; groups that read them look again."""
-        self._lookups.topics_changed()
+        self._lookups.topics_changed(topics)
         for group in shard.groups.values():
             if isinstance(group, ConsumerGroup) and any(topic in group.subscriptions for topic in topics):
                 group.request_metadata_refresh()

@@ -108,11 +108,10 @@ class Heartbeats:
         def follow(group: ConsumerGroup) -> None:
             timers = self._departures.timers(shard, group, new.member_id)
             timers.session.extend(self._settings.consumer_session_timeout_ms)
-            if new.assigned is not old.assigned or new.state is not old.state:
-                if new.state is MemberState.UNREVOKED_PARTITIONS:
-                    self._departures.expect_revocation(shard, group, new)
-                else:
-                    timers.rebalance.clear()
+            if new.state is not MemberState.UNREVOKED_PARTITIONS:
+                timers.rebalance.clear()
+            elif new.pending_revocation != old.pending_revocation:
+                self._departures.expect_revocation(shard, group, new)
             if group.subscriptions.expressions:
                 self._lookups.begin_if_due(shard, group)
 

@@ -24,10 +24,13 @@ def new_target(
 ) -> tuple[list[CoordinatorRecord], Assignment]:
     """The records of a new target for this epoch, and the updated member's part of it."""
     members = _members(group, updated)
+    # Members mostly read the same topics, so each set of names is looked up once.
+    read = {member_id: subscriptions.topics_of(member) for member_id, member in members.items()}
+    topic_ids = {names: _topic_ids(names, topics) for names in set(read.values())}
     spec = GroupSpec(
         members={
             member_id: MemberSpec(
-                subscribed=_topic_ids(subscriptions.topics_of(member), topics),
+                subscribed=topic_ids[read[member_id]],
                 assigned=_target_so_far(group, member),
                 instance_id=member.instance_id,
                 rack_id=member.rack_id,

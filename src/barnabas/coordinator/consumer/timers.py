@@ -35,11 +35,6 @@ class Alarm:
             self._timer.cancel()
             self._timer = None
 
-    @property
-    def running(self) -> bool:
-        """Whether it counts."""
-        return self._timer is not None
-
 
 class MemberTimers:
     """The deadlines of one member."""
