@@ -127,7 +127,8 @@ class GroupOffsets:
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `alter_offsets`, with an error per partition; raises what keeps the coordinator from answering."""
-        request = OffsetCommitRequest(group_id=group, member_id="", topics=_committed_topics(offsets))
+        positions = {TopicPartition(*tp): position for tp, position in offsets.items()}
+        request = OffsetCommitRequest(group_id=group, member_id="", topics=_committed_topics(positions))
 
         async def ask(node: int, _groups: Sequence[str]) -> Answers[dict[TopicPartition, ErrorCode]]:
             response = await self._context.cluster.send(node, request, OffsetCommitResponse, versions=_COMMIT)
@@ -195,7 +196,7 @@ def _asked_topics(partitions: Iterable[TopicPartition] | None) -> list[OffsetFet
         return None
     return [
         OffsetFetchRequestTopics(name=topic, partition_indexes=[tp.partition for tp in members])
-        for topic, members in by_topic(partitions).items()
+        for topic, members in by_topic(TopicPartition(*tp) for tp in partitions).items()
     ]
 
 
@@ -228,5 +229,5 @@ def _deleted_topics(partitions: Iterable[TopicPartition]) -> list[OffsetDeleteRe
             name=topic,
             partitions=[OffsetDeleteRequestPartition(partition_index=tp.partition) for tp in members],
         )
-        for topic, members in by_topic(partitions).items()
+        for topic, members in by_topic(TopicPartition(*tp) for tp in partitions).items()
     ]

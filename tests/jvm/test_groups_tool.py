@@ -1,0 +1,307 @@
+"""``barnabas groups`` and kafka-consumer-groups.sh of 3.9, given the same flags on the same genuine brokers.
+
+They print the same bytes on standard output and end with the same exit code; on standard error they say the
+same, where Kafka's script adds its whole help, stack traces, and the place that a warning comes from.
+"""
+
+import contextlib
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from barnabas.admin import BlockingAdmin, GroupState
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
+
+TOPIC = "groups-orders"
+LONG = "groups-with-a-name-too-long-for-its-column"
+PARTITIONS = 12
+SETTLE_SECONDS = 40
+
+
+def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "barnabas.cli.main", "groups", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def said(stderr: str) -> list[str]:
+    """What a tool says on standard error, without what only Kafka's prints, or only ours."""
+    lines = []
+    for line in stderr.splitlines():
+        if line.startswith(("Option  ", "See barnabas")):
+            break
+        if not re.match(
+            r"\s+(at|\.\.\.) |Caused by: |(java|org|com|joptsimple)\.[\w.$]+: | at \[Source", line
+        ):
+            lines.append(re.sub(r"^\[main\] WARN \S+ - ", "WARN ", line))
+    return lines
+
+
+def commit(bootstrap: str, group: str, positions: dict[tuple[str, int], int]) -> None:
+    with BlockingAdmin(bootstrap) as admin:
+        admin.groups.alter_offsets(group, positions)
+
+
+class Members:
+    """Consumers of a group that poll until they are stopped."""
+
+    def __init__(self, bootstrap: str, group: str, topics: list[str], configs: list[dict[str, str]]) -> None:
+        self._running = True
+        self._threads = [
+            threading.Thread(target=self._poll, args=(bootstrap, group, topics, config)) for config in configs
+        ]
+
+    def _poll(self, bootstrap: str, group: str, topics: list[str], config: dict[str, str]) -> None:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": "false",
+                **config,
+            }
+        )
+        consumer.subscribe(topics)
+        while self._running:
+            consumer.poll(0.1)
+        consumer.close()
+
+    @contextlib.contextmanager
+    def polling(self) -> Iterator[None]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._running = False
+            for thread in self._threads:
+                thread.join()
+
+
+def settled(bootstrap: str, group: str, members: int) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    with BlockingAdmin(bootstrap) as admin:
+        while time.monotonic() < deadline:
+            found = admin.groups.try_describe([group])[group]
+            if getattr(found, "state", None) is GroupState.STABLE and len(found.members) == members:
+                return
+            time.sleep(0.1)
+    raise AssertionError(f"{group} does not settle: {found}")
+
+
+@pytest.fixture(scope="module", params=["kafka39", "kafka42"])
+def genuine(request) -> Iterator[str]:
+    """A genuine broker with records, idle groups and groups at work; on 4.2 one of the new protocol too."""
+    bootstrap = request.getfixturevalue(request.param)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    kept = {"retention.ms": "-1"}  # the records are old
+    wanted = [NewTopic(TOPIC, PARTITIONS, 1, config=kept), NewTopic(LONG, 3, 1, config=kept)]
+    for created in admin.create_topics(wanted).values():
+        created.result(15)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(5 * PARTITIONS):
+        at = 1_600_000_000_000 + 1000 * number
+        producer.produce(TOPIC, f"{number}", partition=number % PARTITIONS, timestamp=at)
+    assert producer.flush(15) == 0
+    everywhere = {(TOPIC, number): number % 5 for number in range(PARTITIONS)}
+    commit(bootstrap, "idle", everywhere | {(LONG, 0): 0, (LONG, 2): 0})
+    commit(bootstrap, "idle-two", {(TOPIC, 3): 2})
+    commit(bootstrap, "busy-static", {(TOPIC, 1): 3, (LONG, 1): 0})
+    static = [{"group.instance.id": "first"}, {"group.instance.id": "second-with-a-long-name"}]
+    working = [
+        Members(bootstrap, "busy", [TOPIC, LONG], [{"client.id": "one"}, {"client.id": "two"}]),
+        Members(bootstrap, "busy-static", [LONG], static),
+    ]
+    if request.param == "kafka42":
+        modern = {"group.protocol": "consumer"}
+        working.append(Members(bootstrap, "modern", [TOPIC], [modern, modern]))
+    with contextlib.ExitStack() as stack:
+        for members in working:
+            stack.enter_context(members.polling())
+        for group in ("busy", "busy-static", "modern")[: len(working)]:
+            settled(bootstrap, group, 2)
+        yield bootstrap
+
+
+@pytest.fixture
+def both(genuine, kafka_tool):
+    """Kafka's tool and ours, run with the same flags."""
+
+    def run(*flags: str):
+        server = ("--bootstrap-server", genuine)
+        return kafka_tool("kafka-consumer-groups", *server, *flags), ours(*server, *flags)
+
+    return run
+
+
+def assert_same(theirs, mine) -> None:
+    assert mine.stdout == theirs.stdout
+    assert said(mine.stderr) == said(theirs.stderr)
+    assert mine.returncode == theirs.returncode
+
+
+READING = [
+    "--list",
+    "--list --state",
+    "--list --type",
+    "--list --type consumer,CLASSIC --state stable,Empty",
+    "--list --state Dead",
+    "--describe --group idle",
+    "--describe --group busy",
+    "--describe --group busy-static --offsets",
+    "--describe --group idle-two --group none --group idle",
+    "--describe --all-groups",
+    "--describe --all-groups --members",
+    "--describe --all-groups --members --verbose",
+    "--describe --all-groups --state",
+    "--describe --group none --members --verbose",
+    "--describe --group none --state",
+]
+
+
+@pytest.mark.parametrize("flags", READING)
+def test_what_there_is_is_told_in_the_same_lines(both, flags):
+    assert_same(*both(*flags.split()))
+
+
+PLANNING = [
+    "--group idle --all-topics --to-earliest",
+    f"--group idle --topic {TOPIC}:0,3,11 --topic {LONG} --to-latest --dry-run",
+    f"--group idle --topic {TOPIC}:0,3 --to-offset 2 --dry-run",
+    f"--group idle --topic {TOPIC}:0 --to-offset 99 --dry-run",
+    f"--group idle --topic {TOPIC}:0 --to-offset -99 --dry-run",
+    f"--group idle-two --topic {TOPIC}:3 --shift-by 2 --dry-run",
+    f"--group idle-two --topic {TOPIC}:3 --shift-by -9 --dry-run",
+    f"--group idle-two --topic {TOPIC} --to-current --dry-run",
+    f"--group none --topic {TOPIC}:0,3 --to-current --dry-run",
+    "--group none --all-topics --to-current --dry-run",
+    f"--group idle --topic {TOPIC} --to-datetime 2020-09-13T12:27:10.000 --dry-run",
+    f"--group idle --topic {TOPIC}:0,3 --to-datetime 2020-09-13T14:27:10.000+02:00 --dry-run",
+    f"--group idle --topic {TOPIC}:0 --topic {LONG} --to-datetime 2030-09-13T14:27:10.5+02 --dry-run",
+    f"--group idle --topic {TOPIC}:0,3 --by-duration PT1H30M --dry-run",
+    f"--group idle --topic {TOPIC}:0,3 --by-duration P9999D --dry-run",
+    "--all-groups --all-topics --to-latest --dry-run",
+    "--group idle --all-topics --to-earliest --dry-run --export",
+    "--group idle --group idle-two --all-topics --to-latest --dry-run --export",
+]
+
+
+@pytest.mark.parametrize("flags", PLANNING)
+def test_a_reset_is_planned_in_the_same_lines(both, flags):
+    assert_same(*both("--reset-offsets", *flags.split()))
+
+
+REFUSED = [
+    "--list --describe --group g",
+    "--describe",
+    "--describe --group g --members --state",
+    "--describe --group g --state Stable",
+    "--describe --group g --all-groups",
+    "--delete",
+    "--delete --group g --topic t",
+    "--delete-offsets --group g",
+    "--delete-offsets --group g --group h --topic t",
+    "--reset-offsets --group g --dry-run --execute",
+    "--reset-offsets --topic t",
+    "--reset-offsets --group idle --to-offset 1 --to-latest --topic t",
+    "--reset-offsets --group idle --to-latest",
+    f"--reset-offsets --group idle --topic {TOPIC} --dry-run",
+    f"--reset-offsets --group idle --to-offset x --topic {TOPIC}",
+    f"--reset-offsets --group idle --to-offset 1 --topic {TOPIC}:a",
+    f"--reset-offsets --group idle --to-offset 1 --topic {TOPIC}:1:2",
+    "--reset-offsets --group idle --topic never --to-latest",
+    f"--reset-offsets --group idle-two --topic {TOPIC}:4 --shift-by 1",
+    f"--reset-offsets --group busy --topic {TOPIC} --to-latest",
+    f"--reset-offsets --group idle --topic {TOPIC}:0 --to-datetime 2020-09-13",
+    f"--reset-offsets --group idle --topic {TOPIC}:0 --to-datetime 2020-13-13T12:26:50.000",
+    f"--reset-offsets --group idle --topic {TOPIC}:0 --by-duration 1h",
+    "--reset-offsets --group idle --from-file /nowhere/plan.csv",
+    "--list --state foo",
+    "--list --type foo",
+    "--list --group g",
+    "--list --topic t",
+    "--list --timeout abc",
+    "--list --command-config /nowhere/admin.properties",
+    "--delete --group none --group none-too",
+    "--delete --group busy",
+    f"--delete-offsets --group none --topic {TOPIC}:1",
+    f"--delete-offsets --group busy --topic {TOPIC}:1,2 --topic never",
+]
+
+
+@pytest.mark.parametrize("flags", REFUSED)
+def test_what_cannot_be_is_refused_in_the_same_words(both, flags):
+    assert_same(*both(*flags.split()))
+
+
+def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, genuine, kafka_tool, tmp_path):
+    server = ("--bootstrap-server", genuine)
+    reset = (*server, "--reset-offsets", "--group", "idle", "--execute")
+    back = {(TOPIC, number): number % 5 for number in range(PARTITIONS)}
+    path = tmp_path / "plan.csv"
+    from_file = ("--reset-offsets", "--group", "idle", "--dry-run", "--from-file", str(path))
+    try:
+        exported = ours(*reset, "--all-topics", "--to-latest", "--export")
+        path.write_text(exported.stdout)
+        assert_same(*both(*from_file))
+
+        theirs = kafka_tool(
+            "kafka-consumer-groups", *reset, "--topic", f"{TOPIC}:0,7", "--to-offset", "1", "--export"
+        )
+        path.write_text(theirs.stdout)
+        assert_same(*both(*from_file))
+        path.write_text("idle,groups-orders,3,1\nelse,groups-orders,4,2\n")
+        assert_same(*both(*from_file, "--group", "idle-two"))
+    finally:
+        commit(genuine, "idle", back | {(LONG, 0): 0, (LONG, 2): 0})
+
+
+def test_executed_resets_leave_the_same_positions(genuine, kafka_tool):
+    server = ("--bootstrap-server", genuine)
+    for group in ("twin-a", "twin-b"):
+        commit(genuine, group, {(TOPIC, 0): 1, (TOPIC, 5): 2})
+    flags = ("--reset-offsets", "--topic", TOPIC, "--to-datetime", "2020-09-13T12:27:10.000", "--execute")
+
+    theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "twin-a", *flags)
+    mine = ours(*server, "--group", "twin-b", *flags)
+
+    assert mine.stdout == theirs.stdout.replace("twin-a", "twin-b")
+    with BlockingAdmin(genuine) as admin:
+        offsets = admin.groups.offsets(["twin-a", "twin-b"])
+        assert len(offsets["twin-b"]) == PARTITIONS
+        assert offsets["twin-b"] == offsets["twin-a"]
+
+
+def test_offsets_and_groups_go_in_the_same_words(genuine, kafka_tool):
+    server = ("--bootstrap-server", genuine)
+    for group in ("gone-a", "gone-b"):
+        commit(genuine, group, {(TOPIC, number): 1 for number in range(PARTITIONS)} | {(LONG, 1): 0})
+
+    forget = ("--delete-offsets", "--topic", TOPIC, "--topic", "never")
+    theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "gone-a", *forget)
+    mine = ours(*server, "--group", "gone-b", *forget)
+    assert mine.stdout == theirs.stdout.replace("gone-a", "gone-b")
+
+    theirs = kafka_tool("kafka-consumer-groups", *server, "--delete", "--group", "gone-a")
+    mine = ours(*server, "--delete", "--group", "gone-b")
+    assert mine.stdout == theirs.stdout.replace("gone-a", "gone-b")
+    assert "gone-" not in ours(*server, "--list").stdout
+
+
+def test_some_groups_go_and_some_do_not(genuine, kafka_tool):
+    server = ("--bootstrap-server", genuine)
+    for group in ("some-a", "some-b"):
+        commit(genuine, group, {(TOPIC, 1): 1})
+
+    theirs = kafka_tool("kafka-consumer-groups", *server, "--delete", "--group", "some-a", "--group", "busy")
+    mine = ours(*server, "--delete", "--group", "some-b", "--group", "busy")
+
+    assert mine.stdout == theirs.stdout.replace("some-a", "some-b")
+    assert mine.returncode == theirs.returncode
