@@ -35,6 +35,7 @@ COMMANDS: Final = {
         "groups:groups", "List, describe, reset and delete consumer groups (kafka-consumer-groups.sh)."
     ),
     "get-offsets": _Entry("get_offsets:get_offsets", "Print offsets of partitions (kafka-get-offsets.sh)."),
+    "dump-log": _Entry("dump_log:dump_log", "Print the files of a log directory (kafka-dump-log.sh)."),
     "explain": _Entry("explain:explain", "Explain who coordinates a group, and why."),
 }
 
