@@ -187,12 +187,16 @@ PLANNING = [
     f"--group idle --topic {TOPIC}:0 --topic {LONG} --to-datetime 2030-09-13T14:27:10.5+02 --dry-run",
     f"--group idle --topic {TOPIC}:0,3 --by-duration PT1H30M --dry-run",
     f"--group idle --topic {TOPIC}:0,3 --by-duration P9999D --dry-run",
-    "--all-groups --all-topics --to-latest --dry-run",
     "--group idle --all-topics --to-earliest --dry-run --export",
     "--group idle --group idle-two --all-topics --to-latest --dry-run --export",
 ]
 
 
+# The rest is the tool's alone; one broker is enough to judge it by.
+ON_ONE_BROKER = pytest.mark.parametrize("genuine", ["kafka39"], indirect=True)
+
+
+@ON_ONE_BROKER
 @pytest.mark.parametrize("flags", PLANNING)
 def test_a_reset_is_planned_in_the_same_lines(both, flags):
     assert_same(*both("--reset-offsets", *flags.split()))
@@ -236,11 +240,20 @@ REFUSED = [
 ]
 
 
+@ON_ONE_BROKER
 @pytest.mark.parametrize("flags", REFUSED)
 def test_what_cannot_be_is_refused_in_the_same_words(both, flags):
     assert_same(*both(*flags.split()))
 
 
+def test_only_groups_at_rest_are_reset(both):
+    theirs, mine = both("--reset-offsets", "--all-groups", "--all-topics", "--to-latest", "--dry-run")
+
+    # Kafka's script goes through a map whose keys hash differently in each process.
+    assert sorted(mine.stdout.splitlines()) == sorted(theirs.stdout.splitlines())
+
+
+@ON_ONE_BROKER
 def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, genuine, kafka_tool, tmp_path):
     server = ("--bootstrap-server", genuine)
     reset = (*server, "--reset-offsets", "--group", "idle", "--execute")
@@ -263,6 +276,7 @@ def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, genuine, kafka_
         commit(genuine, "idle", back | {(LONG, 0): 0, (LONG, 2): 0})
 
 
+@ON_ONE_BROKER
 def test_executed_resets_leave_the_same_positions(genuine, kafka_tool):
     server = ("--bootstrap-server", genuine)
     for group in ("twin-a", "twin-b"):
