@@ -1,0 +1,253 @@
+"""Members of consumer groups, each of its own library and in its own thread, with one face for the tests.
+
+A member subscribes, reads, and notes what it reads and what it owns; `close` leaves the group as the library
+does it. Everything is waited for with a limit.
+"""
+
+import asyncio
+import threading
+import time
+from typing import NamedTuple
+
+import aiokafka
+import confluent_kafka
+import kafka
+from aiokafka.coordinator.assignors import range as aiokafka_range
+from aiokafka.coordinator.assignors import roundrobin as aiokafka_roundrobin
+from kafka.coordinator.assignors import cooperative_sticky, roundrobin
+from kafka.coordinator.assignors import range as range_
+
+SECONDS = 30
+POLL_SECONDS = 0.1
+SESSION_MS = 10_000
+HEARTBEAT_MS = 300
+
+
+class Place(NamedTuple):
+    """Where a record lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def wait_until(condition, what, seconds=SECONDS):
+    """Waits for a condition; fails with what it waited for."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what}"
+        time.sleep(0.02)
+    return value
+
+
+_KAFKA_PYTHON = {
+    "range": range_.RangePartitionAssignor,
+    "roundrobin": roundrobin.RoundRobinPartitionAssignor,
+    "cooperative-sticky": cooperative_sticky.CooperativeStickyAssignor,
+}
+_AIOKAFKA = {
+    "range": aiokafka_range.RangePartitionAssignor,
+    "roundrobin": aiokafka_roundrobin.RoundRobinPartitionAssignor,
+}
+
+
+class Member:
+    """A consumer in a thread. `owned` and `read` may be looked at from outside at any time."""
+
+    def __init__(
+        self, broker, group, topics, *, strategy="range", pattern=None, instance=None, commit="end", **config
+    ):
+        self.bootstrap = broker.bootstrap
+        self.group = group
+        self.topics = topics
+        self.pattern = pattern
+        self.strategy = strategy
+        self.instance = instance
+        self.commit = commit
+        self.config = config
+        self.read: list[Place] = []
+        self.values: list[bytes] = []
+        self.owned: frozenset[tuple[str, int]] = frozenset()
+        self.events: list[tuple[str, frozenset[tuple[str, int]]]] = []
+        self._stop = threading.Event()
+        self.failure = None
+        self._thread = threading.Thread(target=self._run, name=f"member-{group}", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self.consume()
+        except BaseException as error:
+            self.failure = error
+
+    def consume(self):
+        """The life of the consumer, until `self.stopped`."""
+        raise NotImplementedError
+
+    @property
+    def stopped(self):
+        if self.failure:
+            raise self.failure
+        return self._stop.is_set()
+
+    def note(self, event, partitions):
+        self.events.append((event, frozenset(partitions)))
+
+    def got(self, topic, partition, offset, value):
+        self.read.append(Place(topic, partition, offset))
+        self.values.append(value)
+
+    def owns(self, *counts):
+        """Waits until it owns so many partitions."""
+        wait_until(lambda: self.failure or len(self.owned) in counts, lambda: f"{self!r} owns {counts}")
+        assert self.failure is None, self.failure
+        return self.owned
+
+    def has_read(self, count):
+        """Waits until it has read so many records."""
+        wait_until(lambda: self.failure or len(self.read) >= count, lambda: f"{self!r} reads {count}")
+        assert self.failure is None, self.failure
+        return self.read
+
+    def close(self):
+        """Stops, commits as it was told to, and leaves; raises what went wrong in the thread."""
+        self._stop.set()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), f"{self!r} does not end"
+        if self.failure:
+            raise self.failure
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {self.group} owned={sorted(self.owned)} read={len(self.read)}>"
+
+
+class KafkaPython(Member):
+    """kafka-python."""
+
+    def consume(self):
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group,
+            group_instance_id=self.instance,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=[_KAFKA_PYTHON[self.strategy]],
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            metadata_max_age_ms=1000,
+            **self.config,
+        )
+        member = self
+
+        class Listener(kafka.ConsumerRebalanceListener):
+            def on_partitions_assigned(self, assigned):
+                member.note("assigned", map(tuple, assigned))
+
+            def on_partitions_revoked(self, revoked):
+                member.note("revoked", map(tuple, revoked))
+
+        consumer.subscribe(self.topics, pattern=self.pattern, listener=Listener())
+        try:
+            while not self.stopped:
+                for records in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
+                    for record in records:
+                        self.got(record.topic, record.partition, record.offset, record.value)
+                self.owned = frozenset(map(tuple, consumer.assignment()))
+            if self.commit == "end":
+                consumer.commit()
+        finally:
+            consumer.close()
+
+
+class Aiokafka(Member):
+    """aiokafka."""
+
+    def consume(self):
+        asyncio.run(self._consume())
+
+    async def _consume(self):
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            group_id=self.group,
+            group_instance_id=self.instance,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=[_AIOKAFKA[self.strategy]],
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            metadata_max_age_ms=1000,
+            **self.config,
+        )
+        member = self
+
+        class Listener(aiokafka.ConsumerRebalanceListener):
+            def on_partitions_assigned(self, assigned):
+                member.note("assigned", map(tuple, assigned))
+
+            def on_partitions_revoked(self, revoked):
+                member.note("revoked", map(tuple, revoked))
+
+        consumer.subscribe(self.topics or (), pattern=self.pattern, listener=Listener())
+        await consumer.start()
+        try:
+            while not self.stopped:
+                found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
+                for records in found.values():
+                    for record in records:
+                        self.got(record.topic, record.partition, record.offset, record.value)
+                self.owned = frozenset(map(tuple, consumer.assignment()))
+            if self.commit == "end" and self.read:
+                await consumer.commit()
+        finally:
+            await consumer.stop()
+
+
+class Confluent(Member):
+    """confluent-kafka, which is librdkafka."""
+
+    def consume(self):
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": self.group,
+                **({"group.instance.id": self.instance} if self.instance else {}),
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "partition.assignment.strategy": self.strategy,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "topic.metadata.refresh.interval.ms": 1000,
+                **{name.replace("_", "."): value for name, value in self.config.items()},
+            }
+        )
+        consumer.subscribe(
+            self.topics or [f"^{self.pattern}"],
+            on_assign=lambda _, assigned: self.note("assigned", map(_place, assigned)),
+            on_revoke=lambda _, revoked: self.note("revoked", map(_place, revoked)),
+        )
+        try:
+            while not self.stopped:
+                for message in consumer.consume(100, POLL_SECONDS):
+                    if message.error() is None:
+                        self.got(message.topic(), message.partition(), message.offset(), message.value())
+                self.owned = frozenset(map(_place, consumer.assignment()))
+            if self.commit == "end" and self.owned:
+                _commit(consumer)
+        finally:
+            consumer.close()
+
+
+def _commit(consumer):
+    try:
+        consumer.commit(asynchronous=False)
+    except confluent_kafka.KafkaException as error:
+        # Nothing read since the last rebalance is nothing to commit.
+        if error.args[0].code() != confluent_kafka.KafkaError._NO_OFFSET:
+            raise
+
+
+def _place(partition):
+    return (partition.topic, partition.partition)
+
+
+LIBRARIES = {"kafka-python": KafkaPython, "aiokafka": Aiokafka, "confluent-kafka": Confluent}
