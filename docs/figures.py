@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.coordinator.classic.states import TRANSITIONS, GroupState
+from barnabas.coordinator.consumer.states import TRANSITIONS as MEMBER_TRANSITIONS
+from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
 DOCS = Path(__file__).parent
 _FIGURE = re.compile(r"(<!-- figure: ([\w-]+) -->\n).*?(<!-- end of figure -->)", re.DOTALL)
@@ -24,15 +26,41 @@ def classic_group_states() -> str:
     lines = ["stateDiagram-v2", f"    [*] --> {GroupState.EMPTY.value}"]
     for target, ways in TRANSITIONS.items():
         lines += [f"    {start.value} --> {target.value} : {reason}" for start, reason in ways.items()]
+    return _mermaid(lines)
+
+
+def consumer_member_states() -> str:
+    """The states of a member of a consumer group (KIP-848), with what a heartbeat of it comes to."""
+    lines = ["stateDiagram-v2"]
+    for start, ways in MEMBER_TRANSITIONS.items():
+        lines += [f"    {start.name} --> {target.name} : {outcome.value}" for outcome, target in ways.items()]
+    return _mermaid(lines)
+
+
+def consumer_offsets_records() -> str:
+    """What is written to ``__consumer_offsets``: the types, and the versions that their values may have."""
+    lines = ["| key | record | versions of the value |", "|---|---|---|"]
+    for number in CONSUMER_OFFSETS:
+        key, value = CONSUMER_OFFSETS.classes(number)
+        versions = " to ".join(dict.fromkeys([str(value.min_version), str(value.max_version)]))
+        lines.append(f"| {number} | {key.__name__.removesuffix('Key')} | {versions} |")
     return "\n".join(lines)
 
 
-FIGURES: Final[dict[str, Callable[[], str]]] = {"classic-group-states": classic_group_states}
+def _mermaid(lines: list[str]) -> str:
+    return "\n".join(["```mermaid", *lines, "```"])
+
+
+FIGURES: Final[dict[str, Callable[[], str]]] = {
+    "classic-group-states": classic_group_states,
+    "consumer-member-states": consumer_member_states,
+    "consumer-offsets-records": consumer_offsets_records,
+}
 
 
 def drawn(text: str) -> str:
     """The page with its figures as they should be. KeyError for a figure that there is not."""
-    return _FIGURE.sub(lambda found: f"{found[1]}```mermaid\n{FIGURES[found[2]]()}\n```\n{found[3]}", text)
+    return _FIGURE.sub(lambda found: f"{found[1]}{FIGURES[found[2]]()}\n{found[3]}", text)
 
 
 def pages() -> Iterator[Path]:
