@@ -18,7 +18,14 @@ from barnabas.core.chunks import Buffer
 from barnabas.core.errors import KafkaError
 from barnabas.log.producer_snapshot import SnapshotEntry, SnapshotError, decode_snapshot
 from barnabas.log.txn_index import decode_txn_index
-from barnabas.records.batch import HEADER_SIZE, SEQUENCE_MAX, BatchHeader, decode_records_of, parse_header
+from barnabas.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    SEQUENCE_MAX,
+    BatchHeader,
+    decode_records_of,
+    parse_header,
+)
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
@@ -63,9 +70,9 @@ class IndexDump:
                 yield f"offset: {base + relative} position: {position}"
 
     def _compare(self, path: Path, log: Buffer, offset: int, position: int) -> None:
-        if not 0 <= position <= len(log) - HEADER_SIZE:
+        header = parse_header(log, position) if 0 <= position <= len(log) - HEADER_SIZE else None
+        if header is None or header.length < HEADER_SIZE - LOG_OVERHEAD:
             raise click.ClickException(f"{path} points to position {position}, where its log has no batch")
-        header = parse_header(log, position)
         if header.end > min(len(log), position + self.message_bytes_max):
             raise click.ClickException(
                 f"{path} points to position {position}, where its log has no batch of up to "
