@@ -9,7 +9,6 @@ from barnabas.admin.group_types import (
     GroupType,
     MemberDescription,
     NotAConsumerGroupError,
-    OffsetAndMetadata,
 )
 from barnabas.admin.types import (
     ClusterDescription,
@@ -21,6 +20,7 @@ from barnabas.admin.types import (
     TopicDescription,
     TopicListing,
 )
+from barnabas.client.types import OffsetAndMetadata
 
 __all__ = [
     "Admin",

@@ -10,9 +10,9 @@ from barnabas.admin.group_types import (
     GroupType,
     MemberDescription,
     NotAConsumerGroupError,
-    OffsetAndMetadata,
 )
 from barnabas.client.metadata import Broker
+from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition

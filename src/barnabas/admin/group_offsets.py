@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 from barnabas.admin.context import AdminContext, raise_first
 from barnabas.admin.coordinators import COORDINATOR_LOADING, COORDINATOR_MOVED, Answers, CoordinatorCall
 from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets, fetched_offsets_of_one
-from barnabas.admin.group_types import OffsetAndMetadata
 from barnabas.client.fetch_session import by_topic
+from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.network.errors import UnsupportedVersionError

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Self
 
 from barnabas.client.metadata import Broker
 from barnabas.core.errors import BarnabasError
@@ -43,17 +43,6 @@ class GroupType(_KafkaName):
 _BY_NAME: dict[type, dict[str, _KafkaName]] = {
     kind: {value.lower(): value for value in kind} for kind in (GroupState, GroupType)
 }
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A committed position: the next offset to read, a note of the consumer's, the epoch of the last record.
-
-    The epoch is -1 where nobody said.
-    """
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "demo": _Entry("demo:demo", "Replay a year of flights through a broker and PySpark; ends with a report."),
     "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),
     "produce": _Entry("produce:produce", "Send lines of standard input (kafka-console-producer.sh)."),
-    "consume": _Entry("consume:consume", "Print the records of a partition (kafka-console-consumer.sh)."),
+    "consume": _Entry("consume:consume", "Print the records of topics (kafka-console-consumer.sh)."),
     "groups": _Entry(
         "groups:groups", "List, describe, reset and delete consumer groups (kafka-consumer-groups.sh)."
     ),

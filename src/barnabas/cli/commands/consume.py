@@ -1,24 +1,23 @@
-"""``barnabas consume``: kafka-console-consumer.sh, for assigned partitions."""
+"""``barnabas consume``: kafka-console-consumer.sh, for assigned partitions and as a member of a group."""
 
 import asyncio
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values
 
 if TYPE_CHECKING:
-    from barnabas.cli.record_formatter import RecordFormatter
-    from barnabas.client import AsyncConsumer
-
-_POLL_MS: Final = 1000
-_POLL_RECORDS: Final = 2000
+    from barnabas.cli.console_consumer import Opening
 
 
-@click.command(short_help="Print the records of a partition (kafka-console-consumer.sh).")
-@click.option("--topic", required=True, metavar="NAME", help="The topic to read.")
+@click.command(short_help="Print the records of topics (kafka-console-consumer.sh).")
+@click.option("--topic", metavar="NAME", help="The topic to read.")
+@click.option(
+    "--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches, by a group."
+)
+@click.option("--group", metavar="NAME", help="Read as a member of this group, and commit what was printed.")
 @click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help=BOOTSTRAP_HELP)
 @click.option("--partition", type=click.IntRange(min=0), help="The partition to read.  [default: all]")
 @click.option(
@@ -64,7 +63,9 @@ _POLL_RECORDS: Final = 2000
     help="Options of the consumer, from a file.",
 )
 def consume(
-    topic: str,
+    topic: str | None,
+    include: str | None,
+    group: str | None,
     bootstrap_server: str,
     partition: int | None,
     offset: str | None,
@@ -79,8 +80,9 @@ def consume(
 ) -> None:
     """Print records as kafka-console-consumer.sh does; Ctrl-C ends it.
 
-    Begins behind the last record unless --from-beginning or --offset says otherwise. Without --partition all
-    partitions are read (without a consumer group).
+    Begins behind the last record unless --from-beginning or --offset says otherwise. With --group (or a group.id
+    among the options of the consumer) partitions come from the group and reading goes on where the group is;
+    without, all partitions of the topic are read, or the one of --partition, and nothing is committed.
 
     \b
     Properties of the output (defaults):
@@ -91,23 +93,75 @@ def consume(
     \b
     Examples:
       barnabas consume --topic orders --from-beginning --bootstrap-server 127.0.0.1:9092
+      barnabas consume --topic orders --group billing --from-beginning --bootstrap-server 127.0.0.1:9092
       barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 --bootstrap-server 127.0.0.1:9092
       barnabas consume --topic orders --from-beginning --property print.key=true --bootstrap-server 127.0.0.1:9092
     """
+    from barnabas.cli.console_consumer import RecordPrinter
     from barnabas.cli.record_formatter import RecordFormatter
     from barnabas.client.config import CONSUMER_CONFIG
     from barnabas.core.broker_config import read_properties
 
+    if (topic is None) == (include is None):
+        raise click.UsageError("Exactly one of --include/--topic is required.")
     start = _start(partition, offset, from_beginning=from_beginning)
     printing = read_properties(formatter_config.read_text(encoding="utf-8")) if formatter_config else {}
     formatter = RecordFormatter(printing | key_values(properties))
     given = client_options(config_file, pairs, CONSUMER_CONFIG, bootstrap_server, "console-consumer")
-    defaults = {"isolation.level": isolation_level, "max.poll.records": _POLL_RECORDS}
-    work = _Printing(topic, partition, start, max_messages, timeout_ms, formatter)
+    given = {"isolation.level": isolation_level, **given, **_group_options(group, given)}
+    opening: Opening
+    if include is not None or "group.id" in given:
+        opening, given = _as_member(topic, include, partition, given, from_beginning=from_beginning)
+    else:
+        opening = _of_partitions(topic, partition, start)
+    printer = RecordPrinter(opening, formatter, max_messages, timeout_ms)
     try:
-        asyncio.run(work.run(defaults | given))
+        asyncio.run(printer.run(given))
     finally:
-        click.echo(f"Processed a total of {work.count} messages", err=True)
+        click.echo(f"Processed a total of {printer.count} messages", err=True)
+
+
+def _of_partitions(topic: str | None, partition: int | None, start: int) -> "Opening":
+    from barnabas.cli.console_consumer import AssignedPartitions
+
+    assert topic is not None  # --include makes a group, so it does not come here
+    return AssignedPartitions(topic, partition, start)
+
+
+def _group_options(group: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The group, which may be named in two places; raises UsageError when they name two."""
+    elsewhere = given.get("group.id")
+    if group is not None and elsewhere is not None and group != elsewhere:
+        raise click.UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or"
+            f" via '--consumer.config') do not match. Detected group ids: '{group}', '{elsewhere}'"
+        )
+    return {} if group is None else {"group.id": group}
+
+
+def _as_member(
+    topic: str | None,
+    include: str | None,
+    partition: int | None,
+    given: dict[str, Any],
+    *,
+    from_beginning: bool,
+) -> "tuple[Opening, dict[str, Any]]":
+    """How a member of a group begins, with its options; raises UsageError."""
+    from barnabas.cli.console_consumer import GroupMember, own_group
+
+    if partition is not None:
+        raise click.UsageError("Options group and partition cannot be specified together.")
+    reset = given.get("auto.offset.reset")
+    if from_beginning and reset not in {None, "earliest"}:
+        raise click.UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one"
+            " option"
+        )
+    defaults = {"auto.offset.reset": "earliest" if from_beginning else "latest"}
+    if "group.id" not in given:
+        defaults |= own_group()
+    return GroupMember(topic, include), defaults | given
 
 
 def _start(partition: int | None, offset: str | None, *, from_beginning: bool) -> int:
@@ -128,56 +182,3 @@ def _start(partition: int | None, offset: str | None, *, from_beginning: bool) -
             " non-negative long."
         )
     return int(offset)
-
-
-class _Printing:
-    """One run: which partitions, from where, how many records."""
-
-    def __init__(
-        self,
-        topic: str,
-        partition: int | None,
-        start: int,
-        max_messages: int | None,
-        timeout_ms: int | None,
-        formatter: "RecordFormatter",
-    ) -> None:
-        self.count = 0
-        self._topic = topic
-        self._partition = partition
-        self._start = start
-        self._left = sys.maxsize if max_messages is None or max_messages < 0 else max_messages
-        self._timeout_ms = timeout_ms
-        self._format = formatter.format
-
-    async def run(self, options: dict[str, Any]) -> None:
-        """Prints until there is enough, nothing comes any more, or somebody interrupts."""
-        from barnabas.client import AsyncConsumer
-
-        async with AsyncConsumer(options.pop("bootstrap.servers"), **options) as consumer:
-            await self._assign(consumer)
-            while self._left > 0:
-                records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
-                if not records and self._timeout_ms is not None:
-                    return
-                sys.stdout.buffer.write(b"".join(map(self._format, records)))
-                sys.stdout.buffer.flush()
-                self.count += len(records)
-                self._left -= len(records)
-
-    async def _assign(self, consumer: "AsyncConsumer") -> None:
-        from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-
-        partitions = await consumer.partitions_for(self._topic)
-        if self._partition is not None and self._partition not in partitions:
-            raise click.ClickException(
-                f"Topic {self._topic} has no partition {self._partition}, only 0 to {len(partitions) - 1}"
-            )
-        wanted = partitions if self._partition is None else [self._partition]
-        consumer.assign((self._topic, number) for number in wanted)
-        if self._start == EARLIEST_TIMESTAMP:
-            consumer.seek_to_beginning()
-        elif self._start == LATEST_TIMESTAMP:
-            consumer.seek_to_end()
-        else:
-            consumer.seek((self._topic, wanted[0]), self._start)

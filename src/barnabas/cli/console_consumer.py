@@ -1,0 +1,102 @@
+"""What ``barnabas consume`` does once its flags are understood (``ConsoleConsumer``)."""
+
+import random
+import sys
+from typing import Any, Final, Protocol
+
+import click
+
+from barnabas.cli.record_formatter import RecordFormatter
+from barnabas.client import AsyncConsumer
+from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
+_POLL_MS: Final = 1000
+_POLL_RECORDS: Final = 2000
+_OWN_GROUPS: Final = 100_000
+
+
+class Opening(Protocol):
+    """Where a consumer reads."""
+
+    async def open(self, consumer: AsyncConsumer) -> None:
+        """Assigns partitions or subscribes; raises ClickException."""
+
+
+class AssignedPartitions:
+    """Partitions of a topic (all for None) from an offset, or from the special timestamp of one."""
+
+    def __init__(self, topic: str, partition: int | None, start: int) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._start = start
+
+    async def open(self, consumer: AsyncConsumer) -> None:
+        """See `Opening.open`."""
+        partitions = await consumer.partitions_for(self._topic)
+        if self._partition is not None and self._partition not in partitions:
+            raise click.ClickException(
+                f"Topic {self._topic} has no partition {self._partition}, only 0 to {len(partitions) - 1}"
+            )
+        wanted = partitions if self._partition is None else [self._partition]
+        consumer.assign((self._topic, number) for number in wanted)
+        if self._start == EARLIEST_TIMESTAMP:
+            consumer.seek_to_beginning()
+        elif self._start == LATEST_TIMESTAMP:
+            consumer.seek_to_end()
+        else:
+            consumer.seek((self._topic, wanted[0]), self._start)
+
+
+class GroupMember:
+    """What the group gives of a topic, or of all topics whose whole name matches an expression."""
+
+    def __init__(self, topic: str | None, include: str | None) -> None:
+        self._topic = topic
+        self._include = include
+
+    async def open(self, consumer: AsyncConsumer) -> None:
+        """See `Opening.open`."""
+        if self._topic is not None:
+            consumer.subscribe([self._topic])
+        else:
+            consumer.subscribe(pattern=self._include)
+
+
+def own_group() -> dict[str, str]:
+    """The options of a group that nobody else is in; it keeps no positions, so that it leaves no trace."""
+    number = random.randrange(_OWN_GROUPS)
+    return {"group.id": f"console-consumer-{number}", "enable.auto.commit": "false"}
+
+
+class RecordPrinter:
+    """One run: where it reads, how many records it prints, when it gives up."""
+
+    def __init__(
+        self,
+        opening: Opening,
+        formatter: RecordFormatter,
+        max_messages: int | None,
+        timeout_ms: int | None,
+    ) -> None:
+        self.count = 0
+        self._opening = opening
+        self._left = sys.maxsize if max_messages is None or max_messages < 0 else max_messages
+        self._timeout_ms = timeout_ms
+        self._format = formatter.format
+
+    async def run(self, options: dict[str, Any]) -> None:
+        """Prints until there is enough, nothing comes any more, or somebody interrupts.
+
+        No more records are taken than are printed: what a group commits has been on the screen.
+        """
+        options = {"max.poll.records": _POLL_RECORDS, **options}
+        async with AsyncConsumer(options.pop("bootstrap.servers"), **options) as consumer:
+            await self._opening.open(consumer)
+            while self._left > 0:
+                records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
+                if not records and self._timeout_ms is not None:
+                    return
+                sys.stdout.buffer.write(b"".join(map(self._format, records)))
+                sys.stdout.buffer.flush()
+                self.count += len(records)
+                self._left -= len(records)
