@@ -227,6 +227,8 @@ class OffsetManager:
                 removed += self._try_to_take_away(shard, group, choose)
             if slices.over():
                 yield slices.next_turn()
+        if removed:
+            _log.info("offsets.removed", partition=shard.partition, offsets=removed)
         return removed
 
     def _try_to_take_away(
