@@ -15,7 +15,7 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.cluster.brokers import Broker
@@ -44,6 +44,7 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
 from barnabas.node.coordinators import group_partitions
+from barnabas.node.neighbours import LOOK_INTERVAL_MS, Neighbours
 from barnabas.node.parts import Parts
 from barnabas.node.surroundings import Surroundings, of_machine
 from barnabas.node.timers import Timers
@@ -103,7 +104,9 @@ class BrokerNode:
         configs = ConfigStore(store, self._clock)
         logs = await self._open_logs(store, configs)
         server = self._bind()
-        registration = BrokerRegistration(store, self._describe_self(), self._clock)
+        neighbours = Neighbours(store, self.config)
+        await wait(neighbours.check())
+        registration = BrokerRegistration(store, self._describe_self(neighbours.features), self._clock)
         parts = self._parts = Parts(
             self.config,
             self.listeners,
@@ -123,7 +126,9 @@ class BrokerNode:
         server.start(Dispatcher(parts.services))
         await wait(parts.controller.startup())
         await self._until_known(parts)
-        self._start_timers(logs)
+        timers = self._start_timers(logs)
+        if neighbours.watched:
+            timers.repeat("neighbours", LOOK_INTERVAL_MS, neighbours.look)
         parts.replicas.start()
         self._surroundings.settle()
 
@@ -187,9 +192,9 @@ class BrokerNode:
         self.endpoints = tuple(server.bind(endpoint) for endpoint in self.listeners.listeners)
         return server
 
-    def _describe_self(self) -> Broker:
+    def _describe_self(self, features: Mapping[str, Any]) -> Broker:
         advertised = self.listeners.advertise(self.endpoints, socket.gethostname())
-        return Broker(self.broker_id, advertised, self.config["broker.rack"])
+        return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
 
     async def _until_known(self, parts: Parts) -> None:
         """Waits for the first UpdateMetadata that names this broker."""
@@ -202,7 +207,7 @@ class BrokerNode:
                 )
             await asyncio.sleep(0.001)
 
-    def _start_timers(self, logs: LogManager) -> None:
+    def _start_timers(self, logs: LogManager) -> Timers:
         config = self.config
         timers = Timers(self._clock)
         self._running.callback(timers.stop)
@@ -227,6 +232,7 @@ class BrokerNode:
         ):
             if config[key] < TIMER_MAX_MS:
                 timers.repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+        return timers
 
     # ----------------------------------------------------------------------------------- while it runs
 

@@ -1,0 +1,67 @@
+"""`Neighbours`: keeps groups of the consumer protocol away from brokers that would forget them.
+
+Such a broker can only be there with ZooKeeper (`cluster.features`). While one is registered no broker starts that
+serves the protocol; one that comes later cannot be kept out, for it knows nothing of us, so the log tells loudly.
+"""
+
+from typing import Final
+
+from barnabas.cluster.features import FEATURES, forgetful_brokers
+from barnabas.cluster.store import MetadataStore, StoreError
+from barnabas.core.config import Config
+from barnabas.core.errors import ConfigError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Steps, steps
+
+_log = EventLog("node.neighbours")
+
+LOOK_INTERVAL_MS: Final = 5000
+
+PROTOCOLS_KEY: Final = "group.coordinator.rebalance.protocols"
+
+
+class Neighbours:
+    """The other brokers, as far as they endanger groups."""
+
+    def __init__(self, store: MetadataStore, config: Config) -> None:
+        with_zookeeper = bool(config["zookeeper.connect"])
+        self.features = FEATURES if with_zookeeper else {}
+        """What this broker announces; the embedded store has no room for strangers."""
+        self.watched = with_zookeeper and "consumer" in config[PROTOCOLS_KEY]
+        """Whether it matters who they are."""
+        self._store = store
+        self._known: set[int] = set()
+
+    @steps
+    def check(self) -> Steps[None]:
+        """Raises ConfigError while a broker is registered that would forget groups."""
+        if not self.watched:
+            return
+        forgetful = yield forgetful_brokers(self._store)
+        if forgetful:
+            brokers = ", ".join(map(str, forgetful))
+            raise ConfigError(
+                f"Invalid value consumer for configuration {PROTOCOLS_KEY}: broker {brokers} of this cluster runs "
+                "Apache Kafka with ZooKeeper, which would forget such groups; allowed is classic while it is registered"
+            )
+
+    @steps
+    def look(self) -> Steps[None]:
+        """Tells the log of brokers that came since and would forget groups; each once."""
+        try:
+            forgetful = set((yield forgetful_brokers(self._store)))
+        except StoreError as error:
+            _log.warning("neighbours.unknown", reason=error)
+            return
+        for broker in sorted(forgetful - self._known):
+            _log.error(
+                "neighbour.forgets_groups",
+                broker=broker,
+                danger="it runs Apache Kafka with ZooKeeper, and forgets every group of the consumer protocol whose "
+                "partition of __consumer_offsets it comes to lead",
+                mend="stop it, or bring the groups back to the classic protocol: barnabas groups says how",
+            )
+        self._known = forgetful
+
+    def __repr__(self) -> str:
+        return f"<Neighbours watched={self.watched} forgetful={sorted(self._known)}>"
