@@ -267,3 +267,15 @@ def test_a_commit_to_the_new_topic_survives_the_answer_for_the_old_one(rig):
     rig.journal.acknowledge()
 
     assert rig.committed() == {("bills", 0): 1, ORDERS: 1}
+
+
+def test_a_late_answer_does_not_reach_a_group_that_began_anew(rig):
+    rig.journal.holds = True
+    rig.commit({ORDERS: 50})
+    rig.manager.forget_group(rig.shard, rig.group())
+    rig.commit({ORDERS: 1})
+
+    rig.journal.acknowledge()
+    assert rig.committed() == {}
+    rig.journal.acknowledge()
+    assert rig.committed() == {ORDERS: 1}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -55,6 +56,23 @@ def test_keys_of_the_first_version(rig):
     finish(rig)
 
     assert rig.fetch() == {ORDERS: (5, -1, "m", 0)}
+
+
+def test_what_a_load_took_apart_is_the_same_as_its_records(rig):
+    load(rig, 5, at=3)
+    load(rig, 6, at=4, partition=1, producer_id=9)
+    by_record = repr(rig.shard.offsets["g"].committed), repr(rig.shard.offsets["g"].transactional)
+    rig.shard.offsets.clear()
+    rig.shard.open_transactions.clear()
+
+    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    gone = (first, (4, -1, "", 1, -1, 2)), (first, None)
+    rig.manager.restore(rig.shard, "g", [*gone, (first, (5, -1, "", 1, -1, 3))], producer_id=-1)
+    rig.manager.restore(rig.shard, "g", [(second, (6, -1, "", 1, -1, 4))], producer_id=9)
+
+    offsets = rig.shard.offsets["g"]
+    assert (repr(offsets.committed), repr(offsets.transactional)) == by_record
+    assert rig.shard.open_transactions == {9: {"g"}}
 
 
 def test_the_last_record_of_a_key_counts(rig):

@@ -134,3 +134,16 @@ def test_a_deleted_topic_leaves_the_transaction(rig):
     end(rig, committed=True)
 
     assert rig.committed() == {("bills", 0): 1}
+
+
+def test_a_late_failure_does_not_reach_a_group_that_began_anew(rig):
+    rig.journal.holds = True
+    rig.txn_commit({ORDERS: 50})
+    rig.manager.forget_group(rig.shard, rig.group())
+    rig.journal.holds = False
+    rig.txn_commit({ORDERS: 1})
+
+    rig.journal.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    end(rig, committed=True)
+
+    assert rig.committed() == {ORDERS: 1}

@@ -12,22 +12,29 @@ Errors: a refusal of the whole request raises KafkaError; what the journal says 
 in a commit's own words (`commits.commit_error`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, TypeVar
 
 from barnabas.coordinator.group import Group
 from barnabas.coordinator.journal import NO_PRODUCER, CoordinatorRecord
-from barnabas.coordinator.offsets import commits as reading
+from barnabas.coordinator.offsets.commits import (
+    commit_error,
+    commit_response,
+    plain_commits,
+    transactional_commits,
+    transactional_response,
+)
 from barnabas.coordinator.offsets.deletes import delete_response, requested_partitions
 from barnabas.coordinator.offsets.expiry import expired
 from barnabas.coordinator.offsets.fetches import fetch_response
-from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset, GroupOffsets
-from barnabas.coordinator.offsets.records import commit_of, commit_record, partition_of, tombstone
+from barnabas.coordinator.offsets.group_offsets import CommittedOffset, GroupOffsets
+from barnabas.coordinator.offsets.records import commit_of, partition_of, tombstone
+from barnabas.coordinator.offsets.removal import forget_group, sweep, take_away
+from barnabas.coordinator.offsets.writes import NO_PRODUCER_ID, Answer, Codes, write_commits
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
@@ -43,14 +50,9 @@ from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, Off
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 R = TypeVar("R")
-Answer: TypeAlias = R | Pending[R]
-Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
 
 GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 """Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
-NO_PRODUCER_ID: Final = NO_PRODUCER[0]
-
-_log = EventLog("offsets")
 
 # Bound once: half the time of `CommittedOffset._make`.
 _new_commit: Final = tuple.__new__
@@ -83,8 +85,8 @@ class OffsetManager:
             transactional=False,
             version=version,
         )
-        commits = reading.plain_commits(request, self._clock.time_ms())
-        return self._write(shard, request.group_id, commits, NO_PRODUCER, reading.commit_response)
+        commits = plain_commits(request, self._clock.time_ms())
+        return self._write(shard, request.group_id, commits, NO_PRODUCER, commit_response)
 
     def _committing_group(self, shard: Shard, request: OffsetCommitRequest, version: int) -> Group:
         group = shard.groups.get(request.group_id)
@@ -113,8 +115,8 @@ class OffsetManager:
             version=version,
         )
         producer = request.producer_id, request.producer_epoch
-        commits = reading.transactional_commits(request, self._clock.time_ms())
-        return self._write(shard, request.group_id, commits, producer, reading.transactional_response)
+        commits = transactional_commits(request, self._clock.time_ms())
+        return self._write(shard, request.group_id, commits, producer, transactional_response)
 
     def _write(
         self,
@@ -124,35 +126,10 @@ class OffsetManager:
         producer: tuple[int, int],
         respond: Callable[[Codes], R],
     ) -> Answer[R]:
-        refused = reading.too_large(commits, self._settings.offset_metadata_max_bytes)
-        accepted = commits if not refused else {tp: c for tp, c in commits.items() if tp not in refused}
-        if not accepted:
-            return respond(refused)
-
-        def answer(error: BaseException | None) -> R:
-            return respond(reading.outcome(commits, reading.commit_error(error), refused))
-
-        try:
-            records = [commit_record(group_id, tp, commit) for tp, commit in accepted.items()]
-            written = shard.journal.append(records, producer=producer)
-        except KafkaError as error:
-            return answer(error)
-        settle = self._stage(shard, group_id, accepted, producer[0])
-        return _answered(written, settle, answer)
-
-    def _stage(
-        self, shard: Shard, group_id: str, commits: Commits, producer_id: int
-    ) -> Callable[[Pending[int]], None]:
-        """Puts written commits into the waiting room; returns who leads them out."""
-        offsets = shard.offsets.get(group_id)
-        if offsets is None:
-            offsets = shard.offsets[group_id] = GroupOffsets()
-        if producer_id == NO_PRODUCER_ID:
-            offsets.stage(commits)
-            return lambda written: _settle_plain(offsets, commits, written)
-        offsets.stage_transactional(producer_id, commits)
-        shard.open_transactions.setdefault(producer_id, set()).add(group_id)
-        return lambda written: _settle_transactional(shard, group_id, offsets, producer_id, commits, written)
+        limit = self._settings.offset_metadata_max_bytes
+        return write_commits(
+            shard, group_id, commits, producer=producer, metadata_bytes_max=limit, respond=respond
+        )
 
     def complete_transaction(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
         """The marker of the producer's transaction is written to the shard's partition."""
@@ -193,9 +170,9 @@ class OffsetManager:
             for tp in requested_partitions(request)
         }
         try:
-            self._take_away(shard, group, [tp for tp, code in codes.items() if code == ErrorCode.NONE])
+            take_away(shard, group, [tp for tp, code in codes.items() if code == ErrorCode.NONE])
         except KafkaError as error:
-            raise KafkaError(reading.commit_error(error)) from error
+            raise KafkaError(commit_error(error)) from error
         return delete_response(codes)
 
     def expire(self, shard: Shard) -> Pending[int]:
@@ -208,53 +185,11 @@ class OffsetManager:
                 return []
             return expired(offsets, expiry, now_ms, self._settings.offsets_retention_ms)
 
-        return self._sweep(shard, too_old)
+        return sweep(shard, self._clock, too_old)
 
     def partitions_deleted(self, shard: Shard, partitions: Collection[TopicPartition]) -> Pending[int]:
         """Takes away the offsets of deleted partitions; how many, when done."""
-        return self._sweep(shard, lambda _group, _offsets: partitions)
-
-    @steps
-    def _sweep(
-        self, shard: Shard, choose: Callable[[Group, GroupOffsets], Collection[TopicPartition]]
-    ) -> Steps[int]:
-        slices = Slices(self._clock)
-        removed = 0
-        for group_id in list(shard.groups):
-            # Other requests were served in between: the group, or the whole shard, may be gone.
-            group = shard.groups.get(group_id)
-            if group is not None:
-                removed += self._try_to_take_away(shard, group, choose)
-            if slices.over():
-                yield slices.next_turn()
-        if removed:
-            _log.info("offsets.removed", partition=shard.partition, offsets=removed)
-        return removed
-
-    def _try_to_take_away(
-        self, shard: Shard, group: Group, choose: Callable[[Group, GroupOffsets], Collection[TopicPartition]]
-    ) -> int:
-        offsets = shard.offsets.get(group.group_id) or GroupOffsets()
-        try:
-            return self._take_away(shard, group, choose(group, offsets))
-        except KafkaError as error:
-            # Nothing has changed, and the next check finds the same offsets again.
-            _log.warning("offsets.tombstones_failed", group=group.group_id, error=error.code.name)
-            return 0
-
-    def _take_away(self, shard: Shard, group: Group, partitions: Collection[TopicPartition]) -> int:
-        offsets = shard.offsets.get(group.group_id) or GroupOffsets()
-        removed = [tp for tp in partitions if tp in offsets.committed]
-        records = [tombstone(group.group_id, tp) for tp in removed]
-        is_over = group.is_empty and offsets.is_nothing_without(partitions)
-        if is_over:
-            records += group.tombstones()
-        if records:
-            shard.journal.append(records, acks=0)
-        offsets.forget(partitions)
-        if is_over:
-            self.forget_group(shard, group)
-        return len(removed)
+        return sweep(shard, self._clock, lambda _group, _offsets: partitions)
 
     def delete_group_offsets(self, shard: Shard, group_id: str) -> list[CoordinatorRecord]:
         """The records that make the partition forget a group's offsets; `forget_group` follows them."""
@@ -263,11 +198,7 @@ class OffsetManager:
 
     def forget_group(self, shard: Shard, group: Group) -> None:
         """The group is no more: takes it out of the shard with all that it committed."""
-        shard.groups.pop(group.group_id, None)
-        shard.offsets.pop(group.group_id, None)
-        for producer_id in list(shard.open_transactions):
-            _forget_transaction(shard, producer_id, group.group_id)
-        group.close()
+        forget_group(shard, group)
 
     # Loading
 
@@ -339,52 +270,3 @@ class OffsetManager:
 
     def __repr__(self) -> str:
         return f"<OffsetManager retention={self._settings.offsets_retention_ms}ms>"
-
-
-def _answered(
-    written: Pending[int],
-    settle: Callable[[Pending[int]], None],
-    answer: Callable[[BaseException | None], R],
-) -> Answer[R]:
-    """At once when the replicas have the records already, as on a cluster of one."""
-    if written.done:
-        settle(written)
-        return answer(written.error)
-    later: Pending[R] = Pending()
-
-    def finish(done: Pending[int]) -> None:
-        settle(done)
-        later.complete(answer(done.error))
-
-    written.when_done(finish)
-    return later
-
-
-def _settle_plain(offsets: GroupOffsets, commits: Commits, written: Pending[int]) -> None:
-    if written.error is None:
-        offsets.acknowledge(commits, written.result())
-    else:
-        offsets.fail(commits)
-
-
-def _settle_transactional(
-    shard: Shard,
-    group_id: str,
-    offsets: GroupOffsets,
-    producer_id: int,
-    commits: Commits,
-    written: Pending[int],
-) -> None:
-    if written.error is None:
-        offsets.acknowledge_transactional(producer_id, commits, written.result())
-        return
-    offsets.fail_transactional(producer_id, commits)
-    if producer_id not in offsets.transactional:
-        _forget_transaction(shard, producer_id, group_id)
-
-
-def _forget_transaction(shard: Shard, producer_id: int, group_id: str) -> None:
-    groups: set[str] = shard.open_transactions.get(producer_id, set())
-    groups.discard(group_id)
-    if not groups:
-        shard.open_transactions.pop(producer_id, None)

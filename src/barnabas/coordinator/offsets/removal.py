@@ -1,0 +1,83 @@
+"""Taking offsets away: tombstones first, one batch a group, and the group after its last offset.
+
+Nobody waits for the replicas: tombstones that are lost are written again by the next check, or by the next
+leader's (``GroupMetadataManager.cleanupGroupMetadata``).
+"""
+
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
+from barnabas.coordinator.group import Group
+from barnabas.coordinator.offsets.group_offsets import GroupOffsets
+from barnabas.coordinator.offsets.records import tombstone
+from barnabas.coordinator.offsets.writes import forget_transaction
+from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
+from barnabas.core.errors import KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
+
+Choice: TypeAlias = Callable[[Group, GroupOffsets], Collection[TopicPartition]]
+"""Which offsets of a group are to go."""
+
+_events = EventLog("coordinator.offsets")
+
+
+@steps
+def sweep(shard: Shard, clock: Clock, choose: Choice) -> Steps[int]:
+    """Goes through all groups in slices; how many offsets were taken away."""
+    slices = Slices(clock)
+    removed = 0
+    for group_id in list(shard.groups):
+        # Other requests were served in between: the group, or the whole shard, may be gone.
+        group = shard.groups.get(group_id)
+        if group is not None:
+            removed += _try_to_take_away(shard, group, choose)
+        if slices.over():
+            yield slices.next_turn()
+    if removed:
+        _events.info("offsets.removed", partition=shard.partition, offsets=removed)
+    return removed
+
+
+def _try_to_take_away(shard: Shard, group: Group, choose: Choice) -> int:
+    try:
+        return take_away(shard, group, choose(group, _offsets_of(shard, group)))
+    except KafkaError as error:
+        # Nothing has changed, and the next check finds the same offsets again.
+        _events.warning("tombstones.not_written", group=group.group_id, reason=error)
+        return 0
+
+
+def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]) -> int:
+    """Takes away the offsets of these partitions, and the group if it is Empty and keeps nothing then.
+
+    Raises KafkaError when the tombstones cannot be written; nothing has changed then.
+    """
+    offsets = _offsets_of(shard, group)
+    removed = [tp for tp in partitions if tp in offsets.committed]
+    records = [tombstone(group.group_id, tp) for tp in removed]
+    is_over = group.is_empty and offsets.is_nothing_without(partitions)
+    if is_over:
+        records += group.tombstones()
+    if records:
+        shard.journal.append(records, acks=0)
+    offsets.forget(partitions)
+    if is_over:
+        forget_group(shard, group)
+    return len(removed)
+
+
+def forget_group(shard: Shard, group: Group) -> None:
+    """The group is no more: takes it out of the shard with all that it committed."""
+    shard.groups.pop(group.group_id, None)
+    shard.offsets.pop(group.group_id, None)
+    for producer_id in list(shard.open_transactions):
+        forget_transaction(shard, producer_id, group.group_id)
+    group.close()
+
+
+def _offsets_of(shard: Shard, group: Group) -> GroupOffsets:
+    return shard.offsets.get(group.group_id) or GroupOffsets()
