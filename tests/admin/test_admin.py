@@ -83,9 +83,7 @@ def test_a_cluster_without_a_controller_is_an_error_in_time(run, fake):
         cluster.controller = -1
         cluster.hidden.add(9)
         admin._cluster.metadata = type(admin._cluster.metadata)()
-        with pytest.raises(
-            ClientTimeoutError, match=r"The controller did not answer in 100 ms.*no controller"
-        ):
+        with pytest.raises(ClientTimeoutError, match=r"The controller did not answer in 100 ms"):
             await admin.topics.create(NewTopic("a"), timeout_ms=100)
 
     run(with_admin(fake, body))
