@@ -261,6 +261,20 @@ def test_an_assignment_that_is_written_after_the_end_changes_nothing(world):
 # What is seen of it
 
 
+def test_reasons_are_told_in_the_log(world, caplog):
+    """KIP-800: why a client joins or leaves is what an operator wants to know of a rebalance."""
+    leader, follower = world.stable(2)
+    with caplog.at_level("INFO", logger="barnabas.coordinator.classic"):
+        world.leave((follower, None, "the consumer is being closed"))
+        world.join(leader)
+        world.sync(leader, 2, {leader: b""})
+        world.join(leader, reason="cached metadata has changed")
+
+    begun = [line for line in caplog.messages if line.startswith("classic.rebalance_begins group=orders")]
+    assert f"{follower} leaves by LeaveGroup; client reason: the consumer is being closed" in begun[0]
+    assert f"{leader} joins again in Stable; client reason: cached metadata has changed" in begun[1]
+
+
 def test_a_stable_group_is_described_with_its_assignment(world):
     (member,) = world.stable(client="billing")
 

@@ -1,5 +1,7 @@
 """A group's record in __consumer_offsets, written as Kafka 3.9 writes it and read in every version."""
 
+import itertools
+
 import pytest
 from classic_world import GROUP, REBALANCE_MS, SESSION_MS, World, subscription
 
@@ -84,6 +86,27 @@ def test_loaded_members_have_one_session_time_out_to_be_heard_of(world):
 
     assert heir.state == "PreparingRebalance"
     assert follower not in heir.group.members
+
+
+def test_the_sessions_of_many_groups_begin_in_slices(world):
+    """Each look at the clock costs a millisecond here, so five groups or so are a slice."""
+    world.stable()
+    value = world.journal.last()
+    heir = World()
+    for number in range(20):
+        heir.classic.replay(heir.shard, GroupMetadataKey(group=f"group{number}"), value)
+    heir.clock.monotonic_ms = lambda: float(next(ticks))
+    ticks = itertools.count()
+
+    begun = heir.classic.loaded(heir.shard)
+
+    assert not begun.done
+    assert 0 < heir.clock.waiting < 20
+    heir.shard.groups["group19"].close()
+    heir.clock.advance()
+    while not begun.done:
+        heir.clock.advance()
+    assert heir.clock.waiting == 19
 
 
 def test_static_members_keep_their_place(world):
