@@ -13,7 +13,7 @@ class Clock:
         self._numbers = itertools.count()
 
     def time_ms(self):
-        return self.now_ms
+        return int(self.now_ms)  # a timer may have been set for a fraction
 
     def monotonic_ms(self):
         return float(self.now_ms)
