@@ -24,6 +24,8 @@ from parity.scenarios import (
 from parity.world import World
 
 SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
+    # First, while nobody has asked for a group: the golden frames meet coordinators that are there.
+    "find coordinator": coordinators.find_coordinator,
     "golden frames": golden.golden_frames,
     "frames": frames.bad_frames,
     "api versions": cluster.api_versions,
@@ -46,7 +48,6 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "describe configs": configs.describe_configs,
     "producer ids": producer_ids.init_producer_id,
     "allocate producer ids": producer_ids.allocate_producer_ids,
-    "find coordinator": coordinators.find_coordinator,
     "one member": classic_groups.one_member,
     "awkward joins": classic_groups.awkward_joins,
     "sync names": classic_groups.sync_names,

@@ -1,5 +1,6 @@
 """Members of classic groups as scenarios play them: what they send, and what they remember of the answers."""
 
+import time
 from typing import Any, Final
 
 from barnabas.protocol.consumer_protocol import (
@@ -7,12 +8,14 @@ from barnabas.protocol.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartition,
 )
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from parity.world import Parked, World
 
+PATIENCE_S: Final = 10
 SESSION_MS: Final = 30_000
 REBALANCE_MS: Final = 60_000
 JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
@@ -76,7 +79,16 @@ class Member:
                 self._world.ask(self._what("asks for its id"), self.join_request(**fields), self.version)
             )
         parked = self._world.park(self._what("joins and waits"), self.join_request(**fields), self.version)
+        self._until_rebalancing()
         return lambda: self._joined(parked())
+
+    def _until_rebalancing(self) -> None:
+        """What is sent on one connection may overtake what was sent before on another."""
+        deadline = time.monotonic() + PATIENCE_S
+        request = DescribeGroupsRequest(groups=[self.group])
+        while self._world.prepare(request, 5).groups[0].group_state != "PreparingRebalance":
+            assert time.monotonic() < deadline, f"{self!r} starts no rebalance"
+            time.sleep(0.01)
 
     def _joined(self, response: Any) -> Any:
         if response.error_code in {0, 79}:
