@@ -6,10 +6,12 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "admin"))
 
 import pytest
 from click.testing import CliRunner
 from fake_cluster import FakeCluster
+from fake_groups import FakeGroups
 
 from barnabas.cli import main as main_module
 
@@ -26,6 +28,12 @@ def cluster():
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
+
+
+@pytest.fixture
+def groups(cluster):
+    """The groups that the cluster coordinates, by name."""
+    return FakeGroups(cluster)
 
 
 @pytest.fixture

@@ -47,7 +47,9 @@ def test_help_names_every_command(barnabas):
     assert all(name in shown for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["topics", "produce", "consume", "get-offsets", "serve"])
+@pytest.mark.parametrize(
+    "command", ["topics", "produce", "consume", "groups", "explain", "get-offsets", "serve"]
+)
 def test_every_command_teaches_by_example(barnabas, command):
     shown = barnabas(command, "--help").stdout
     assert f"barnabas {command}" in shown

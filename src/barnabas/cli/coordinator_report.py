@@ -16,11 +16,19 @@ Line = tuple[str, str]
 
 _ADVICE: Final = {
     Verdict.AGREE: "metadata and answer agree: clients of {kind} {key!r} connect to {endpoint}.",
+    Verdict.DIFFER: (
+        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. Run this"
+        " again; if it stays so, the broker that answers is behind its controller."
+    ),
     Verdict.NOT_CREATED: (
         "{topic} does not exist yet, so nobody was asked: the first FindCoordinator creates it"
         " ({config}{count}). Let a client join, or run this command with --create."
     ),
 }
+_NOT_SEEN: Final = (
+    "clients of {kind} {key!r} connect to {endpoint}; metadata of {topic} could not be looked at."
+)
+_JUST_MADE: Final = "the answer made {topic} come into being: run this command again to compare."
 _RETRIED: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
         "the partition has no leader that lives, or {topic} is being created: clients try again. If it stays so,"
@@ -127,8 +135,8 @@ def _verdict(stations: Stations) -> str:
     if verdict is Verdict.REFUSED and answer is not None:
         other = "clients of this {kind} cannot go on: see the broker's log."
         text = _RETRIED.get(answer.error, other)
-    elif verdict is Verdict.DIFFER:
-        text = _difference(stations)
+    elif verdict is Verdict.NOT_COMPARED:
+        text = _NOT_SEEN if stations.exists else _JUST_MADE
     else:
         text = _ADVICE[verdict]
     count = stations.partition_count
@@ -139,17 +147,6 @@ def _verdict(stations: Stations) -> str:
         endpoint=f"{answer.host}:{answer.port}" if answer else "",
         config=KINDS[stations.type].partitions_key,
         count=f"={count}" if count else "",
-    )
-
-
-def _difference(stations: Stations) -> str:
-    if stations.obstacle:
-        return "metadata could not be looked at; clients of {kind} {key!r} connect to {endpoint}."
-    if stations.metadata is None:
-        return "the answer made {topic} come into being; run this command again to compare."
-    return (
-        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. Run this"
-        " again; if it stays so, the broker that answers is behind its controller."
     )
 
 

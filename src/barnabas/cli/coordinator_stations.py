@@ -32,6 +32,7 @@ class Verdict(Enum):
     AGREE = "agree"
     DIFFER = "differ"
     REFUSED = "refused"
+    NOT_COMPARED = "not compared"
     NOT_CREATED = "not created"
 
 
@@ -73,6 +74,8 @@ class Stations:
             return Verdict.NOT_CREATED
         if self.answer.error is not ErrorCode.NONE:
             return Verdict.REFUSED
+        if self.metadata is None:
+            return Verdict.NOT_COMPARED
         believed = (self.leader.node_id, self.leader.host, self.leader.port) if self.leader else None
         return Verdict.AGREE if believed == self.answer[:3] else Verdict.DIFFER
 

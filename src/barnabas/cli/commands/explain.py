@@ -67,7 +67,7 @@ def coordinator(
     A broker that gets a FindCoordinator creates the internal topic if it is not there. This command looks first,
     in a way that creates nothing, and asks nobody while the topic does not exist, except with --create.
 
-    Exit code 0 when belief and answer agree or the topic does not exist yet, 1 otherwise.
+    Exit code 1 when belief and answer differ or the broker names no coordinator, 0 otherwise.
 
     \b
     Examples:
@@ -97,5 +97,5 @@ def coordinator(
 
     stations = asyncio.run(look())
     print_stations(stations, as_json=as_json)
-    if stations.verdict not in {Verdict.AGREE, Verdict.NOT_CREATED}:
+    if stations.verdict in {Verdict.DIFFER, Verdict.REFUSED}:
         ctx.exit(1)
