@@ -69,8 +69,8 @@ def awkward_joins(world: World) -> None:
         world.ask("sync of a stranger", request, version)
     for version in range(HEARTBEAT + 1):
         for group in ("awkward-nowhere", "", "awkward"):
-            request = HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
-            world.ask(f"heartbeat of a stranger in {group!r}", request, version)
+            beat = HeartbeatRequest(group_id=group, generation_id=1, member_id="nobody")
+            world.ask(f"heartbeat of a stranger in {group!r}", beat, version)
     for version in range(LEAVE + 1):
         for group in ("awkward-nowhere", "", "awkward"):
             for member in ("nobody", ""):

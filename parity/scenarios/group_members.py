@@ -126,7 +126,7 @@ class Member:
 
     def beat(self, what: str = "is alive", **fields: Any) -> Any:
         """Sends a heartbeat."""
-        given = {
+        given: dict[str, Any] = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.id,

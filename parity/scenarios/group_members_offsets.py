@@ -1,5 +1,7 @@
 """Positions of groups that have members: who may commit, and what may be deleted while somebody reads."""
 
+from typing import Any
+
 from parity.scenarios.coordinators import coordinator_is_ready
 from parity.scenarios.group_members import Member
 from parity.scenarios.group_offsets import commit, delete_positions, fetch
@@ -15,7 +17,7 @@ def member_commits(world: World) -> None:
         member = Member(world, group, f"member {version}", group_instance_id="me" if version >= 7 else None)
         member.join()
         place = ("grouped-offsets", 0, 4)
-        mine = {"generation_id_or_member_epoch": member.generation, "member_id": member.id}
+        mine: dict[str, Any] = {"generation_id_or_member_epoch": member.generation, "member_id": member.id}
         if version >= 7:
             mine["group_instance_id"] = "me"
         world.ask("before the group is stable", commit(group, place, **mine), version)
@@ -52,7 +54,7 @@ def offset_delete(world: World) -> None:
     world.ask("no group", delete_positions("", *everything), 0)
     world.ask("only unknown", delete_positions("forget-nowhere", *everything[2:]), 0)
     member = Member(world, "forget-live", "reader").live()
-    mine = {"generation_id_or_member_epoch": member.generation, "member_id": member.id}
+    mine: dict[str, Any] = {"generation_id_or_member_epoch": member.generation, "member_id": member.id}
     places = [("grouped", 0, 1), ("forgotten", 0, 2)]
     world.ask("member's", commit("forget-live", *places, **mine), 9)
     both = delete_positions("forget-live", ("grouped", 0), ("forgotten", 0), ("forgotten", 9))

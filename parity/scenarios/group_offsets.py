@@ -105,12 +105,12 @@ def offset_commit(world: World) -> None:
         world.ask("none", commit(group), version)
         world.ask("no group", commit("", ("committed", 0, 1)), version)
         world.ask("no group and unknown", commit("", ("committed", 9, 1)), version)
-        stranger = {"generation_id_or_member_epoch": 3, "member_id": "nobody"}
+        stranger: dict[str, Any] = {"generation_id_or_member_epoch": 3, "member_id": "nobody"}
         world.ask("unknown group", commit(f"{group}-no", ("committed", 0, 1), **stranger), version)
         world.ask("stranger", commit(group, ("committed", 0, 1), **stranger), version)
-        nameless = {"generation_id_or_member_epoch": 0, "member_id": ""}
+        nameless: dict[str, Any] = {"generation_id_or_member_epoch": 0, "member_id": ""}
         world.ask("generation alone", commit(group, ("committed", 0, 1), **nameless), version)
-        named = {"generation_id_or_member_epoch": -1, "member_id": "nobody"}
+        named: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": "nobody"}
         world.ask("name alone", commit(group, ("committed", 0, 2), **named), version)
         world.ask(f"odd read back {version}", fetch(group), 9)
     for version in range(2, 5):
@@ -142,11 +142,12 @@ def offset_fetch(world: World) -> None:
     for version in (8, 9):
         world.ask("several groups", _several, version)
     world.ask("no groups", OffsetFetchRequest(), 9)
-    for what, fields in {
+    members: dict[str, dict[str, Any]] = {
         "a member": {"member_id": "nobody", "member_epoch": 3},
         "an epoch": {"member_epoch": 0},
         "a name": {"member_id": "", "member_epoch": -1},
-    }.items():
+    }
+    for what, fields in members.items():
         world.ask(f"as {what}", fetch("fetch", ("fetched", 0), **fields), 9)
         world.ask(f"all as {what}", fetch("fetch", **fields), 9)
 
