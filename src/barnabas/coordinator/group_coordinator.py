@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.loading import TASK_NAME as LOAD_TASK
 from barnabas.coordinator.loading import Job, Loader
 from barnabas.coordinator.replay import Replay
 from barnabas.coordinator.settings import GroupSettings
@@ -132,20 +133,33 @@ class GroupCoordinator:
         shard = Shard(partition, leader_epoch, self._journal(partition))
         replay = Replay(shard, self._classic, self._consumer, self._offsets)
         job = self._loading[partition] = self._loader.load(replay, self._log(partition))
-        job.done.when_done(lambda _: self._loaded(job))
+        self._serve_when_loaded(job)
 
     @steps
-    def _loaded(self, job: Job) -> Steps[None]:
+    def _serve_when_loaded(self, job: Job) -> Steps[None]:
         shard = job.replay.shard
-        yield self._offsets.loaded(shard)
-        yield self._classic.loaded(shard)
-        if self._consumer is not None:
-            yield self._consumer.loaded(shard)
+        try:
+            yield job.done
+            yield self._offsets.loaded(shard)
+            yield self._classic.loaded(shard)
+            if self._consumer is not None:
+                yield self._consumer.loaded(shard)
+        except Exception:
+            # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it refuses.
+            _events.error(
+                "load.failed",
+                task=LOAD_TASK,
+                partition=shard.partition,
+                mend="its groups are refused until the partition gets a leader anew: see to its log directory",
+                exc_info=True,
+            )
+            job.cancelled = True
+            self._loading.pop(shard.partition, None)
         if job.cancelled:
             _close(shard)
-            return
-        del self._loading[shard.partition]
-        self._shards[shard.partition] = shard
+        else:
+            del self._loading[shard.partition]
+            self._shards[shard.partition] = shard
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
@@ -156,6 +170,8 @@ class GroupCoordinator:
     def _take_epoch(self, partition: int, leader_epoch: int | None) -> bool:
         """Whether news of this epoch are no older than the last; news without one count always."""
         if leader_epoch is None:
+            # The topic is deleted: one of the same name begins with epoch 0 again.
+            self._epochs.pop(partition, None)
             return True
         known = self._epochs.setdefault(partition, leader_epoch)
         if leader_epoch < known:

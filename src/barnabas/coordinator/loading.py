@@ -53,7 +53,7 @@ class Job:
         self.settled = 0
         """Records at the last time that the collector was told to leave them alone."""
         self.done: Pending[None] = Pending()
-        """Completes when the shard is whole, or as whole as its log can be read; never once cancelled."""
+        """Completes when the shard is whole; fails when its log cannot be read; neither once it is cancelled."""
 
     def __repr__(self) -> str:
         return f"<Job {self.replay!r}{' cancelled' if self.cancelled else ''}>"
@@ -94,13 +94,11 @@ class Loader:
 
     def _ended(self, job: Job, done: Pending[None]) -> None:
         self._running = None
-        if done.error is not None:
-            # As in Kafka the shard serves what could be read: to refuse everything for ever helps nobody.
-            _events.error(
-                "load.failed", task=TASK_NAME, partition=job.replay.shard.partition, exc_info=done.error
-            )
         if not job.cancelled:
-            job.done.complete(None)
+            if done.error is None:
+                job.done.complete(None)
+            else:
+                job.done.fail(done.error)
         if self._waiting:
             self._clock.call_soon(self._next)
 
@@ -146,6 +144,8 @@ class Loader:
             try:
                 decoded: Decoded = yield coming
             except Exception as error:
+                if job.cancelled:
+                    return
                 # The cleaner replaced the file, or the child was killed: what is left is read here.
                 _events.warning("load.child_failed", log=log.tp, offset=offset, reason=error)
                 yield self._load_here(job, log, offset)

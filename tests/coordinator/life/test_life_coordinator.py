@@ -166,6 +166,16 @@ def test_a_deleted_partition_is_given_up_whatever_the_epoch(elected):
     assert code(elected.fetched) is ErrorCode.NOT_COORDINATOR
 
 
+def test_a_topic_that_is_made_anew_begins_with_its_first_epoch(elected):
+    partition = elected.coordinator.partition_for("g")
+    elected.coordinator.resigned(partition, 5)
+    elected.coordinator.resigned(partition, None)
+
+    elected.coordinator.elected(partition, 0)
+
+    assert elected.fetched() == {}
+
+
 def test_elected_anew_without_resigning_keeps_what_it_knows(elected):
     joining = elected.join("g")
 

@@ -387,7 +387,8 @@ def test_loaded_members_have_their_session_from_the_load_on(loading_life):
     assert life.states() == {"g": "Empty"}
 
 
-def test_a_disk_that_fails_ends_the_load_with_a_word(caplog):
+def test_a_partition_that_cannot_be_read_is_not_served(caplog):
+    """To answer that nothing was ever committed would send every member to where it never was."""
     life = Life()
     life.write(commit_bytes(1))
     life.disk.fail("/data", "read")
@@ -395,6 +396,7 @@ def test_a_disk_that_fails_ends_the_load_with_a_word(caplog):
     life.elect()
 
     assert life.coordinator.loading == []
+    assert code(life.fetched) is ErrorCode.NOT_COORDINATOR
     assert "load.failed" in caplog.text
 
 
