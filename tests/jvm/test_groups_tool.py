@@ -1,4 +1,4 @@
-"""``barnabas groups`` and kafka-consumer-groups.sh of 3.9, given the same flags on the same genuine brokers.
+"""``barnabas groups`` and kafka-consumer-groups.sh of 3.9, given the same flags on the same brokers, genuine and ours.
 
 They print the same bytes on standard output and end with the same exit code; on standard error they say the
 same, where Kafka's script adds its whole help, stack traces, and the place that a warning comes from.
@@ -96,10 +96,11 @@ def settled(bootstrap: str, group: str, members: int) -> None:
     raise AssertionError(f"{group} does not settle: {found}")
 
 
-@pytest.fixture(scope="module", params=["kafka39", "kafka42"])
-def genuine(request) -> Iterator[str]:
-    """A genuine broker with records, idle groups and groups at work; on 4.2 one of the new protocol too."""
-    bootstrap = request.getfixturevalue(request.param)
+@pytest.fixture(scope="module", params=["kafka39", "kafka42", "broker"])
+def cluster(request) -> Iterator[str]:
+    """A broker with records, idle groups and groups at work; on 4.2 one of the new protocol too."""
+    found = request.getfixturevalue(request.param)
+    bootstrap = found if isinstance(found, str) else found.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap})
     kept = {"retention.ms": "-1"}  # the records are old
     wanted = [NewTopic(TOPIC, PARTITIONS, 1, config=kept), NewTopic(LONG, 3, 1, config=kept)]
@@ -131,11 +132,11 @@ def genuine(request) -> Iterator[str]:
 
 
 @pytest.fixture
-def both(genuine, kafka_tool):
+def both(cluster, kafka_tool):
     """Kafka's tool and ours, run with the same flags."""
 
     def run(*flags: str):
-        server = ("--bootstrap-server", genuine)
+        server = ("--bootstrap-server", cluster)
         return kafka_tool("kafka-consumer-groups", *server, *flags), ours(*server, *flags)
 
     return run
@@ -193,7 +194,7 @@ PLANNING = [
 
 
 # The rest is the tool's alone; one broker is enough to judge it by.
-ON_ONE_BROKER = pytest.mark.parametrize("genuine", ["kafka39"], indirect=True)
+ON_ONE_BROKER = pytest.mark.parametrize("cluster", ["kafka39"], indirect=True)
 
 
 @ON_ONE_BROKER
@@ -254,8 +255,8 @@ def test_only_groups_at_rest_are_reset(both):
 
 
 @ON_ONE_BROKER
-def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, genuine, kafka_tool, tmp_path):
-    server = ("--bootstrap-server", genuine)
+def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, cluster, kafka_tool, tmp_path):
+    server = ("--bootstrap-server", cluster)
     reset = (*server, "--reset-offsets", "--group", "idle", "--execute")
     back = {(TOPIC, number): number % 5 for number in range(PARTITIONS)}
     path = tmp_path / "plan.csv"
@@ -273,30 +274,30 @@ def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, genuine, kafka_
         path.write_text("idle,groups-orders,3,1\nelse,groups-orders,4,2\n")
         assert_same(*both(*from_file, "--group", "idle-two"))
     finally:
-        commit(genuine, "idle", back | {(LONG, 0): 0, (LONG, 2): 0})
+        commit(cluster, "idle", back | {(LONG, 0): 0, (LONG, 2): 0})
 
 
 @ON_ONE_BROKER
-def test_executed_resets_leave_the_same_positions(genuine, kafka_tool):
-    server = ("--bootstrap-server", genuine)
+def test_executed_resets_leave_the_same_positions(cluster, kafka_tool):
+    server = ("--bootstrap-server", cluster)
     for group in ("twin-a", "twin-b"):
-        commit(genuine, group, {(TOPIC, 0): 1, (TOPIC, 5): 2})
+        commit(cluster, group, {(TOPIC, 0): 1, (TOPIC, 5): 2})
     flags = ("--reset-offsets", "--topic", TOPIC, "--to-datetime", "2020-09-13T12:27:10.000", "--execute")
 
     theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "twin-a", *flags)
     mine = ours(*server, "--group", "twin-b", *flags)
 
     assert mine.stdout == theirs.stdout.replace("twin-a", "twin-b")
-    with BlockingAdmin(genuine) as admin:
+    with BlockingAdmin(cluster) as admin:
         offsets = admin.groups.offsets(["twin-a", "twin-b"])
         assert len(offsets["twin-b"]) == PARTITIONS
         assert offsets["twin-b"] == offsets["twin-a"]
 
 
-def test_offsets_and_groups_go_in_the_same_words(genuine, kafka_tool):
-    server = ("--bootstrap-server", genuine)
+def test_offsets_and_groups_go_in_the_same_words(cluster, kafka_tool):
+    server = ("--bootstrap-server", cluster)
     for group in ("gone-a", "gone-b"):
-        commit(genuine, group, {(TOPIC, number): 1 for number in range(PARTITIONS)} | {(LONG, 1): 0})
+        commit(cluster, group, {(TOPIC, number): 1 for number in range(PARTITIONS)} | {(LONG, 1): 0})
 
     forget = ("--delete-offsets", "--topic", TOPIC, "--topic", "never")
     theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "gone-a", *forget)
@@ -309,13 +310,50 @@ def test_offsets_and_groups_go_in_the_same_words(genuine, kafka_tool):
     assert "gone-" not in ours(*server, "--list").stdout
 
 
-def test_some_groups_go_and_some_do_not(genuine, kafka_tool):
-    server = ("--bootstrap-server", genuine)
+def test_some_groups_go_and_some_do_not(cluster, kafka_tool):
+    server = ("--bootstrap-server", cluster)
     for group in ("some-a", "some-b"):
-        commit(genuine, group, {(TOPIC, 1): 1})
+        commit(cluster, group, {(TOPIC, 1): 1})
 
     theirs = kafka_tool("kafka-consumer-groups", *server, "--delete", "--group", "some-a", "--group", "busy")
     mine = ours(*server, "--delete", "--group", "some-b", "--group", "busy")
 
     assert mine.stdout == theirs.stdout.replace("some-a", "some-b")
     assert mine.returncode == theirs.returncode
+
+
+SCRIPT = [
+    "--describe --group pair",
+    "--describe --group pair --members --verbose",
+    "--describe --group pair --state",
+    "--describe --group pair-none",
+    "--reset-offsets --group pair --all-topics --shift-by 1 --execute",
+    "--reset-offsets --group pair-made --topic pair-topic --to-latest --execute",
+    "--describe --group pair-made",
+    "--delete-offsets --group pair --topic pair-topic:0 --topic pair-never",
+    "--delete-offsets --group pair-none --topic pair-topic:0",
+    "--describe --group pair",
+    "--delete --group pair --group pair-none",
+    "--delete --group pair-made",
+    "--describe --group pair",
+]
+
+
+@pytest.mark.timeout(300)  # starts a JVM for each line, twice
+def test_kafkas_script_prints_on_our_broker_what_it_prints_on_kafka(kafka39, broker, kafka_tool):
+    printed = []
+    for bootstrap in (kafka39, broker.bootstrap):
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for created in admin.create_topics([NewTopic("pair-topic", 3, 1)]).values():
+            created.result(15)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number in range(9):
+            producer.produce("pair-topic", f"{number}", partition=number % 3)
+        assert producer.flush(15) == 0
+        commit(bootstrap, "pair", {("pair-topic", number): number for number in range(3)})
+        server = ("--bootstrap-server", bootstrap)
+        runs = [kafka_tool("kafka-consumer-groups", *server, *flags.split()) for flags in SCRIPT]
+        printed.append([re.sub(r"127\.0\.0\.1:\d+  \(\d+\) *", "COORDINATOR", run.stdout) for run in runs])
+
+    theirs, ours_ = printed
+    assert ours_ == theirs
