@@ -3,9 +3,12 @@
 import threading
 
 import pytest
+from fake_group import serve_group
 
 from barnabas.client import ClientClosedError, ClientTimeoutError, Consumer, Producer, TopicPartition
 from barnabas.core.errors import ConfigError
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
 
 
 def loop_threads():
@@ -58,6 +61,69 @@ def test_errors_cross_the_thread_and_nothing_is_left_behind():
     with pytest.raises(ClientTimeoutError), Consumer("127.0.0.1:1", default_api_timeout_ms=100):
         pass
     assert loop_threads() == []
+
+
+def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster):
+    group = serve_group(background_cluster)
+    background_cluster.add_topic("t", 2)
+    background_cluster.append("t", 0, build_batch([Record(0, 1, None, b"x", ())]))
+    calls = []
+
+    def called(name):
+        def listener(partitions):
+            calls.append((name, len(partitions), threading.current_thread()))
+            if name == "revoked":
+                # The loop is free meanwhile: the consumer can be asked from in here.
+                consumer.commit({TopicPartition("t", 0): 1})
+                consumer.commit_async({TopicPartition("t", 1): 2}, committed)
+
+        return listener
+
+    def committed(offsets, error):
+        calls.append((error, len(offsets), threading.current_thread()))
+
+    options = {"group_id": "g", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    with Consumer(background_cluster.bootstrap, **options, heartbeat_interval_ms=20) as consumer:
+        consumer.subscribe("t", on_assigned=called("assigned"), on_revoked=called("revoked"))
+        records = []
+        while not records:
+            records = consumer.poll(1000)
+        assert consumer.assignment() == {("t", 0), ("t", 1)}
+        assert consumer.subscription() == {"t"}
+        consumer.enforce_rebalance()
+        while len(calls) < 4:
+            consumer.poll(100)
+        assert consumer.group_metadata().generation_id == 2
+    here = threading.current_thread()
+    assert calls[:4] == [
+        ("assigned", 2, here),
+        ("revoked", 2, here),
+        ("assigned", 2, here),
+        (None, 1, here),
+    ] or calls[:4] == [
+        ("assigned", 2, here),
+        ("revoked", 2, here),
+        (None, 1, here),
+        ("assigned", 2, here),
+    ]
+    assert {tp: offset for tp, (offset, _, _) in group.offsets.items()} == {("t", 0): 1, ("t", 1): 2}
+    assert loop_threads() == []
+
+
+def test_what_a_listener_raises_reaches_the_caller(background_cluster):
+    serve_group(background_cluster)
+    background_cluster.add_topic("t", 1)
+
+    def stumble(partitions):
+        raise ZeroDivisionError
+
+    with Consumer(background_cluster.bootstrap, group_id="g") as consumer:
+        consumer.subscribe("t", on_assigned=stumble)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 - which poll it is does not matter
+            while True:
+                consumer.poll(1000)
+        consumer.unsubscribe()
+        assert consumer.assignment() == frozenset()
 
 
 def test_close_may_be_repeated_and_ends_the_rest(background_cluster):

@@ -141,7 +141,9 @@ class Cluster:
         attempts = 0
         while True:
             try:
-                return await asyncio.wait_for(attempt(), deadline.left_s)
+                # Not wait_for, which may swallow a cancellation (python/cpython#86296); so everywhere here.
+                async with asyncio.timeout(deadline.left_s):
+                    return await attempt()
             except TimeoutError as error:
                 raise self._timed_out(failure, deadline, error) from error
             except (DisconnectedError, OSError) as error:

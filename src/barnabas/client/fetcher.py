@@ -248,7 +248,8 @@ class Fetcher:
         pauses = [state.retry_at - now for state in self._partitions.values() if state.retry_at > now]
         timeout_s = min([timeout_s, *pauses])
         try:
-            await asyncio.wait_for(self._news.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
         except TimeoutError:
             return
 

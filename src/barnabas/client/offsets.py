@@ -85,7 +85,8 @@ class OffsetLookup:
 
     async def _refresh(self) -> None:
         try:
-            await asyncio.wait_for(self._cluster.refresh(), self._deadline.left_s)
+            async with asyncio.timeout(self._deadline.left_s):
+                await self._cluster.refresh()
         except (BarnabasError, OSError, TimeoutError) as error:
             _log.debug("metadata.failed", error=error)
             for tp in self._left:
@@ -104,15 +105,13 @@ class OffsetLookup:
 
     async def _ask(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
         try:
-            response = await asyncio.wait_for(
-                self._cluster.send(
+            async with asyncio.timeout(self._deadline.left_s):
+                response = await self._cluster.send(
                     node_id,
                     self._request(partitions),
                     ListOffsetsResponse,
                     versions=self._versions(partitions),
-                ),
-                self._deadline.left_s,
-            )
+                )
         except (DisconnectedError, OSError, TimeoutError) as error:
             for tp in partitions:
                 self._last[tp] = error

@@ -119,8 +119,8 @@ class Commits:
                     f" {self._settings.group_id} was not found"
                 )
             try:
-                await asyncio.wait_for(attempt(), deadline.left_s)
-                return
+                async with asyncio.timeout(deadline.left_s):
+                    return await attempt()
             except TimeoutError as error:
                 last: Exception = error
             except (BarnabasError, OSError) as error:

@@ -13,7 +13,7 @@ dropped with all that waits on it, and the look-up begins anew.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.errors import GroupError
@@ -23,6 +23,9 @@ from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from barnabas.client.config import Address
 
 R = TypeVar("R", bound=Response)
 
@@ -46,6 +49,8 @@ class CoordinatorLink:
         self._group_id = group_id
         self._on_news = on_news
         self._task: asyncio.Task[None] | None = None
+        self._address: Address = ("", 0)
+        self._connections = 0
 
     def find_soon(self) -> None:
         """Sees to it that a look-up is under way, unless the coordinator is known."""
@@ -100,7 +105,9 @@ class CoordinatorLink:
         if code is not ErrorCode.NONE:
             raise KafkaError(code, found.error_message)
         self.node_id = COORDINATOR_ID_BASE - found.node_id
-        self._cluster.transport.connect_aside(self.node_id, (found.host, found.port))
+        self._address = (found.host, found.port)
+        self._connections += 1
+        self._cluster.transport.connect_aside(self.node_id, self._address)
         _log.info(
             "coordinator.found", group=self._group_id, broker=found.node_id, at=f"{found.host}:{found.port}"
         )
@@ -116,7 +123,7 @@ class CoordinatorLink:
         """One request to the coordinator. Raises COORDINATOR_NOT_AVAILABLE while it is not known, and as
         `Transport.send`.
         """
-        node_id = self.node_id
+        node_id, connection = self.node_id, self._connections
         if node_id is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         try:
@@ -124,9 +131,16 @@ class CoordinatorLink:
                 node_id, request, answer, versions=versions, timeout_ms=timeout_ms
             )
         except (DisconnectedError, OSError) as error:
-            if self.node_id == node_id:
+            if self._connections == connection:
                 self.lost(str(error))
             raise
+
+    def reconnect(self) -> None:
+        """Gives up what waits for an answer: what is sent from now on need not wait behind it."""
+        if self.node_id is not None:
+            self._connections += 1
+            self._cluster.transport.disconnect_aside(self.node_id)
+            self._cluster.transport.connect_aside(self.node_id, self._address)
 
     def lost(self, reason: str) -> None:
         """This is not the coordinator, or not any more."""

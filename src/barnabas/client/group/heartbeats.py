@@ -69,7 +69,8 @@ class Heartbeats:
                 await self._news.wait()
             elif wait_ms:
                 try:
-                    await asyncio.wait_for(self._news.wait(), wait_ms / 1000)
+                    async with asyncio.timeout(wait_ms / 1000):
+                        await self._news.wait()
                 except TimeoutError:
                     continue
 

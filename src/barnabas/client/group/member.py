@@ -345,7 +345,10 @@ class GroupMember:
         request = self.membership.leave_request(reason)
         node_known = self.link.node_id is not None
         if self._round is not None:
-            self._round.cancel()
+            if not self._round.done():
+                # The answer to a JoinGroup may be minutes away, and a broker answers in order.
+                self._round.cancel()
+                self.link.reconnect()
             self._round = None
         self.membership.reset("consumer pro-actively leaving the group")
         if request is not None and node_known:
@@ -365,7 +368,8 @@ class GroupMember:
             lost = self.membership.generation.is_none or self.membership.rebalancing
             problem = await self._take_away(owned, lost=lost)
         try:
-            await asyncio.wait_for(self._leave_group(reason), deadline.left_s)
+            async with asyncio.timeout(deadline.left_s):
+                await self._leave_group(reason)
         except TimeoutError:
             _log.warning("group.leave_failed", group=self._settings.group_id, error="no answer in time")
         self._rounds.joined_topics = self._rounds.divided_topics = None
