@@ -7,7 +7,6 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -53,15 +52,14 @@ class IndexDump:
         base = base_offset_of(path)
         log = map_file(_log_of(path))
         data = map_file(path)
-        entries = _entries(data, _OFFSET_ENTRY)
-        if not entries:
+        if len(data) < _OFFSET_ENTRY.size:
             yield f"{path} is empty."
             return
         if self.sanity_only:
-            _check_offset_index(path, data, entries[-1][0])
+            _check_offset_index(path, data)
             yield f"{path} passed sanity check."
             return
-        for number, (relative, position) in enumerate(entries):
+        for number, (relative, position) in enumerate(_entries(data, _OFFSET_ENTRY)):
             # What was preallocated and never written is zero.
             if not relative and number:
                 return
@@ -87,17 +85,15 @@ class IndexDump:
         """The entries of a ``.timeindex`` file."""
         base = base_offset_of(path)
         data = map_file(path)
-        entries = _entries(data, _TIME_ENTRY)
         if self.sanity_only:
-            if entries:
-                _check_time_index(path, data, entries)
+            _check_time_index(path, data)
             yield f"{path} passed sanity check."
             return
         log = map_file(_log_of(path))
         headers = list(headers_of(log, _log_of(path)))
         last_offsets = [header.last_offset for header in headers]
         previous = NO_TIMESTAMP
-        for number, (timestamp, relative) in enumerate(entries):
+        for number, (timestamp, relative) in enumerate(_entries(data, _TIME_ENTRY)):
             if not relative and number:
                 return
             found = bisect_left(last_offsets, base + relative)
@@ -152,9 +148,13 @@ def _log_of(path: Path) -> Path:
     return path.with_name(path.name.split(".")[0] + ".log")
 
 
-def _entries(data: Buffer, entry: struct.Struct) -> list[tuple[int, ...]]:
-    whole = len(data) // entry.size
-    return list(islice(entry.iter_unpack(memoryview(data)[: whole * entry.size]), whole))
+def _entries(data: Buffer, entry: struct.Struct) -> Iterator[tuple[int, ...]]:
+    # One at a time: an index that is preallocated has a million of them, nearly all zero.
+    return entry.iter_unpack(data[: len(data) // entry.size * entry.size])
+
+
+def _last_entry(data: Buffer, entry: struct.Struct) -> tuple[int, ...]:
+    return entry.unpack_from(data, (len(data) // entry.size - 1) * entry.size)
 
 
 def _check_size(path: Path, data: Buffer, entry: struct.Struct, kind: str) -> None:
@@ -165,8 +165,9 @@ def _check_size(path: Path, data: Buffer, entry: struct.Struct, kind: str) -> No
         )
 
 
-def _check_offset_index(path: Path, data: Buffer, last_relative: int) -> None:
+def _check_offset_index(path: Path, data: Buffer) -> None:
     base = base_offset_of(path)
+    last_relative, _ = _last_entry(data, _OFFSET_ENTRY)
     if last_relative < 0:
         raise click.ClickException(
             f"Corrupt index found, index file {path.absolute()} has non-zero size but the last offset is "
@@ -175,9 +176,13 @@ def _check_offset_index(path: Path, data: Buffer, last_relative: int) -> None:
     _check_size(path, data, _OFFSET_ENTRY, "Index")
 
 
-def _check_time_index(path: Path, data: Buffer, entries: list[tuple[int, ...]]) -> None:
+def _check_time_index(path: Path, data: Buffer) -> None:
+    if len(data) < _TIME_ENTRY.size:
+        _check_size(path, data, _TIME_ENTRY, "Time index")
+        return
     base = base_offset_of(path)
-    (first, _), (last, relative) = entries[0], entries[-1]
+    first, _ = _TIME_ENTRY.unpack_from(data)
+    last, relative = _last_entry(data, _TIME_ENTRY)
     what = f"Corrupt time index found, time index file ({path.absolute()}) has non-zero size but the last"
     if last < first:
         raise click.ClickException(
