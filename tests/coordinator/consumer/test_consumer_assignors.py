@@ -86,6 +86,14 @@ def test_uniform_changes_nothing_when_nothing_changed(group):
     assert assign_uniformly(with_targets(group, targets)) == targets
 
 
+@given(group=groups(), data=st.data())
+def test_uniform_does_not_depend_on_the_order_of_members(group, data):
+    targets = assign_uniformly(group)
+    order = data.draw(st.permutations(sorted(group.members)))
+    shuffled = with_targets(group, targets, {name: group.members[name] for name in order})
+    assert assign_uniformly(shuffled) == targets
+
+
 @given(group=groups(homogeneous=True), data=st.data())
 def test_uniform_moves_no_more_than_a_departure_or_an_arrival_asks_for(group, data):
     before = assign_uniformly(group)

@@ -29,14 +29,16 @@ class Consumer:
         self.instance_id = instance_id
         self.epoch = 0
         self.owned = set()
+        self.says_all = True
 
     def ask(self, world, *, lost=False):
+        """One heartbeat; whoever got no answer to the last one says all about himself in the next."""
         topics = world.topics.known
         if self.epoch == 0:
             self.owned = set()
         owned = {name: [number for topic, number in self.owned if topic == name] for name, _ in self.owned}
         fields = {"topic_partitions": world.owning(**{name: owned[name] for name in owned if name in topics})}
-        if self.epoch == 0:
+        if self.says_all or self.epoch == 0:
             fields.update({"rebalance_timeout_ms": 30_000, **self.wishes})
         if self.instance_id is not None:
             fields["instance_id"] = self.instance_id
@@ -46,6 +48,7 @@ class Consumer:
             assert error.code in REJOIN, error
             self.epoch, self.owned = 0, set()
             return
+        self.says_all = lost
         if lost:
             return
         self.epoch = response.member_epoch

@@ -30,8 +30,8 @@ def test_an_expression_that_cannot_be_read_is_refused(world, capfd):
     with pytest.raises(KafkaError) as caught:
         subscribe(world, "m1", "(")
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert caught.value.message.startswith(
-        "SubscribedTopicRegex `(` is not a valid regular expression: missing"
+    assert caught.value.message == (
+        "SubscribedTopicRegex `(` is not a valid regular expression: missing closing )."
     )
     assert world.group is None
     assert capfd.readouterr().err == ""

@@ -29,6 +29,19 @@ LOOKUP_INTERVAL_MIN_MS: Final = 10_000
 LOOKUP_INTERVAL_MAX_MS: Final = 10 * 60 * 1000
 
 
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""What RE2 calls a mistake, and what its Java edition calls it, which clients of Kafka know."""
+
+
 class ExpressionChange(Enum):
     """What a request did to a member's regular expression."""
 
@@ -48,12 +61,16 @@ def compile_expression(expression: str) -> Any:
     try:
         return re2.compile(expression, options=options)
     except re2.error as error:
-        reason = error.args[0] if error.args else ""
-        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {text}.",
+            f"SubscribedTopicRegex `{expression}` is not a valid regular expression: {_mistake(error)}.",
         ) from error
+
+
+def _mistake(error: Exception) -> str:
+    """What is wrong, without the place where it is."""
+    text: str = error.args[0].decode(errors="replace").partition(": ")[0]
+    return _WORDS.get(text, text)
 
 
 def plan_change(plan: Plan, old: ConsumerMember, new: ConsumerMember) -> ExpressionChange:

@@ -28,6 +28,7 @@ from barnabas.core.ids import Uuid
 if TYPE_CHECKING:
     from barnabas.coordinator.consumer.timers import MemberTimers
     from barnabas.coordinator.consumer.topics import TopicDescription
+    from barnabas.core.pending import Pending
 
 PROTOCOL_TYPE: Final = "consumer"
 FREE: Final = -1
@@ -46,6 +47,7 @@ class ConsumerGroup:
         "classic_member_count",
         "epoch",
         "group_id",
+        "last_write",
         "lookup_running",
         "members",
         "static_members",
@@ -67,6 +69,8 @@ class ConsumerGroup:
         self.target = TargetAssignment()
         self.classic_member_count = 0
         self.timers: dict[str, MemberTimers] = {}
+        self.last_write: Pending[int] | None = None
+        """Of the group's records; None once it is known that the replicas have all of them."""
         self.lookup_running = False
         """Whether regular expressions are being looked up."""
         self._assignors = Counts()

@@ -29,7 +29,7 @@ class Membership:
         group = shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        what = f"Consumer group {group_id} not found." if group is None else _other_kind(group_id)
+        what = f"Group {group_id} not found." if group is None else _other_kind(group_id)
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, what)
 
     def plan_for(self, shard: Shard, group_id: str, *, joining: bool) -> Plan:
@@ -38,8 +38,11 @@ class Membership:
         Raises GROUP_ID_NOT_FOUND.
         """
         group = shard.groups.get(group_id)
-        if isinstance(group, ConsumerGroup) or not joining:
-            return Plan(self.consumer_group(shard, group_id))
+        if isinstance(group, ConsumerGroup):
+            return Plan(group)
+        if not joining:
+            what = f"Consumer group {group_id} not found." if group is None else _other_kind(group_id)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, what)
         if group is None:
             return Plan(ConsumerGroup(group_id))
         if isinstance(group, ClassicGroup) and group.is_empty:

@@ -5,13 +5,19 @@ Theory of operation
 A plan collects records in Kafka's order and what is to happen beside them (timers), and remembers what the
 group will be: its epoch, its subscriptions. `Writer` appends the records, which may be refused, and then
 nothing has happened; after that it applies them through the functions that loading uses, and only then lets
-the timers follow. The answer goes out when the replicas have the records; one without records at once.
+the timers follow. The answer goes out when the replicas have the records.
+
+An answer without records tells of state that earlier records made, so it waits for the last of them
+(``CoordinatorRuntime``: a write without records is a read, and reads wait). Where that one came to nothing, its
+replicas may have it or not; then the group's epoch is written once more, and what confirms this confirms all
+before it.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.shard import Shard
@@ -73,13 +79,13 @@ class Writer:
         """
         if not plan.records:
             _follow_up(shard, plan)
-            return answer
-        try:
-            appended = shard.journal.append(plan.records)
-        except KafkaError as refused:
-            raise _told(refused) from refused
+            return _once_confirmed(shard, plan.group, answer)
+        appended = _append(shard, plan.records)
         for record in plan.records:
             self.apply(shard, record)
+        group = shard.groups.get(plan.group.group_id)
+        if isinstance(group, ConsumerGroup):
+            group.last_write = appended
         _follow_up(shard, plan)
         return _when_acknowledged(appended, answer)
 
@@ -100,6 +106,26 @@ def _follow_up(shard: Shard, plan: Plan) -> None:
             effect(group)
     for follow_up in plan.afterwards:
         follow_up()
+
+
+def _append(shard: Shard, records: list[CoordinatorRecord]) -> Pending[int]:
+    try:
+        return shard.journal.append(records)
+    except KafkaError as refused:
+        raise _told(refused) from refused
+
+
+def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pending[T]:
+    """The answer, once everything that the group wrote is with the replicas."""
+    last = group.last_write
+    if last is None:
+        return answer
+    if last.done:
+        if last.error is None:
+            group.last_write = None
+            return answer
+        last = group.last_write = _append(shard, [group_epoch(group.group_id, group.epoch)])
+    return _when_acknowledged(last, answer)
 
 
 def _told(error: KafkaError) -> KafkaError:

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-Everybody gets the same number of partitions, some one more. First each member keeps what it has, up to its
-quota; what is above goes back. Then what nobody has fills up those who have too little. Both are linear, and
-a partition moves only when it must.
+Everybody gets the same number of partitions, some one more: those first who have one more already. Each
+member keeps what it has, up to its quota; what is above goes back. Then what nobody has fills up those who
+have too little. Both are linear, and a partition moves only when it must.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,9 @@ def assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
     quota, extra = divmod(sum(group.partition_counts[topic] for topic in topics), len(group.members))
     targets: dict[str, Assignment] = {}
     unfilled: list[tuple[str, int]] = []
-    for place, (member_id, member) in enumerate(group.members.items()):
+    # Kafka gives the extra ones in no order that means anything; this one moves the least.
+    order = sorted(group.members.items(), key=lambda item: _size(item[1].assigned, topics) <= quota)
+    for place, (member_id, member) in enumerate(order):
         kept, room = _keep(member.assigned, frozenset(topics), quota + (place < extra), free)
         targets[member_id] = kept
         if room:
@@ -36,6 +38,10 @@ def _unassigned(group: GroupSpec, topics: list[Uuid]) -> Iterator[tuple[Uuid, in
         for partition in range(group.partition_counts[topic_id]):
             if (topic_id, partition) not in assigned:
                 yield topic_id, partition
+
+
+def _size(assigned: Assignment, topics: list[Uuid]) -> int:
+    return sum(len(assigned[topic_id]) for topic_id in topics if topic_id in assigned)
 
 
 def _keep(
