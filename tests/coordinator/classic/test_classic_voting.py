@@ -1,0 +1,39 @@
+"""Votes for a protocol; the ties are as a genuine Kafka 3.9.2 decided them."""
+
+import itertools
+
+import pytest
+
+from barnabas.coordinator.classic.voting import winner
+
+
+def test_most_votes_win():
+    assert winner(["roundrobin", "range", "range"]) == "range"
+    assert winner(["sticky"]) == "sticky"
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["range", "roundrobin"], "roundrobin"),
+        (["range", "sticky"], "range"),
+        (["range", "cooperative-sticky"], "cooperative-sticky"),
+        (["roundrobin", "sticky"], "roundrobin"),
+        (["default", "compatible", "sessioned"], "compatible"),
+        (["roundrobin", "cooperative-sticky", "sticky"], "cooperative-sticky"),
+        # Names whose hashes share the first five bits, alone and beside one that does not.
+        (["p255", "p184"], "p255"),
+        (["p79", "p191"], "p191"),
+        (["p131", "p47", "p56"], "p56"),
+        (["p249", "p126", "p210"], "p210"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_a_tie_is_decided_by_the_names_whoever_came_first(names, chosen):
+    for votes in itertools.permutations(names):
+        assert winner(votes) == chosen
+        assert winner([*votes, *votes]) == chosen
+
+
+def test_names_of_one_hash_go_by_who_voted_first():
+    assert winner(["AaAa", "BBBB"]) == "AaAa"
