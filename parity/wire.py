@@ -1,5 +1,6 @@
 """One connection to a broker: a frame out, and what comes back, which may be a closed connection or nothing."""
 
+import select
 import socket
 import struct
 from collections.abc import Sequence
@@ -47,6 +48,10 @@ class Wire:
     def send(self, frame: bytes) -> None:
         """Sends a frame whose answer is received later."""
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def answers_within(self, seconds: float) -> bool:
+        """Whether something comes back in this time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def receive(self) -> bytes | str:
         """What comes next."""

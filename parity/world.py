@@ -26,8 +26,6 @@ from parity.wire import CLOSED, Wire, frame_of
 Asked = Request | Callable[[int], Request]
 """A request, or what makes one for a version."""
 
-Parked = Callable[[], Any]
-"""Waits for the answer to a request that was sent before, and records it; the response."""
 
 TABLE: Final = ApiTable.of_handlers()
 CREATE_VERSION: Final = 7
@@ -59,12 +57,12 @@ class World:
         """Sends a frame as it is and records the answer; returns the response where it is one."""
         key, version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
         self.asked.add((key, version))
-        return self._record(what, key, version, self._exchange([frame]))
+        return self.record(what, key, version, self._exchange([frame]))
 
     def send_bytes(self, what: str, data: bytes) -> None:
         """Sends bytes that are no frame and records what comes of it."""
         with Wire(self.side.port) as wire:
-            self._record(what, -1, 0, wire.send_bytes(data))
+            self.record(what, -1, 0, wire.send_bytes(data))
 
     def tell(self, what: str, request: Request, version: int) -> None:
         """Sends a request that has no answer, and records whether the next one on the connection has its own."""
@@ -72,20 +70,13 @@ class World:
         self.asked.add((request.api, version))
         follow_up = frame_of(MetadataRequest(topics=[]), METADATA_VERSION, correlation_id=8)
         answer = self._exchange([frame_of(request, version), follow_up])
-        self._record(f"{what} / v{version}", ApiKey.METADATA, METADATA_VERSION, answer)
+        self.record(f"{what} / v{version}", ApiKey.METADATA, METADATA_VERSION, answer)
 
-    def park(self, what: str, request: Request, version: int) -> Parked:
+    def park(self, what: str, request: Request, version: int) -> "Parked":
         """Sends a request on a connection of its own; its answer is recorded when it is waited for."""
         assert request.api is not None
         self.asked.add((request.api, version))
-        wire = Wire(self.side.port)
-        wire.send(frame_of(request, version))
-
-        def answered() -> Any:
-            with wire:
-                return self._record(f"{what} / v{version}", request.api, version, wire.receive())
-
-        return answered
+        return Parked(self, f"{what} / v{version}", frame_of(request, version))
 
     def prepare(self, request: Request, version: int) -> Any:
         """The response to a request that nobody judges."""
@@ -140,7 +131,8 @@ class World:
             self.close()
         return answer
 
-    def _record(self, what: str, key: int, version: int, answer: bytes | str) -> Any:
+    def record(self, what: str, key: int, version: int, answer: bytes | str) -> Any:
+        """Writes an answer down; the response, where it is one."""
         response: Response | None = None
         tree: Tree = answer
         if isinstance(answer, bytes):
@@ -152,6 +144,33 @@ class World:
 
     def __repr__(self) -> str:
         return f"<World {self._scenario} of {self.side!r} steps={len(self.steps)}>"
+
+
+class Parked:
+    """A request that was sent on a connection of its own; its answer is recorded when it is asked for."""
+
+    def __init__(self, world: World, what: str, frame: bytes) -> None:
+        self._world = world
+        self._what = what
+        self._key, self._version = (int.from_bytes(frame[at : at + 2], "big", signed=True) for at in (0, 2))
+        self._wire = Wire(world.side.port)
+        self._wire.send(frame)
+
+    def answers_within(self, seconds: float) -> bool:
+        """Whether the answer comes in this time."""
+        return self._wire.answers_within(seconds)
+
+    def answer(self) -> Any:
+        """Waits for the answer and records it; the response."""
+        with self._wire as wire:
+            return self._world.record(self._what, self._key, self._version, wire.receive())
+
+    def abandon(self) -> None:
+        """Goes without waiting for the answer."""
+        self._wire.close()
+
+    def __repr__(self) -> str:
+        return f"<Parked {self._what}>"
 
 
 def _lowest_and_highest(request: Asked) -> Iterable[int]:

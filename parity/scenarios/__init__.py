@@ -18,6 +18,7 @@ from parity.scenarios import (
     offsets,
     produce,
     producer_ids,
+    random_groups,
     shutdown,
     topics,
 )
@@ -65,6 +66,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "list groups": groups.list_groups,
     "delete groups": groups.delete_groups,
     "consumer protocol": groups.consumer_protocol,
+    "random groups": random_groups.random_groups,
     "alter partition": control.alter_partition,
     "leader and isr": control.leader_and_isr,
     "update metadata": control.update_metadata,

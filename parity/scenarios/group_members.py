@@ -1,6 +1,7 @@
 """Members of classic groups as scenarios play them: what they send, and what they remember of the answers."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.protocol.consumer_protocol import (
@@ -13,7 +14,7 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from parity.world import Parked, World
+from parity.world import World
 
 PATIENCE_S: Final = 10
 SESSION_MS: Final = 30_000
@@ -66,21 +67,21 @@ class Member:
 
     def join(self, what: str = "joins", **fields: Any) -> Any:
         """Joins, and once more where it is told to come back with an id."""
-        response = self._joined(self._world.ask(self._what(what), self.join_request(**fields), self.version))
+        response = self.joined(self._world.ask(self._what(what), self.join_request(**fields), self.version))
         if response.error_code == 79:  # MEMBER_ID_REQUIRED
             again = self._what("joins by its id")
-            response = self._joined(self._world.ask(again, self.join_request(**fields), self.version))
+            response = self.joined(self._world.ask(again, self.join_request(**fields), self.version))
         return response
 
-    def park_join(self, **fields: Any) -> Parked:
+    def park_join(self, **fields: Any) -> Callable[[], Any]:
         """Joins a group that waits for others."""
         if not self.id and self.version >= 4 and self.instance is None:
-            self._joined(
+            self.joined(
                 self._world.ask(self._what("asks for its id"), self.join_request(**fields), self.version)
             )
         parked = self._world.park(self._what("joins and waits"), self.join_request(**fields), self.version)
         self._until_rebalancing()
-        return lambda: self._joined(parked())
+        return lambda: self.joined(parked.answer())
 
     def _until_rebalancing(self) -> None:
         """What is sent on one connection may overtake what was sent before on another."""
@@ -90,7 +91,8 @@ class Member:
             assert time.monotonic() < deadline, f"{self!r} starts no rebalance"
             time.sleep(0.01)
 
-    def _joined(self, response: Any) -> Any:
+    def joined(self, response: Any) -> Any:
+        """Remembers what an answer to a join said; the same response."""
         if response.error_code in {0, 79}:
             self.id = response.member_id
             self.generation = response.generation_id
@@ -119,10 +121,10 @@ class Member:
         request = self.sync_request(parts, **fields)
         return self._world.ask(self._what(what), request, min(self.version, SYNC))
 
-    def park_sync(self, **fields: Any) -> Parked:
+    def park_sync(self, **fields: Any) -> Callable[[], Any]:
         """Asks for its part before the leader has brought it."""
         request = self.sync_request(**fields)
-        return self._world.park(self._what("syncs and waits"), request, min(self.version, SYNC))
+        return self._world.park(self._what("syncs and waits"), request, min(self.version, SYNC)).answer
 
     def beat(self, what: str = "is alive", **fields: Any) -> Any:
         """Sends a heartbeat."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from barnabas.coordinator.classic.member import ClassicMember, MemberTerms, ParkedJoin
+from barnabas.coordinator.classic.voting import winner
 
 if TYPE_CHECKING:
     from barnabas.core.clock import Timer
@@ -156,11 +157,11 @@ class Membership:
         return any(self._supporters[name] == size for name in protocols)
 
     def select_protocol(self) -> str:
-        """Of what all support, that which most members like best; at a tie what the older members like."""
+        """Of what all support, that which most members like best."""
         size = len(self._members)
         assert size, "nobody is there to choose a protocol"
         candidates = {name for name, supporters in self._supporters.items() if supporters == size}
-        return Counter(member.vote(candidates) for member in self).most_common(1)[0][0]
+        return winner(member.vote(candidates) for member in self)
 
     def _count(self, member: ClassicMember, change: int) -> None:
         # A name given twice counts once: Kafka counts it twice and then finds no candidate at all.
