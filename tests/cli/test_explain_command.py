@@ -68,6 +68,13 @@ def test_with_create_the_broker_is_asked_all_the_same(explain, cluster):
     assert result.exit_code == 0
 
 
+def test_a_topic_that_does_not_come_into_being(explain, cluster, groups):
+    answered(cluster, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    result = explain("g", "--create")
+    assert result.exit_code == 1
+    assert "fewer brokers live than offsets.topic.replication.factor asks for" in result.stdout
+
+
 def test_belief_and_answer_that_differ_are_told(explain, cluster, groups):
     cluster.add_topic("__consumer_offsets", 50)
     answered(cluster, node_id=2, host="elsewhere", port=9092)

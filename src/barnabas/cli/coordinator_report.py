@@ -28,11 +28,12 @@ _ADVICE: Final = {
 _NOT_SEEN: Final = (
     "clients of {kind} {key!r} connect to {endpoint}; metadata of {topic} could not be looked at."
 )
+_BEING_MADE: Final = "{topic} is being created: clients try again. If it stays so, fewer brokers live than {replication} asks for."
 _JUST_MADE: Final = "the answer made {topic} come into being: run this command again to compare."
 _RETRIED: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
-        "the partition has no leader that lives, or {topic} is being created: clients try again. If it stays so,"
-        " see which brokers are down: barnabas topics --describe --topic {topic}"
+        "the partition has no leader that lives: clients try again. If it stays so, see which brokers are down:"
+        " barnabas topics --describe --topic {topic}"
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is reading {topic}: clients try again.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "your principal may not describe this group: it needs DESCRIBE.",
@@ -135,6 +136,8 @@ def _verdict(stations: Stations) -> str:
     if verdict is Verdict.REFUSED and answer is not None:
         other = "clients of this {kind} cannot go on: see the broker's log."
         text = _RETRIED.get(answer.error, other)
+        if answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE and not stations.exists:
+            text = _BEING_MADE
     elif verdict is Verdict.NOT_COMPARED:
         text = _NOT_SEEN if stations.exists else _JUST_MADE
     else:
@@ -146,6 +149,7 @@ def _verdict(stations: Stations) -> str:
         topic=stations.topic,
         endpoint=f"{answer.host}:{answer.port}" if answer else "",
         config=KINDS[stations.type].partitions_key,
+        replication=KINDS[stations.type].replication_key,
         count=f"={count}" if count else "",
     )
 

@@ -18,11 +18,18 @@ from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, jav
 class _Kind(NamedTuple):
     topic: str
     partitions_key: str
+    replication_key: str
 
 
 KINDS: Final = {
-    CoordinatorType.GROUP: _Kind(GROUP_METADATA_TOPIC, "offsets.topic.num.partitions"),
-    CoordinatorType.TRANSACTION: _Kind(TRANSACTION_STATE_TOPIC, "transaction.state.log.num.partitions"),
+    CoordinatorType.GROUP: _Kind(
+        GROUP_METADATA_TOPIC, "offsets.topic.num.partitions", "offsets.topic.replication.factor"
+    ),
+    CoordinatorType.TRANSACTION: _Kind(
+        TRANSACTION_STATE_TOPIC,
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+    ),
 }
 
 

@@ -74,10 +74,10 @@ def groups(ctx: click.Context, /, **_given: object) -> None:
     flags that do not go together end with exit code 1.
 
     Before a JVM 3.9 broker may coordinate in a cluster with groups of the consumer protocol (KIP-848), move them
-    back: a classic coordinator ignores their records, and so forgets their members. List them with --list --type
-    consumer. Restart the members of each with group.protocol=classic, one after the other; when the last one has
-    gone over, the group is listed as Classic, and its offsets stay. A group that has no members is moved by the
-    first member that joins it with group.protocol=classic.
+    back: its coordinator ignores their records, and so forgets their members. List them with --list --type
+    consumer. Stop all members of each, and start them again with group.protocol=classic: the first that joins the
+    empty group moves it, and its offsets stay. Where the brokers have group.consumer.migration.policy=downgrade or
+    bidirectional, members may be restarted one after the other instead. Go on when --list --type consumer is empty.
 
     \b
     Examples:
