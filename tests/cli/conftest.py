@@ -1,6 +1,8 @@
 """A fake cluster on a thread of its own, and the command line run in this process."""
 
 import asyncio
+import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -49,5 +51,28 @@ def barnabas(monkeypatch):
 
         monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
         return CliRunner().invoke(entry, [], input=stdin, standalone_mode=True)
+
+    return run
+
+
+@pytest.fixture
+def on_terminal():
+    """What ``barnabas ARGUMENTS`` writes on a terminal of 200 columns."""
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "barnabas.cli.main", *arguments]
+        ours, theirs = os.openpty()
+        surroundings = {**os.environ, "COLUMNS": "200", "TERM": "dumb"}
+        with os.fdopen(ours, "rb", buffering=0) as screen:
+            process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=surroundings)
+            os.close(theirs)
+            shown = b""
+            try:
+                while chunk := screen.read(65536):
+                    shown += chunk
+            except OSError:
+                pass  # that is how a terminal says that nobody writes any more
+            assert process.wait(20) == 0, shown
+        return shown.decode().replace("\r\n", "\n")
 
     return run

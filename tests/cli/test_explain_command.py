@@ -126,3 +126,13 @@ def test_the_group_need_not_exist(explain, cluster, groups):
     cluster.add_topic("__consumer_offsets", 50)
     groups["there"] = Group()
     assert explain("there").exit_code == explain("nowhere").exit_code == 0
+
+
+def test_people_get_a_table(on_terminal, cluster, groups):
+    cluster.add_topic("__consumer_offsets", 50)
+    shown = on_terminal("explain", "coordinator", "g", "--bootstrap-server", cluster.bootstrap)
+    (row,) = (line for line in shown.splitlines() if "FindCoordinator" in line)
+    assert [cell.strip() for cell in row.split(row[0])[1:3]] == [
+        "FindCoordinator",
+        f"broker 1 at {cluster.bootstrap}",
+    ]

@@ -140,6 +140,14 @@ def test_a_reset_is_planned(tool, groups, flags, offsets):
     assert groups["idle"].offsets == before
 
 
+def test_on_a_terminal_each_partition_has_its_line(tool, on_terminal, cluster):
+    flags = ("--reset-offsets", "--group", "idle", "--dry-run", "--all-topics", "--to-latest")
+    shown = on_terminal("groups", "--bootstrap-server", cluster.bootstrap, *flags)
+    rows = [line.split() for line in shown.splitlines()[2:]]
+    assert sorted(rows) == [["idle", "a", "0", "5"], ["idle", "a", "2", "5"]]
+    assert shown.endswith("\n")
+
+
 def test_without_execute_a_reset_warns_and_changes_nothing(tool, groups):
     flags = ("--reset-offsets", "--group", "idle", "--topic", "a:0", "--to-latest")
     assert tool(*flags).stderr.startswith("WARN: No action will be performed")

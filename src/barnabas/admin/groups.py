@@ -21,9 +21,10 @@ from barnabas.admin.group_answers import (
 from barnabas.admin.group_offsets import GroupOffsets, errors_by_part
 from barnabas.admin.group_types import GroupDescription, GroupListing, GroupState, GroupType
 from barnabas.client.cluster import Deadline
+from barnabas.client.metadata import Broker
 from barnabas.client.transport import Versions
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.network.errors import UnsupportedVersionError
+from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -111,7 +112,7 @@ class Groups(GroupOffsets):
             response = await self._context.cluster.send(node, request, ConsumerGroupDescribeResponse)
         except UnsupportedVersionError:
             return {}
-        coordinator = self._context.cluster.metadata.brokers[node]
+        coordinator = self._broker(node)
         return {
             one.group_id: error_of(one.error_code, one.error_message) or consumer_group(one, coordinator)
             for one in response.groups
@@ -120,11 +121,18 @@ class Groups(GroupOffsets):
     async def _describe_classic(self, node: int, groups: Sequence[str]) -> Answers[GroupDescription]:
         request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False)
         response = await self._context.cluster.send(node, request, DescribeGroupsResponse)
-        coordinator = self._context.cluster.metadata.brokers[node]
+        coordinator = self._broker(node)
         return {
             one.group_id: error_of(one.error_code, one.error_message) or classic_group(one, coordinator)
             for one in response.groups
         }
+
+    def _broker(self, node: int) -> Broker:
+        """Where the coordinator is; one that has just gone is looked up again, like a lost connection."""
+        broker = self._context.cluster.metadata.brokers.get(node)
+        if broker is None:
+            raise DisconnectedError(f"broker {node} is not known any more")
+        return broker
 
     async def delete(self, groups: Iterable[str] | str, *, timeout_ms: float | None = None) -> None:
         """Deletes empty groups with their offsets; raises the first error of a group."""

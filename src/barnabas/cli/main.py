@@ -73,6 +73,7 @@ def cli() -> None:
       barnabas topics --create --topic orders --partitions 3 --bootstrap-server 127.0.0.1:9092
       echo hello | barnabas produce --topic orders --bootstrap-server 127.0.0.1:9092
       barnabas get-offsets --topic orders --bootstrap-server 127.0.0.1:9092
+      barnabas groups --describe --all-groups --bootstrap-server 127.0.0.1:9092
       barnabas demo                                               all of it, with PySpark, and a report
 
     The commands take the flags of Kafka's scripts; `barnabas COMMAND --help` shows them with examples.
