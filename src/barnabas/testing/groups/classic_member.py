@@ -216,8 +216,9 @@ class ClassicMember(Member):
         life = self.life
         while True:
             yield life.sleep(self.habits.heartbeat_ms)
-            if self.generation == _NO_GENERATION or self.coordinator is None or self._joining:
+            if self.generation == _NO_GENERATION or self._joining:
                 continue
+            yield from self.find_coordinator()
             asked = self.member_id, self.generation
             reply: Reply = yield self.call(
                 HeartbeatRequest(
@@ -239,7 +240,7 @@ class ClassicMember(Member):
             self._rejoin = True
         elif code is ErrorCode.ILLEGAL_GENERATION:
             self._lose(forget_id=False)
-        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
+        elif code in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}:
             self._lose(forget_id=True)
         elif code is ErrorCode.FENCED_INSTANCE_ID:
             self.refused = code

@@ -7,10 +7,11 @@ with success counts from its answer on. Then a fetch, by a leader that is one, r
 
 - a commit that is in the journal, with the very offset that was committed;
 - never one that lies before the last commit that counted when the fetch arrived;
+- never one whose answer this very leader still owes, or whose answer was an error;
 - nothing at all only where no commit counts, or where a tombstone lies behind the last that does.
 
-It may return a commit that does not count (yet): one whose answer was lost, or said that nobody knows. A new
-leader reads its log to the end, beyond what is acknowledged. Should that commit be lost with the next leader, then
+It may return a commit that does not count (yet): one that an earlier leader did not or could not confirm, for a
+new leader reads its log to the end, beyond what is acknowledged. Should that commit be lost with the next leader, then
 a later fetch returns an older one: that is the one way in which an offset may go back, and it never goes behind
 the last that counts. Tombstones are not waited for, so they bind nobody.
 
@@ -47,6 +48,8 @@ class Commits:
         self._written: dict[tuple[int, str, TopicPartition], list[Written]] = {}
         self._counting: dict[tuple[int, str, TopicPartition], int] = {}
         """Where the last commit that counts lies in the journal."""
+        self._unconfirmed: dict[str, tuple[int, int]] = {}
+        """The commits that nobody was told the success of, by their notes: under which leader."""
 
     # --- the journal --------------------------------------------------------------------------------------
 
@@ -71,6 +74,11 @@ class Commits:
 
     # --- answers ------------------------------------------------------------------------------------------
 
+    def invoked(self, call: Call, request: OffsetCommitRequest) -> None:
+        """A commit has reached its broker."""
+        note = request.topics[0].partitions[0].committed_metadata
+        self._unconfirmed[note or ""] = call.leadership
+
     def committed(self, call: Call, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
         """A commit was answered."""
         notes = {
@@ -82,6 +90,7 @@ class Commits:
             for partition in topic.partitions:
                 if partition.error_code == ErrorCode.NONE:
                     tp = TopicPartition(topic.name, partition.partition_index)
+                    self._unconfirmed.pop(notes[tp] or "", None)
                     self._count(call, tp, notes[tp])
 
     def _count(self, call: Call, tp: TopicPartition, note: str | None) -> None:
@@ -114,3 +123,5 @@ class Commits:
             self._complain("phantom", f"{call} found {offset} ({note}) of {tp}: the journal has {found}")
         elif found.journal_offset < counting:
             self._complain("back", f"{call} found {note} of {tp} at {found.journal_offset} behind {counting}")
+        elif self._unconfirmed.get(found.note or "") == call.leadership:
+            self._complain("early", f"{call} found {note} of {tp}, which this leader has not confirmed")

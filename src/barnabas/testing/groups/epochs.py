@@ -5,24 +5,33 @@ two owners    a member was given a partition that another one held, and the othe
               although it still held it. A member holds what it was given until it has said that it owns it
               no more, left, or was fenced
 backwards     a member's epoch fell without its joining anew
+not written   a member was told of an epoch that is not in the journal, or not with the replicas yet
+old member    a commit succeeded in an epoch before the one that the member had been told of
 ============  =============================================================================================
 """
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.core.ids import Uuid
+from barnabas.protocol.coordinator.consumer_group import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.testing.groups.wire import Call
 
 Complain = Callable[[str, str], object]
 Held = set[tuple[Uuid, int]]
 
 LEAVE_EPOCHS: Final = frozenset({-1, -2})
+_GONE: Final = -1
 
 
 class _Group:
@@ -54,13 +63,54 @@ class Epochs:
     def __init__(self, complain: Complain) -> None:
         self._complain = complain
         self._groups: dict[str, _Group] = {}
+        self._written: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
+        """Of each member, by partition of the journal: the offsets and the epochs of its assignments."""
+
+    # --- the journal --------------------------------------------------------------------------------------
+
+    def appended(self, partition: int, record: CoordinatorRecord, offset: int) -> None:
+        """A record is in the log."""
+        key, value = record.key, record.value
+        if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            epoch = _GONE
+            if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
+                epoch = value.member_epoch
+            place = partition, key.group_id, key.member_id
+            self._written.setdefault(place, []).append((offset, epoch))
+
+    def truncated(self, partition: int, offset: int) -> None:
+        """Records at and behind this offset are gone."""
+        for place, written in self._written.items():
+            if place[0] == partition:
+                while written and written[-1][0] >= offset:
+                    written.pop()
+
+    def told(self, call: Call, response: ConsumerGroupHeartbeatResponse, high_watermark: int) -> None:
+        """Any leader, past or present, told a member of its epoch."""
+        member_id = response.member_id or ""
+        written = self._written.get((call.leadership[0], call.group_id, member_id), ())
+        epoch = response.member_epoch
+        if epoch > 0 and not any(each == epoch and offset < high_watermark for offset, each in written):
+            self._complain("not written", f"{call} was told of epoch {epoch}; the journal has {written[-3:]}")
+
+    # --- answers ------------------------------------------------------------------------------------------
 
     def deleted(self, group_id: str) -> None:
         """An admin deleted the group."""
         self._groups.pop(group_id, None)
 
-    def invoked(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
-        """A member reports what it owns: the rest it has given up."""
+    def invoked(self, call: Call) -> None:
+        """A request has reached its broker: what must not be is known now."""
+        request = call.request
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            self._reported(call, request)
+        elif isinstance(request, OffsetCommitRequest) and call.group_id in self._groups:
+            epoch = self._groups[call.group_id].epochs.get(request.member_id, -1)
+            if request.generation_id_or_member_epoch < epoch:
+                call.barred = "old member", f"{request.member_id} was told of epoch {epoch}"
+
+    def _reported(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
+        """A member says what it owns: the rest it has given up."""
         group = self._groups.setdefault(call.group_id, _Group())
         if request.member_epoch <= 0:
             group.forget(request.member_id)

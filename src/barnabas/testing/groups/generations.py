@@ -85,12 +85,12 @@ class GroupHistory:
         instance_id = request.group_instance_id
         if instance_id is None:
             return
+        if self.bar(call, member_id, instance_id) is not None:
+            self._complain("fenced", f"{call} was let in as {member_id} after it had been fenced")
         self._places.setdefault(member_id, len(self._places))
         before = reign.instances.get(instance_id)
         if before not in (None, member_id):
             reign.fenced.add(before)
-        if member_id in reign.fenced:
-            self._complain("fenced", f"{call} was let in as {member_id} after it had been fenced")
         reign.instances[instance_id] = member_id
 
     def synced(
@@ -102,7 +102,7 @@ class GroupHistory:
     ) -> None:
         """A member was given its assignment."""
         generation, member_id = request.generation_id, request.member_id
-        self.succeeded(call, member_id, request.group_instance_id, generation)
+        self.succeeded(call, generation)
         self._check_written(call, request, response, written)
         self.handed_out = max(self.handed_out, generation)
         if request.group_instance_id is not None:
@@ -132,20 +132,27 @@ class GroupHistory:
         elif written.generation != request.generation_id:
             self._complain("not written", f"the journal has generation {written.generation} after {call}")
 
-    def succeeded(self, call: Call, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A request of a member of a generation was carried out."""
+    def bar(self, call: Call, member_id: str, instance_id: str | None) -> tuple[str, str] | None:
+        """Why no request of this member may succeed from now on, if so."""
         reign = self._reigns.get(call.leadership)
-        if 0 <= generation < call.floor:
-            self._complain("old member", f"{call} of generation {generation} succeeded in {call.floor}")
         if reign is not None and member_id in reign.gone:
-            self._complain("ghost", f"{call} succeeded after {member_id} had left")
+            return "ghost", f"{member_id} had left"
         if instance_id is None:
-            return
+            return None
         place = self._places.get(member_id)
         if (reign is not None and member_id in reign.fenced) or (
             place is not None and place < self._fenced_below.get(instance_id, 0)
         ):
-            self._complain("fenced", f"{call} succeeded although {instance_id} is not {member_id} any more")
+            return "fenced", f"{instance_id} is not {member_id} any more"
+        return None
+
+    def succeeded(self, call: Call, generation: int) -> None:
+        """A request of a member of a generation was carried out."""
+        if 0 <= generation < call.floor:
+            self._complain("old member", f"{call} of generation {generation} succeeded in {call.floor}")
+        if call.barred is not None:
+            kind, why = call.barred
+            self._complain(kind, f"{call} succeeded although {why}")
 
     def left(self, call: Call, member_id: str) -> None:
         """A member left."""
@@ -166,16 +173,25 @@ class Generations:
             group = self._groups[group_id] = GroupHistory(group_id, self._complain)
         return group
 
+    def invoked(self, call: Call) -> None:
+        """A request has reached its broker: what must not be is known now."""
+        group, request = self.of(call.group_id), call.request
+        call.floor = group.floor(call)
+        if (
+            isinstance(request, (HeartbeatRequest, OffsetCommitRequest, SyncGroupRequest))
+            and request.member_id
+        ):
+            call.barred = group.bar(call, request.member_id, request.group_instance_id)
+
     def answered(self, call: Call, body: object, written: GroupMetadataValue | None) -> None:
         """A leader that is one answered a request with success."""
         group, request = self.of(call.group_id), call.request
         match request, body:
             case HeartbeatRequest(), _:
-                group.succeeded(call, request.member_id, request.group_instance_id, request.generation_id)
+                group.succeeded(call, request.generation_id)
             case OffsetCommitRequest(), _:
                 if request.member_id:
-                    generation = request.generation_id_or_member_epoch
-                    group.succeeded(call, request.member_id, request.group_instance_id, generation)
+                    group.succeeded(call, request.generation_id_or_member_epoch)
             case JoinGroupRequest(), JoinGroupResponse():
                 group.joined(call, request, body)
             case SyncGroupRequest(), SyncGroupResponse():

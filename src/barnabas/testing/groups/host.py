@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.group_coordinator import GroupCoordinator
@@ -24,7 +25,7 @@ from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
-from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
@@ -112,7 +113,11 @@ class Host:
             settings,
             clock,
             classic=classic,
-            consumer=None,
+            consumer=(
+                ConsumerGroups(settings, clock, new_uuid, self._topics)
+                if "consumer" in settings.rebalance_protocols
+                else None
+            ),
             offsets=OffsetManager(settings, clock, classic.create_simple),
             loader=Loader(
                 loading_clock,
@@ -167,6 +172,8 @@ class Host:
         self.coordinator.resigned(partition, leader_epoch)
         if led is not None:
             self._observer.resigned(self.number, partition, list(self.parked))
+        if not self.leads and len(self.clock.armed) > 1:
+            self._observer.complain("leak", f"{self} has timers and no groups: {self.armed}")
 
     def metadata_changed(self, topics: set[str]) -> None:
         """UpdateMetadata."""
@@ -280,6 +287,9 @@ def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
 
 def reply_of(body: Any) -> Reply:
     """The response with the error that stands for the whole of it."""
+    if isinstance(body, OffsetCommitResponse):
+        codes = [partition.error_code for topic in body.topics for partition in topic.partitions]
+        return Reply(ErrorCode(next(filter(None, codes), 0)), body)
     if isinstance(body, list):  # of DeleteGroups
         return Reply(ErrorCode(body[0].error_code), body)
     return Reply(ErrorCode(getattr(body, "error_code", 0)), body)

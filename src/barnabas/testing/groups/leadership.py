@@ -1,6 +1,7 @@
 """`Leadership`: what the controller does for groups: elects leaders, tells brokers, sooner or later, in order."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -26,6 +27,8 @@ class Leadership:
         self._hosts = hosts
         self._partitions = partitions
         self._observer = observer
+        self._news: list[deque[Callable[[], object]]] = [deque() for _ in hosts]
+        """What each broker has not been told yet."""
         self._told_until_ms = [0.0] * len(hosts)
         self._runs = [0] * len(hosts)
 
@@ -85,7 +88,16 @@ class Leadership:
             else:
                 host.resigned(partition.number, epoch, leader)
 
-        self._clock.call_later(until_ms - self._clock.now_ms, tell)
+        news = self._news[host.number]
+        news.append(tell)
+        self._clock.call_later(until_ms - self._clock.now_ms, lambda: news.popleft()() if news else None)
+
+    def tell_all(self) -> None:
+        """Nobody is told late any more."""
+        for news in self._news:
+            while news:
+                news.popleft()()
+        self._told_until_ms = [self._clock.now_ms] * len(self._hosts)
 
     def _delay_ms(self) -> float:
         return self._chance.uniform(0.5, 20.0)

@@ -217,7 +217,7 @@ class Member:
             if not known or self.coordinator is None:
                 return ErrorCode.NONE
             reply: Reply = yield self.call(self.commit_request(known), self.commit_version)
-            code = commit_code(reply)
+            code = reply.code
             if code not in {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
                 break
             yield self.life.sleep(self.chance.uniform(50, 300))
@@ -264,11 +264,3 @@ def by_topic(tps: list[TopicPartition]) -> dict[str, list[int]]:
     for tp in tps:
         topics.setdefault(tp.topic, []).append(tp.partition)
     return topics
-
-
-def commit_code(reply: Reply) -> ErrorCode:
-    """The first error of a commit, of the whole or of a partition."""
-    if not reply.ok:
-        return reply.code
-    codes = [partition.error_code for topic in reply.body.topics for partition in topic.partitions]
-    return ErrorCode(next((code for code in codes if code), 0))

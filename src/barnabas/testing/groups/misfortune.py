@@ -60,6 +60,7 @@ class Misfortune:
         self._wire.loss = 0.0
         for partition in self._partitions:
             self._clear_up(partition)
+        self._leadership.tell_all()
         for host in self._hosts:
             if not host.alive:
                 self._leadership.start(host)

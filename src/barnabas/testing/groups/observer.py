@@ -41,6 +41,8 @@ class Observer:
         self.anomalies = Anomalies()
         self.is_leader: Callable[[Call], bool] = lambda _: True
         """Whether the broker that carries a call out leads the partition in truth."""
+        self.high_watermark: Callable[[int], int] = lambda _: 0
+        """Of a partition of the journal: what is below is with all replicas."""
         self.requests = 0
         self.progress = Progress()
         self._clock = clock
@@ -65,6 +67,7 @@ class Observer:
     def appended(self, partition: int, record: CoordinatorRecord, offset: int) -> None:
         """A record is in the true log."""
         self._commits.appended(partition, record, offset)
+        self._epochs.appended(partition, record, offset)
         if isinstance(record.key, GroupMetadataKey):
             value = record.value
             assert value is None or isinstance(value, GroupMetadataValue)
@@ -74,6 +77,7 @@ class Observer:
         """The true log was cut."""
         self.event(f"journal {partition} is cut at {offset}")
         self._commits.truncated(partition, offset)
+        self._epochs.truncated(partition, offset)
         for written in self._groups.values():
             while written and written[-1][0] == partition and written[-1][1] >= offset:
                 written.pop()
@@ -88,9 +92,10 @@ class Observer:
     def invoked(self, call: Call) -> None:
         """A request has reached its broker."""
         self.requests += 1
-        call.floor = self._generations.of(call.group_id).floor(call)
-        if isinstance(call.request, ConsumerGroupHeartbeatRequest):
-            self._epochs.invoked(call, call.request)
+        self._generations.invoked(call)
+        self._epochs.invoked(call)
+        if isinstance(call.request, OffsetCommitRequest):
+            self._commits.invoked(call, call.request)
 
     def answered(self, call: Call, reply: Reply) -> None:
         """A broker has answered a request, rightly or not."""
@@ -98,9 +103,11 @@ class Observer:
         self.event(f"{call!r} {reply.code.name} after {call.answered_ms - call.invoked_ms:.1f} ms")
         if call.answered_ms - call.invoked_ms > PARKED_MS_MAX:
             self.complain("left waiting", f"{call} for {call.answered_ms - call.invoked_ms:.0f} ms")
+        body = reply.body
+        if reply.ok and isinstance(body, ConsumerGroupHeartbeatResponse):
+            self._epochs.told(call, body, self.high_watermark(call.leadership[0]))
         if not reply.ok or not self.is_leader(call):
             return
-        body = reply.body
         if isinstance(body, OffsetFetchResponseGroup):
             self._commits.fetched(call, body)
         elif isinstance(request, ConsumerGroupHeartbeatRequest):
@@ -116,8 +123,6 @@ class Observer:
         if isinstance(request, OffsetCommitRequest):
             assert isinstance(body, OffsetCommitResponse)
             self._commits.committed(call, request, body)
-            if any(partition.error_code for topic in body.topics for partition in topic.partitions):
-                return
         if isinstance(request, HeartbeatRequest) and call.floor < 0:
             return  # answered while the group is being loaded, when nobody knows better
         self._generations.answered(call, body, self.written_group(call.group_id))

@@ -50,15 +50,19 @@ class Plan:
             Topic(f"topic-{number}", chance.randint(1, 5), chance.choice([0.5, 5.0, 40.0]))
             for number in range(chance.randint(1, 3))
         )
+        consumer = chance.random() < 0.6
         return cls(
             brokers=chance.randint(1, 3),
             partitions=chance.randint(1, 3),
             topics=topics,
-            groups=tuple(_draw_group(chance, number, topics) for number in range(chance.randint(1, 3))),
+            groups=tuple(
+                _draw_group(chance, number, topics, consumer=consumer)
+                for number in range(chance.randint(1, 3))
+            ),
             misfortunes=tuple(sorted(chance.sample(sorted(KINDS), chance.randint(1, 5)))),
             pause_ms=chance.choice([700.0, 2000.0, 6000.0]),
             initial_delay_ms=chance.choice([0, 500, 3000]),
-            consumer=False,
+            consumer=consumer,
         )
 
     @property
@@ -73,6 +77,10 @@ class Plan:
                     if self.consumer
                     else "classic",
                     "group.consumer.migration.policy": "bidirectional",
+                    "group.consumer.min.session.timeout.ms": "1000",
+                    "group.consumer.session.timeout.ms": "6000",
+                    "group.consumer.min.heartbeat.interval.ms": "500",
+                    "group.consumer.heartbeat.interval.ms": "2000",
                     "offsets.retention.minutes": str(RETENTION_MS // 60_000),
                     "offsets.retention.check.interval.ms": str(CHECK_INTERVAL_MS),
                     "offsets.topic.num.partitions": str(self.partitions),
@@ -81,10 +89,12 @@ class Plan:
         )
 
 
-def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...]) -> GroupPlan:
+def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...], *, consumer: bool) -> GroupPlan:
     names = tuple(sorted(chance.sample([topic.name for topic in topics], chance.randint(1, len(topics)))))
     group_id = f"group-{number}"
-    kind = chance.choices(["classic", "cooperative", "simple"], [6, 3, 1])[0]
+    kind = chance.choices(["classic", "cooperative", "simple", "consumer"], [6, 3, 1, 10 if consumer else 0])[
+        0
+    ]
     if kind == "simple":
         return GroupPlan(group_id, names, (("simple", Habits(group_id, names)),), 1)
     count = chance.randint(1, 6)
@@ -98,7 +108,10 @@ def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...]) -> Group
             instance_id = members[-1].instance_id  # a twin: one of the two will be fenced
         members.append(_draw_habits(chance, group_id, names, kind, version, instance_id, laziness))
     return GroupPlan(
-        group_id, names, tuple(("classic", habits) for habits in members), chance.randint(1, count)
+        group_id,
+        names,
+        tuple(("consumer" if kind == "consumer" else "classic", habits) for habits in members),
+        chance.randint(1, count),
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from barnabas.testing.groups.anomaly import Anomalies
 from barnabas.testing.groups.classic_member import ClassicMember
 from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.groups.consumer_member import ConsumerMember
 from barnabas.testing.groups.host import Host
 from barnabas.testing.groups.journal import ReplicatedPartition
 from barnabas.testing.groups.leadership import Leadership
@@ -43,6 +44,7 @@ _EXPIRE_MS: Final = RETENTION_MS + 3 * CHECK_INTERVAL_MS
 
 _KINDS: Final[dict[str, type[Member]]] = {
     "classic": ClassicMember,
+    "consumer": ConsumerMember,
     "simple": SimpleMember,
 }
 
@@ -100,6 +102,7 @@ class Scenario:
             for number in range(plan.brokers)
         ]
         self.observer.is_leader = self._is_leader
+        self.observer.high_watermark = lambda number: self.partitions[number].high_watermark
         self.wire = Wire(self.clock, Random(chance.getrandbits(64)), self.hosts)
         self.leadership = Leadership(
             self.clock, Random(chance.getrandbits(64)), self.hosts, self.partitions, self.observer

@@ -55,6 +55,8 @@ class Call:
     answered_ms: float = 0.0
     floor: int = -1
     """The newest generation that was known to stand when the call reached its broker."""
+    barred: tuple[str, str] | None = None
+    """Why the call must not succeed, if that was known then: kind of the anomaly, and words."""
 
     def __repr__(self) -> str:
         return (
