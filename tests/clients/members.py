@@ -205,21 +205,27 @@ class Aiokafka(Member):
 class Confluent(Member):
     """confluent-kafka, which is librdkafka."""
 
+    def settings(self):
+        """Its configuration."""
+        return self._common() | {
+            "partition.assignment.strategy": self.strategy,
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+        }
+
+    def _common(self):
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": self.group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 1000,
+            **({"group.instance.id": self.instance} if self.instance else {}),
+            **{name.replace("_", "."): value for name, value in self.config.items()},
+        }
+
     def consume(self):
-        consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": self.group,
-                **({"group.instance.id": self.instance} if self.instance else {}),
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "partition.assignment.strategy": self.strategy,
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": HEARTBEAT_MS,
-                "topic.metadata.refresh.interval.ms": 1000,
-                **{name.replace("_", "."): value for name, value in self.config.items()},
-            }
-        )
+        consumer = confluent_kafka.Consumer(self.settings())
         consumer.subscribe(
             self.topics or [f"^{self.pattern}"],
             on_assign=lambda _, assigned: self.note("assigned", map(_place, assigned)),
@@ -235,6 +241,13 @@ class Confluent(Member):
                 _commit(consumer)
         finally:
             consumer.close()
+
+
+class NewProtocol(Confluent):
+    """confluent-kafka with the consumer protocol of groups (KIP-848); `strategy` is the coordinator's assignor."""
+
+    def settings(self):
+        return self._common() | {"group.protocol": "consumer", "group.remote.assignor": self.strategy}
 
 
 def _commit(consumer):
