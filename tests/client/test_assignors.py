@@ -222,9 +222,9 @@ def test_cooperative_rounds_end_and_never_move_a_partition_directly(before, afte
         for member, (names, rack) in members.items()
     }
     owned = {member: partitions for member, partitions in owned.items() if member in members}
-    for generation in range(1, 6):
+    for generation in range(1, 10):
         following = divide_from(owned, generation)
-        if generation > 3:
+        if generation > 6:
             assert {m: set(p) for m, p in following.items()} == {m: set(owned.get(m, ())) for m in following}
         owned = following
     wanted = {name for names, _ in members.values() for name in names}

@@ -14,19 +14,19 @@ Three ways out share all of that: `poll` gives records, `poll_arrow` pyarrow bat
 fetched bytes, `fetch_raw` these bytes themselves. Use one of them at a time.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from barnabas.client.assignors import assignors_named
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapServers, client_config
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
-from barnabas.client.group.commits import CommitCallback
-from barnabas.client.group.member import GroupMember
-from barnabas.client.group.settings import GroupSettings, no_group
+from barnabas.client.group.commits import CommitCallback, Offsets, offsets_to_commit
+from barnabas.client.group.member import GroupMember, member_of
+from barnabas.client.group.settings import no_group
 from barnabas.client.group.subscriptions import Listener, Subscriptions
 from barnabas.client.offsets import list_offsets, offsets_or_raise
 from barnabas.client.positions import Positions
@@ -69,7 +69,7 @@ class AsyncConsumer:
         self._subscriptions = Subscriptions()
         self._partitions = self._subscriptions.partitions
         self._fetcher = Fetcher(config, self._cluster, self._partitions)
-        self._group = self._make_member()
+        self._group = member_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
         self._positions = Positions(
             config,
             self._cluster,
@@ -78,13 +78,6 @@ class AsyncConsumer:
             self._fetcher.wake,
         )
         self._closed = False
-
-    def _make_member(self) -> GroupMember | None:
-        settings = GroupSettings.of(self._config)
-        assignors = assignors_named(self._config["partition.assignment.strategy"])
-        if settings is None:
-            return None
-        return GroupMember(settings, self._cluster, self._subscriptions, assignors, self._fetcher.wake)
 
     @property
     def _member(self) -> GroupMember:
@@ -238,19 +231,8 @@ class AsyncConsumer:
         """
         self._member.commits.commit_soon(self._to_commit(offsets), callback)
 
-    def _to_commit(
-        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self._subscriptions.consumed()
-        wanted = {
-            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-            for tp, one in offsets.items()
-        }
-        for tp, one in wanted.items():
-            if one.offset < 0:
-                raise BarnabasError(f"Invalid offset: {one.offset} (committing {tp})")
-        return wanted
+    def _to_commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> Offsets:
+        return self._subscriptions.consumed() if offsets is None else offsets_to_commit(offsets)
 
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], *, timeout_ms: float | None = None
@@ -286,9 +268,8 @@ class AsyncConsumer:
                 state.buffered = self._fetcher.open(raw)
                 records += self._drain(state, state.buffered, limit - len(records), first=not records)
             self._fetcher.send_fetches()
-            if records or deadline.is_over:
+            if records or await self._is_over(deadline):
                 return records
-            await self._wait(deadline)
 
     def _take_buffered(self, limit: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
@@ -329,9 +310,8 @@ class AsyncConsumer:
                 _move_behind(self._partitions[raw.tp], raw)
                 pieces.append(raw)
             self._fetcher.send_fetches()
-            if pieces or deadline.is_over:
+            if pieces or await self._is_over(deadline):
                 return pieces
-            await self._wait(deadline)
 
     async def poll_arrow(
         self, timeout_ms: float = 0, *, include_headers: bool = False
@@ -340,20 +320,12 @@ class AsyncConsumer:
 
         Needs ``barnabas[arrow]``. Raises as `poll`, and ColumnarError for damaged batches.
         """
-        from barnabas.records import columnar  # noqa: PLC0415 - numba and pyarrow only where they are wanted
+        from barnabas.client.arrow import decode  # noqa: PLC0415 - numba and pyarrow only where they are wanted
 
         deadline = Deadline(timeout_ms)
         while True:
             batches = [
-                columnar.decode_to_arrow(
-                    raw.records,
-                    topic=raw.tp.topic,
-                    partition=raw.tp.partition,
-                    start_offset=raw.position,
-                    aborted=raw.aborted,
-                    include_headers=include_headers,
-                    check_crc=self._config["check.crcs"],
-                )
+                decode(raw, include_headers=include_headers, check_crc=self._config["check.crcs"])
                 for raw in await self.fetch_raw(deadline.left_s * 1000)
             ]
             batches = [batch for batch in batches if batch.num_rows]
@@ -378,8 +350,14 @@ class AsyncConsumer:
             self._positions.advance()
         self._fetcher.send_fetches()
 
-    async def _wait(self, deadline: Deadline) -> None:
+    async def _is_over(self, deadline: Deadline) -> bool:
+        """Waits until there may be something to do; whether there is no time left for it."""
+        if deadline.is_over:
+            # A caller that polls in a tight loop must let the loop turn.
+            await asyncio.sleep(0)
+            return True
         await self._fetcher.wait(min(deadline.left_s, self._group.wait_s if self._group else deadline.left_s))
+        return False
 
     def _reset_out_of_range(self) -> None:
         lost, self._fetcher.out_of_range = self._fetcher.out_of_range, {}

@@ -49,6 +49,8 @@ class _StickyAlgorithm(Assignor):
         self, topics: Topics, subscriptions: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str]]:
         """The assignment, and which partitions go straight from one member to another."""
+        # In the order of their ids: whoever leads divides alike.
+        subscriptions = dict(sorted(subscriptions.items()))
         wanted = {topic for one in subscriptions.values() for topic in one.topics}
         topics = {topic: racks for topic, racks in topics.items() if topic in wanted}
         members = {member_id: self.member_data(one) for member_id, one in subscriptions.items()}

@@ -79,6 +79,18 @@ def is_retriable(error: BaseException) -> bool:
     return isinstance(error, DisconnectedError | OSError)
 
 
+def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
+    """What the caller wants committed, as offsets with metadata. Raises BarnabasError for a negative offset."""
+    offsets = {
+        TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+        for tp, one in given.items()
+    }
+    for tp, one in offsets.items():
+        if one.offset < 0:
+            raise BarnabasError(f"Invalid offset: {one.offset} (committing {tp})")
+    return offsets
+
+
 class Commits:
     """The committed offsets of one group, for one of its consumers."""
 

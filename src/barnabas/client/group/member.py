@@ -25,7 +25,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from barnabas.client.assignors import Assignor, RebalanceProtocol
+from barnabas.client.assignors import Assignor, RebalanceProtocol, assignors_named
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.group.commits import Commits, Offsets, is_retriable
@@ -38,6 +38,7 @@ from barnabas.client.group.rounds import Rounds
 from barnabas.client.group.settings import GroupSettings
 from barnabas.client.group.subscriptions import Kind, Listener, Subscriptions
 from barnabas.client.types import ConsumerGroupMetadata
+from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -111,12 +112,12 @@ class GroupMember:
     def wait_s(self) -> float:
         """After how many seconds `poll` should be called again, even if nothing happens."""
         now = now_ms()
-        moments = [now + self._settings.heartbeat_interval_ms]
+        moments = [self._not_before_ms]
         if self._settings.auto_commit_interval_ms is not None:
             moments.append(self._next_commit_ms)
-        if self._not_before_ms > now:
-            moments.append(self._not_before_ms)
-        return max(0.001, (min(moments) - now) / 1000)
+        # What is overdue waits for something else, which will wake the consumer.
+        waits = [moment - now for moment in moments if moment > now]
+        return min([self._settings.heartbeat_interval_ms, *waits]) / 1000
 
     # Polling.
 
@@ -396,6 +397,15 @@ class GroupMember:
 
     def __repr__(self) -> str:
         return f"<GroupMember {self.membership!r} {self.link!r}>"
+
+
+def member_of(
+    config: Config, cluster: Cluster, subscriptions: Subscriptions, on_news: Callable[[], object]
+) -> GroupMember | None:
+    """The member that a consumer's configuration asks for; None without a group. Raises ConfigError."""
+    settings = GroupSettings.of(config)
+    assignors = assignors_named(config["partition.assignment.strategy"])
+    return None if settings is None else GroupMember(settings, cluster, subscriptions, assignors, on_news)
 
 
 async def _told(listener: Listener | None, partitions: Sequence[TopicPartition]) -> Exception | None:

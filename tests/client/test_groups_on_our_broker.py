@@ -1,0 +1,186 @@
+"""Our consumers as members of groups on our own broker: sharing, dying, and a broker that dies."""
+
+import asyncio
+import contextlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import AsyncConsumer, AsyncProducer, TopicPartition
+
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=500",
+    "offsets.topic.num.partitions=3",
+)
+OPTIONS = [word for setting in SETTINGS for word in ("--set", setting)]
+FAST = {
+    "auto_offset_reset": "earliest",
+    "session_timeout_ms": 1500,
+    "heartbeat_interval_ms": 100,
+    "metadata_max_age_ms": 500,
+}
+MEMBER = """
+import sys
+from barnabas.client import Consumer
+consumer = Consumer(sys.argv[1], group_id=sys.argv[2], session_timeout_ms=1500, heartbeat_interval_ms=100)
+consumer.subscribe([sys.argv[3]])
+while True:
+    consumer.poll(100)
+    print(len(consumer.assignment()), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, serve):
+    one = serve(tmp_path_factory.mktemp("groups") / "data", *OPTIONS)
+    one.wait_until_ready()
+    yield one
+    one.kill()
+
+
+@pytest.fixture
+def topic(server, topic_name):
+    name = topic_name("groups")
+    with BlockingAdmin(f"127.0.0.1:{server.port}") as admin:
+        admin.topics.create(NewTopic(name, partitions=4))
+    return name
+
+
+async def fill(bootstrap, topic, numbers):
+    async with AsyncProducer(bootstrap) as producer:
+        for number in numbers:
+            await producer.send(topic, str(number), partition=number % 4)
+
+
+class Group:
+    """Members that poll all the time, and what they have read."""
+
+    def __init__(self, bootstrap, topic, **options):
+        self.bootstrap, self.topic, self.options = bootstrap, topic, options
+        self.values = []
+        self.members = []
+        self._tasks = []
+
+    def join(self):
+        one = AsyncConsumer(self.bootstrap, group_id=f"{self.topic}-group", **{**FAST, **self.options})
+        one.subscribe([self.topic])
+        self.members.append(one)
+        self._tasks.append(asyncio.create_task(self._poll(one)))
+        return one
+
+    async def _poll(self, one):
+        while True:
+            self.values += [int(record.value) for record in await one.poll(200)]
+
+    async def until(self, condition, seconds=30):
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(0.01)
+                for task in self._tasks:
+                    if task.done():
+                        task.result()
+
+    async def share(self):
+        """Until every partition has one owner and everybody has some."""
+
+        def shared():
+            owned = [sorted(one.assignment()) for one in self.members]
+            everything = sorted(tp for part in owned for tp in part)
+            return everything == [(self.topic, number) for number in range(4)] and all(owned)
+
+        await self.until(shared)
+
+    async def stop_polling(self):
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await self.stop_polling()
+        for one in self.members:
+            await one.close(timeout_ms=3000)
+
+
+@pytest.mark.parametrize(
+    "strategy", [["range", "cooperative-sticky"], "cooperative-sticky", "sticky", "roundrobin"]
+)
+def test_members_share_and_nothing_is_read_twice(run, server, topic, strategy):
+    async def scenario():
+        bootstrap = f"127.0.0.1:{server.port}"
+        await fill(bootstrap, topic, range(100))
+        async with Group(bootstrap, topic, partition_assignment_strategy=strategy) as group:
+            group.join()
+            await group.share()
+            group.join()
+            await group.share()
+            await fill(bootstrap, topic, range(100, 200))
+            await group.until(lambda: len(group.values) >= 200)
+            await group.stop_polling()
+        assert sorted(group.values) == list(range(200))
+        async with AsyncConsumer(bootstrap, group_id=f"{topic}-group") as later:
+            committed = await later.committed([TopicPartition(topic, number) for number in range(4)])
+        assert {one.offset for one in committed.values()} == {50}
+
+    run(scenario(), 60)
+
+
+def test_a_member_that_dies_is_taken_over_after_its_session(run, server, topic):
+    bootstrap = f"127.0.0.1:{server.port}"
+
+    async def scenario(child):
+        async with Group(bootstrap, topic) as group:
+            one = group.join()
+            await group.until(lambda: len(one.assignment()) == 2)
+            child.send_signal(signal.SIGKILL)
+            await group.share()
+
+    child = subprocess.Popen(
+        [sys.executable, "-c", MEMBER, bootstrap, f"{topic}-group", topic], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert any(line.strip() == "4" for line in iter(child.stdout.readline, ""))
+        run(scenario(child), 60)
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def test_a_group_outlives_its_broker(run, serve, tmp_path, topic_name):
+    topic = topic_name("outlived")
+    server = serve(tmp_path / "data", *OPTIONS)
+    server.wait_until_ready()
+    bootstrap = f"127.0.0.1:{server.port}"
+    with BlockingAdmin(bootstrap) as admin:
+        admin.topics.create(NewTopic(topic, partitions=4))
+
+    async def scenario():
+        async with Group(bootstrap, topic, auto_commit_interval_ms=100, session_timeout_ms=10_000) as group:
+            for _ in range(2):
+                group.join()
+                await group.share()
+            await fill(bootstrap, topic, range(100))
+            await group.until(lambda: len(group.values) >= 100)
+            ids = {one.group_metadata().member_id for one in group.members}
+            server.kill()
+            again = serve(tmp_path / "data", *OPTIONS, "--port", str(server.port))
+            with contextlib.closing(contextlib.ExitStack()) as ending:
+                ending.callback(again.kill)
+                await asyncio.to_thread(again.wait_until_ready)
+                await fill(bootstrap, topic, range(100, 200))
+                await group.until(lambda: set(group.values) == set(range(200)))
+                await group.share()
+                assert {one.group_metadata().member_id for one in group.members} == ids
+                await group.stop_polling()
+                for one in group.members:
+                    await one.close(timeout_ms=3000)
+
+    run(scenario(), 60)
