@@ -1,9 +1,10 @@
 """Members of the classic protocol inside a consumer group."""
 
 import pytest
+from consumer_world import CLIENT, GROUP, assignment_read, settled
+
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from consumer_world import CLIENT, GROUP, assignment_read, settled
 
 
 @pytest.fixture

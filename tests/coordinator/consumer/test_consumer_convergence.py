@@ -2,11 +2,12 @@
 
 from collections import Counter
 
-from barnabas.core.errors import ErrorCode, KafkaError
 from consumer_world import SESSION_MS, World, assignment_read
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from barnabas.core.errors import ErrorCode, KafkaError
 
 TOPICS = ("a", "b", "c")
 EXPRESSIONS = ("[ab]", "c?", ".*")
@@ -45,7 +46,8 @@ class Consumer:
         try:
             response = world.beat(self.member_id, self.epoch, **fields)
         except KafkaError as error:
-            assert error.code in REJOIN, error
+            if error.code not in REJOIN:
+                raise
             self.epoch, self.owned = 0, set()
             return
         self.says_all = lost
@@ -80,7 +82,8 @@ class Classic:
             if code is ErrorCode.REBALANCE_IN_PROGRESS:
                 self._rejoin(world)
         except KafkaError as error:
-            assert error.code in REJOIN, error
+            if error.code not in REJOIN:
+                raise
             if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
                 self.owned = set()
             self.generation = 0

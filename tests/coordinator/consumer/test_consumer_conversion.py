@@ -1,10 +1,11 @@
 """Groups that change their protocol: upgrade, downgrade, and empty groups of either kind."""
 
 import pytest
+from consumer_world import World, assignment, assignment_read
+
 from barnabas.coordinator.group import GroupType
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
-from consumer_world import World, assignment, assignment_read
 
 
 def classic_group(world):

@@ -1,6 +1,7 @@
 """Subscriptions by regular expression."""
 
 import pytest
+
 from barnabas.core.errors import ErrorCode, KafkaError
 
 

@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: joining, living, leaving, and every refusal, with Kafka's words."""
 
 import pytest
-from barnabas.core.errors import ErrorCode, KafkaError
 from consumer_world import GROUP, REBALANCE_MS, World
+
+from barnabas.core.errors import ErrorCode, KafkaError
 
 
 def refused(call, *arguments, **fields):
@@ -133,8 +134,9 @@ def test_a_second_member_finds_the_group_as_planned_only_once_it_is_written(worl
     ],
 )
 def test_a_request_that_cannot_be_right_is_refused(world, fields, message):
-    from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
     from consumer_world import CLIENT
+
+    from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
     request = ConsumerGroupHeartbeatRequest(**{"group_id": GROUP, **fields})
     call = world.groups.consumer_heartbeat

@@ -1,6 +1,7 @@
 """What a consumer group lets members do with offsets."""
 
 import pytest
+
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.core.errors import ErrorCode, KafkaError
 

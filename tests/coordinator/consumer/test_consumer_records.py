@@ -1,7 +1,8 @@
 """What is written: Kafka's records in Kafka's order, and what a load makes of them."""
 
-from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 from consumer_world import GROUP
+
+from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
 
 def types(batch):
@@ -196,6 +197,7 @@ def test_a_state_of_a_later_kafka_makes_the_member_begin_again(world):
     world.groups.replay(world.shard, key, value)
     assert world.group.state_name == "Reconciling"
     import pytest
+
     from barnabas.core.errors import KafkaError
 
     with pytest.raises(KafkaError, match="unknown state"):

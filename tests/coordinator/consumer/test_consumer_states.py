@@ -1,6 +1,7 @@
 """The table of member states, and one step of reconciliation from each of them."""
 
 import pytest
+
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.reconciliation import Reconciliation

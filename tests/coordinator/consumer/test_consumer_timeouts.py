@@ -1,8 +1,9 @@
 """Members that stay silent, or do not do as they were told in time."""
 
 import pytest
-from barnabas.core.errors import ErrorCode
 from consumer_world import REBALANCE_MS, SESSION_MS
+
+from barnabas.core.errors import ErrorCode
 
 
 def test_silence_ends_the_session(world):

@@ -213,6 +213,15 @@ class ConsumerGroup:
             self._hold(new.pending_revocation, new.member_epoch)
         self.subscriptions.replace(old, new)
 
+    def is_at_rest(self, member: ConsumerMember, now_ms: float) -> bool:
+        """Whether a member that says nothing new can be told nothing new."""
+        return (
+            self.epoch <= self.target.epoch
+            and member.is_reconciled_to(self.target.epoch)
+            and not self.subscriptions.expressions
+            and not self.metadata_has_expired(now_ms)
+        )
+
     # Who holds what
 
     def partition_epoch(self, topic_id: Uuid, partition: int) -> int:

@@ -59,6 +59,7 @@ class ConsumerGroups:
         self._lookups = Lookups(clock, topics, advancement=self._advancement, writer=writer)
         self._heartbeats = Heartbeats(
             settings,
+            clock,
             new_uuid,
             advancement=self._advancement,
             membership=membership,

@@ -26,6 +26,7 @@ from barnabas.coordinator.consumer.validation import (
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.consumer_group_heartbeat import Assignment as ToldAssignment
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -43,6 +44,7 @@ class Heartbeats:
     def __init__(
         self,
         settings: GroupSettings,
+        clock: Clock,
         new_uuid: Callable[[], str],
         *,
         advancement: Advancement,
@@ -52,6 +54,7 @@ class Heartbeats:
         writer: Writer,
     ) -> None:
         self._settings = settings
+        self._clock = clock
         self._new_uuid = new_uuid
         self._advancement = advancement
         self._membership = membership
@@ -63,10 +66,40 @@ class Heartbeats:
         self, shard: Shard, client: Client, request: ConsumerGroupHeartbeatRequest, version: int
     ) -> HeartbeatAnswer:
         """One heartbeat. Raises KafkaError for a refusal, and then nothing has changed."""
+        if self._is_mere_sign_of_life(shard, client, request):
+            return ConsumerGroupHeartbeatResponse(
+                member_id=request.member_id,
+                member_epoch=request.member_epoch,
+                heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
+            )
         check_request(request, version, self._advancement.assignors)
         if request.member_epoch < JOIN_EPOCH:
             return self._leave(shard, request)
         return self._live(shard, client, request)
+
+    def _is_mere_sign_of_life(
+        self, shard: Shard, client: Client, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        """Whether nothing is new on either side; then the session runs on, and that is all.
+
+        Nearly all heartbeats are like this, so the whole way is not gone for them; it would end the same.
+        """
+        group = shard.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or not _says_nothing(request):
+            return False
+        member = group.members.get(request.member_id)
+        if (
+            member is None
+            or member.member_epoch != request.member_epoch
+            or member.instance_id != request.instance_id
+            or client != (member.client_id, member.client_host)
+            or member.classic is not None
+            or not group.is_at_rest(member, self._clock.monotonic_ms())
+        ):
+            return False
+        timers = self._departures.timers(shard, group, request.member_id)
+        timers.session.extend(self._settings.consumer_session_timeout_ms)
+        return True
 
     def _leave(self, shard: Shard, request: ConsumerGroupHeartbeatRequest) -> HeartbeatAnswer:
         group = self._membership.consumer_group(shard, request.group_id)
@@ -135,6 +168,17 @@ class Heartbeats:
             heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms,
             assignment=told,
         )
+
+
+def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return (
+        request.member_epoch > JOIN_EPOCH
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == NOT_GIVEN
+        and request.rack_id is None
+        and request.server_assignor is None
+    )
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

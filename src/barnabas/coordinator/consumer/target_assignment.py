@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from barnabas.coordinator.consumer import records
-from barnabas.coordinator.consumer.assignment import Assignment
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.assignors.spec import Assignor, GroupSpec, MemberSpec
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
@@ -42,12 +42,16 @@ def new_target(
     )
     targets = assignor(spec)
     changed = [
-        records.target_assignment(group.group_id, member_id, targets.get(member_id, {}))
+        records.target_assignment(group.group_id, member_id, targets.get(member_id, NOTHING))
         for member_id in members
-        if group.target.get(member_id) != targets.get(member_id, {})
+        if _differ(group.target.get(member_id), targets.get(member_id, NOTHING))
     ]
     changed.append(records.target_assignment_epoch(group.group_id, epoch))
-    return changed, targets.get(updated.member_id, {})
+    return changed, targets.get(updated.member_id, NOTHING)
+
+
+def _differ(old: Assignment | None, new: Assignment) -> bool:
+    return old is not new and old != new
 
 
 def _members(group: ConsumerGroup, updated: ConsumerMember) -> dict[str, ConsumerMember]:
@@ -62,7 +66,7 @@ def _target_so_far(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
     known = group.target.get(member.member_id)
     if known is None and member.instance_id is not None:
         return group.target.of(group.static_members.get(member.instance_id))
-    return {} if known is None else known
+    return NOTHING if known is None else known
 
 
 def _topic_ids(names: frozenset[str], topics: Mapping[str, TopicDescription]) -> frozenset[Uuid]:

@@ -7,71 +7,73 @@ member keeps what it has, up to its quota; what is above goes back. Then what no
 have too little. Both are linear, and a partition moves only when it must.
 """
 
+import itertools
 from collections.abc import Iterator
 
-from barnabas.coordinator.consumer.assignment import Assignment, pairs
+from barnabas.coordinator.consumer.assignment import Assignment, merged
 from barnabas.coordinator.consumer.assignors.spec import GroupSpec
 from barnabas.core.ids import Uuid
 
 
 def assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
     """The new target of each member."""
-    topics = sorted(next(iter(group.members.values())).subscribed)
-    free = list(_unassigned(group, topics))
-    quota, extra = divmod(sum(group.partition_counts[topic] for topic in topics), len(group.members))
+    topics = next(iter(group.members.values())).subscribed
+    free = list(_unassigned(group, sorted(topics)))
+    quota, extra = divmod(sum(group.partition_counts[topic_id] for topic_id in topics), len(group.members))
+    sizes = {member_id: _size(member.assigned, topics) for member_id, member in group.members.items()}
     targets: dict[str, Assignment] = {}
     unfilled: list[tuple[str, int]] = []
     # Kafka gives the extra ones in no order that means anything; this one moves the least.
-    order = sorted(group.members.items(), key=lambda item: _size(item[1].assigned, topics) <= quota)
-    for place, (member_id, member) in enumerate(order):
-        kept, room = _keep(member.assigned, frozenset(topics), quota + (place < extra), free)
-        targets[member_id] = kept
-        if room:
-            unfilled.append((member_id, room))
+    for place, member_id in enumerate(sorted(sizes, key=lambda member_id: sizes[member_id] <= quota)):
+        most, has = quota + (place < extra), sizes[member_id]
+        assigned = group.members[member_id].assigned
+        if has <= most and assigned.keys() <= topics:
+            targets[member_id] = assigned
+        else:
+            targets[member_id] = _keep(assigned, topics, most, free)
+        if has < most:
+            unfilled.append((member_id, most - has))
     _fill(targets, unfilled, iter(free))
     return targets
 
 
+def _size(assigned: Assignment, topics: frozenset[Uuid]) -> int:
+    return sum(len(partitions) for topic_id, partitions in assigned.items() if topic_id in topics)
+
+
 def _unassigned(group: GroupSpec, topics: list[Uuid]) -> Iterator[tuple[Uuid, int]]:
-    assigned = {one for member in group.members.values() for one in pairs(member.assigned)}
     for topic_id in topics:
+        assigned: set[int] = set()
+        for member in group.members.values():
+            if topic_id in member.assigned:
+                assigned |= member.assigned[topic_id]
         for partition in range(group.partition_counts[topic_id]):
-            if (topic_id, partition) not in assigned:
+            if partition not in assigned:
                 yield topic_id, partition
 
 
-def _size(assigned: Assignment, topics: list[Uuid]) -> int:
-    return sum(len(assigned[topic_id]) for topic_id in topics if topic_id in assigned)
-
-
 def _keep(
-    assigned: Assignment, topics: frozenset[Uuid], quota: int, free: list[tuple[Uuid, int]]
-) -> tuple[Assignment, int]:
-    """What a member keeps of what it has, and how many more it may get; the rest becomes free."""
+    assigned: Assignment, topics: frozenset[Uuid], most: int, free: list[tuple[Uuid, int]]
+) -> Assignment:
+    """What a member keeps of what it has; what is above its quota becomes free."""
     kept: dict[Uuid, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         if topic_id not in topics:
             continue
-        if len(partitions) <= quota:
-            kept[topic_id] = partitions
-        else:
-            in_order = sorted(partitions)
-            free.extend((topic_id, partition) for partition in in_order[quota:])
-            if quota:
-                kept[topic_id] = frozenset(in_order[:quota])
-        quota -= len(kept.get(topic_id, ()))
-    return kept, quota
+        in_order = sorted(partitions)
+        free.extend((topic_id, partition) for partition in in_order[most:])
+        if most:
+            kept[topic_id] = frozenset(in_order[:most])
+        most = max(most - len(in_order), 0)
+    return kept
 
 
 def _fill(
     targets: dict[str, Assignment], unfilled: list[tuple[str, int]], free: Iterator[tuple[Uuid, int]]
 ) -> None:
     for member_id, room in unfilled:
-        added: dict[Uuid, set[int]] = {}
-        for _, (topic_id, partition) in zip(range(room), free, strict=False):
-            added.setdefault(topic_id, set()).add(partition)
+        added: dict[Uuid, frozenset[int]] = {}
+        for topic_id, partition in itertools.islice(free, room):
+            added[topic_id] = added.get(topic_id, frozenset()) | {partition}
         if added:
-            target = dict(targets[member_id])
-            for topic_id, partitions in added.items():
-                target[topic_id] = target.get(topic_id, frozenset()) | partitions
-            targets[member_id] = target
+            targets[member_id] = merged(targets[member_id], added)
