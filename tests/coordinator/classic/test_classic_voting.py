@@ -35,5 +35,21 @@ def test_a_tie_is_decided_by_the_names_whoever_came_first(names, chosen):
         assert winner([*votes, *votes]) == chosen
 
 
+@pytest.mark.parametrize(
+    ("tied", "loser", "chosen"),
+    [
+        (["range", "default"], "sticky", "default"),
+        (["range", "sessioned"], "sticky", "sessioned"),
+        (["cooperative-sticky", "range"], "eager", "range"),
+        (["roundrobin", "eager"], "cooperative-sticky", "roundrobin"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else value,
+)
+def test_a_protocol_without_a_chance_can_decide_a_tie(tied, loser, chosen):
+    """It shares the first five bits of its hash with one of the two."""
+    for votes in itertools.permutations([*tied, *tied, loser]):
+        assert winner(votes) == chosen
+
+
 def test_names_of_one_hash_go_by_who_voted_first():
     assert winner(["AaAa", "BBBB"]) == "AaAa"

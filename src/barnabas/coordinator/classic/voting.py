@@ -19,8 +19,8 @@ _WORD: Final = 0xFFFF_FFFF
 def winner(votes: Iterable[str]) -> str:
     """The protocol with the most votes; there must be a vote."""
     counts = Counter(votes)
-    most = max(counts.values())
-    return _hash_map_order([name for name, count in counts.items() if count == most])[0]
+    # Names without a chance are in the map as well, and move those that they share bits with.
+    return max(_hash_map_order(list(counts)), key=counts.__getitem__)
 
 
 def _hash_map_order(names: Sequence[str], shift: int = 0) -> list[str]:
