@@ -4,14 +4,15 @@ Theory of operation
 -------------------
 Every group belongs to one partition of ``__consumer_offsets``, chosen by the hash of its name; the broker
 that leads the partition coordinates the group. What it must remember it writes there, and whoever leads next
-reads it back. So there are four storeys:
+reads it back. So there are these storeys:
 
 ``group_coordinator``   the face that request handlers call: finds the shard of a group, or says why not
-``shard``               one partition this broker leads: its groups, their offsets, its journal
+``shards``, ``shard``     the partitions this broker leads: elected, loading, led; in each its groups and offsets
 ``classic``             groups whose members agree among themselves (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
 ``consumer``            groups that the coordinator assigns partitions to (KIP-848, ConsumerGroupHeartbeat)
 ``offsets``             commits, fetches and expiry; the same for both kinds of groups
-``journal``, ``loading``  how records get into a partition, and out of it again
+``journal``             how records get into a partition (``partition_journal``)
+``loading``             how they get out of it again: ``decoding`` takes bytes apart, ``replay`` puts state together
 
 Nothing here suspends. An operation that ends later (a parked JoinGroup, a commit that waits for the ISR)
 returns a `Pending`. An operation that is refused raises `KafkaError`, and then nothing has changed.

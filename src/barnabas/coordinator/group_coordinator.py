@@ -5,10 +5,6 @@ Theory of operation
 A request names a group; the hash of its name is a partition of ``__consumer_offsets``; the partition is led
 here, or being loaded, or somebody else's. Led here, its `Shard` knows the group, and the group's kind decides
 who answers: `classic` or `consumer`. Not led here, the client gets the code that makes it look again.
-
-A broker becomes coordinator of a partition by LeaderAndIsr and ceases to be by LeaderAndIsr or StopReplica.
-Such requests can arrive late, so the leader epoch of the last one that was obeyed is kept for each partition,
-and an older one changes nothing (``maybeUpdateCoordinatorEpoch``).
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
-from barnabas.coordinator.loading import TASK_NAME as LOAD_TASK
-from barnabas.coordinator.loading import Job, Loader
-from barnabas.coordinator.replay import Replay
+from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
+from barnabas.coordinator.shards import Shards
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -95,14 +90,9 @@ class GroupCoordinator:
         self._classic = classic
         self._consumer = consumer
         self._offsets = offsets
-        self._loader = loader
-        self._journal = journal
-        self._log = log
         self._active = False
-        self._shards: dict[int, Shard] = {}
-        self._loading: dict[int, Job] = {}
-        self._epochs: dict[int, int] = {}
-        """The leader epoch of the last election or resignation of each partition that was obeyed."""
+        self._shards = Shards(classic, consumer, offsets, loader, journal, log)
+        self._led = self._shards.led  # asked for every request there is
         self._expiry_timer: Timer | None = None
         self._expiring: Pending[None] | None = None
 
@@ -120,87 +110,27 @@ class GroupCoordinator:
         self._active = False
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
-        for partition in [*self._loading, *self._shards]:
-            self._unload(partition)
+        self._shards.close()
         _events.info("shutdown.complete")
 
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now, so it has to know what is in it."""
-        _events.info("coordinator.elected", partition=partition, epoch=leader_epoch)
-        if not self._take_epoch(partition, leader_epoch) or partition in self._shards:
-            return
-        self._unload(partition)
-        shard = Shard(partition, leader_epoch, self._journal(partition))
-        replay = Replay(shard, self._classic, self._consumer, self._offsets)
-        job = self._loading[partition] = self._loader.load(replay, self._log(partition))
-        self._serve_when_loaded(job)
-
-    @steps
-    def _serve_when_loaded(self, job: Job) -> Steps[None]:
-        shard = job.replay.shard
-        try:
-            yield job.done
-            yield self._offsets.loaded(shard)
-            yield self._classic.loaded(shard)
-            if self._consumer is not None:
-                yield self._consumer.loaded(shard)
-        except Exception:
-            # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it refuses.
-            _events.error(
-                "load.failed",
-                task=LOAD_TASK,
-                partition=shard.partition,
-                mend="its groups are refused until the partition gets a leader anew: see to its log directory",
-                exc_info=True,
-            )
-            job.cancelled = True
-            self._loading.pop(shard.partition, None)
-        if job.cancelled:
-            _close(shard)
-        else:
-            del self._loading[shard.partition]
-            self._shards[shard.partition] = shard
+        self._shards.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
-        _events.info("coordinator.resigned", partition=partition, epoch=leader_epoch)
-        if self._take_epoch(partition, leader_epoch):
-            self._unload(partition)
-
-    def _take_epoch(self, partition: int, leader_epoch: int | None) -> bool:
-        """Whether news of this epoch are no older than the last; news without one count always."""
-        if leader_epoch is None:
-            # The topic is deleted: one of the same name begins with epoch 0 again.
-            self._epochs.pop(partition, None)
-            return True
-        known = self._epochs.setdefault(partition, leader_epoch)
-        if leader_epoch < known:
-            _events.info("coordinator.stale_epoch", partition=partition, epoch=leader_epoch, known=known)
-            return False
-        self._epochs[partition] = leader_epoch
-        return True
-
-    def _unload(self, partition: int) -> None:
-        job = self._loading.pop(partition, None)
-        if job is not None:
-            job.cancelled = True
-        shard = self._shards.pop(partition, None)
-        if shard is None:
-            return
-        groups = len(shard.groups)
-        _close(shard)
-        _events.info("unload.finished", partition=partition, groups=groups)
+        self._shards.resigned(partition, leader_epoch)
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions are gone; nobody wants to know how far they were read."""
         tps = list(partitions)
-        for shard in list(self._shards.values()):
+        for shard in list(self._led.values()):
             self._offsets.partitions_deleted(shard, tps)
 
     def metadata_changed(self, topics: set[str]) -> None:
         """The controller has told something of these topics; assignments may depend on it."""
         if self._consumer is not None:
-            for shard in list(self._shards.values()):
+            for shard in list(self._led.values()):
                 self._consumer.metadata_changed(shard, topics)
 
     # --- expiry -----------------------------------------------------------------------------------------
@@ -213,8 +143,8 @@ class GroupCoordinator:
 
     @steps
     def _expire(self) -> Steps[None]:
-        for shard in list(self._shards.values()):
-            if self._shards.get(shard.partition) is not shard:
+        for shard in list(self._led.values()):
+            if self._led.get(shard.partition) is not shard:
                 continue
             try:
                 yield self._offsets.expire(shard)
@@ -229,14 +159,14 @@ class GroupCoordinator:
 
     def _shard(self, group_id: str) -> Shard:
         """The shard of a group that must have a name."""
-        shard = self._shards.get(partition_of(group_id, self.partition_count))
+        shard = self._led.get(partition_of(group_id, self.partition_count))
         if shard is None or not group_id:
             raise self._refusal(group_id)
         return shard
 
     def _shard_of_any(self, group_id: str) -> Shard:
         """The shard of a group that may be the one without a name, which only stores offsets."""
-        shard = self._shards.get(partition_of(group_id, self.partition_count))
+        shard = self._led.get(partition_of(group_id, self.partition_count))
         if shard is None:
             raise self._refusal(group_id, unnamed=True)
         return shard
@@ -247,7 +177,7 @@ class GroupCoordinator:
             return KafkaError(ErrorCode.INVALID_GROUP_ID)
         if not self._active:
             return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if self.partition_for(group_id) in self._loading:
+        if self.partition_for(group_id) in self._shards.loading:
             return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
@@ -261,7 +191,7 @@ class GroupCoordinator:
     @property
     def loading(self) -> list[int]:
         """The partitions that are being loaded, or wait for it."""
-        return sorted(self._loading)
+        return sorted(self._shards.loading)
 
     # --- the classic protocol ---------------------------------------------------------------------------
 
@@ -288,7 +218,7 @@ class GroupCoordinator:
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         """A member lives."""
         group_id = request.group_id
-        shard = self._shards.get(partition_of(group_id, self.partition_count))
+        shard = self._led.get(partition_of(group_id, self.partition_count))
         if shard is None or not group_id:
             return self._heartbeat_refused(group_id)
         group = shard.groups.get(group_id)
@@ -336,7 +266,7 @@ class GroupCoordinator:
     def complete_transaction(self, producer_id: int, partitions: set[int], *, committed: bool) -> None:
         """The marker of a transaction is in these partitions of ``__consumer_offsets``."""
         for partition in partitions:
-            shard = self._shards.get(partition)
+            shard = self._led.get(partition)
             if shard is not None:
                 self._offsets.complete_transaction(shard, producer_id, committed=committed)
 
@@ -362,9 +292,9 @@ class GroupCoordinator:
         wanted_states = {state.lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         response = ListGroupsResponse()
-        if self._loading:
+        if self._shards.loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        for shard in self._shards.values():
+        for shard in self._led.values():
             response.groups += [
                 _listed(group)
                 for group in shard.groups.values()
@@ -429,20 +359,7 @@ class GroupCoordinator:
         return consumer.describe(cast("ConsumerGroup", group))
 
     def __repr__(self) -> str:
-        return (
-            f"<GroupCoordinator{'' if self._active else ' inactive'} shards={len(self._shards)} "
-            f"loading={self.loading}>"
-        )
-
-
-def _close(shard: Shard) -> None:
-    """Forgets all that the shard holds, and answers all who wait in it."""
-    groups = list(shard.groups.values())
-    shard.groups.clear()
-    shard.offsets.clear()
-    shard.open_transactions.clear()
-    for group in groups:
-        group.close()
+        return f"<GroupCoordinator{'' if self._active else ' inactive'} {self._shards}>"
 
 
 def _listed(group: Group) -> ListedGroup:
