@@ -661,6 +661,34 @@ def test_members_of_consumer_groups_need_to_read_the_group(consumer_world, right
     assert code(consumer_world.send(heartbeat(), 0).error_code) == "GROUP_AUTHORIZATION_FAILED"
 
 
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        (KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, "Come back."), "Come back."),
+        (error("NOT_COORDINATOR"), None),
+    ],
+    ids=["with words", "without"],
+)
+def test_a_heartbeat_that_is_refused_says_why_where_there_is_more_to_say(
+    consumer_world, coordinator, refusal, words
+):
+    coordinator.answers["consumer_group_heartbeat"] = refusal
+    response = consumer_world.send(heartbeat(), 0)
+
+    assert (response.error_code, response.error_message) == (refusal.code, words)
+
+
+def test_a_consumer_group_has_a_name(consumer_world, coordinator):
+    request = ConsumerGroupHeartbeatRequest(group_id="", member_id="m", member_epoch=0)
+    response = consumer_world.send(request, 0)
+
+    assert (code(response.error_code), response.error_message) == (
+        "INVALID_REQUEST",
+        "GroupId can't be empty.",
+    )
+    assert coordinator.asked == []
+
+
 def test_consumer_groups_are_described_to_who_may(consumer_world, rights):
     rights.deny(Operation.DESCRIBE, Resource.GROUP, "hidden")
     request = ConsumerGroupDescribeRequest(group_ids=["g", "hidden"], include_authorized_operations=True)

@@ -13,7 +13,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import client_of, require_consumer_protocol, require_group
 from barnabas.broker.registry import handles
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -25,7 +25,9 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
 def _failed(
     _request: ConsumerGroupHeartbeatRequest, error: KafkaError, _version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error.code)
+    # Words only where they say more than the code does (``ApiError.fromThrowable``).
+    words = None if error.message == error.code.message else error.message
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=words)
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), classic_max=0, failed=_failed)
@@ -35,6 +37,9 @@ def consumer_group_heartbeat(
     """Keeps a member in its group, and tells it what to own."""
     require_consumer_protocol(context)
     require_group(context, Operation.READ, request.group_id)
+    if not request.group_id:
+        # Said here, because the group without a name has a coordinator too: it may store offsets.
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     return context.broker.group_coordinator.consumer_group_heartbeat(
         client_of(context), request, context.version
     )
