@@ -39,6 +39,17 @@ def test_a_sync_fetches_what_is_there(mixed):
     assert assignment_read(answer.assignment) == {}
 
 
+def test_a_sync_waits_until_the_assignment_is_sure_to_last(mixed):
+    mixed.journal.holds = True
+    joined = mixed.classic_join("c2", "a")
+    answer = mixed.classic_sync("c2", 3)
+    assert not joined.done
+    assert not answer.done
+    mixed.journal.waiting[0].complete(0)
+    assert joined.result().generation_id == 3
+    assert assignment_read(answer.result().assignment) == {}
+
+
 def test_a_heartbeat_calls_the_member_back_when_there_is_something_to_get(mixed):
     mixed.classic_sync("c1", 2)
     assert mixed.classic_beat("c1", 2) is ErrorCode.NONE

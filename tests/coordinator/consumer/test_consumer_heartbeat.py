@@ -52,6 +52,19 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing(world):
     assert (response.member_epoch, response.assignment, len(world.journal.batches)) == (1, None, written)
 
 
+def test_a_mere_sign_of_life_waits_for_what_is_not_confirmed_either(world):
+    world.topics.create("a", 1)
+    world.join("m1", "a")
+    world.journal.holds = True
+    written, waits = world.beat("m1", 1, rack_id="r"), world.beat("m1", 1)
+    assert not written.done
+    assert not waits.done
+    world.journal.waiting.pop().complete(0)
+    assert (written.result().member_epoch, waits.result().member_epoch) == (1, 1)
+    assert world.beat("m1", 1).member_epoch == 1
+    assert world.journal.waiting == []
+
+
 def test_a_member_that_says_all_about_itself_is_told_all(world):
     world.topics.create("a", 1)
     world.join("m1", "a")

@@ -151,8 +151,8 @@ class ClassicMembers:
 
     # Between joins
 
-    def sync(self, shard: Shard, request: SyncGroupRequest) -> SyncGroupResponse:
-        """What the member has been assigned. Raises KafkaError."""
+    def sync(self, shard: Shard, request: SyncGroupRequest) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+        """What the member has been assigned, once that is sure to last. Raises KafkaError."""
         group, member, classic = self._find(
             shard, request.group_id, request.member_id, request.group_instance_id
         )
@@ -168,11 +168,12 @@ class ClassicMembers:
         timers = self._departures.timers(shard, group, member.member_id)
         timers.sync.clear()
         timers.session.extend(classic.session_timeout_ms)
-        return SyncGroupResponse(
+        answer = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=classic_assignment(member.assigned, classic.protocols[0][1], self._topics),
         )
+        return self._writer.write(shard, Plan(group), answer)
 
     def heartbeat(self, shard: Shard, request: HeartbeatRequest) -> HeartbeatResponse:
         """Whether the member has to join again. Raises KafkaError."""

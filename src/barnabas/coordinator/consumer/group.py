@@ -214,9 +214,10 @@ class ConsumerGroup:
         self.subscriptions.replace(old, new)
 
     def is_at_rest(self, member: ConsumerMember, now_ms: float) -> bool:
-        """Whether a member that says nothing new can be told nothing new."""
+        """Whether a member that says nothing new can be told nothing new, at once."""
         return (
-            self.epoch <= self.target.epoch
+            self.last_write is None
+            and self.epoch <= self.target.epoch
             and member.is_reconciled_to(self.target.epoch)
             and not self.subscriptions.expressions
             and not self.metadata_has_expired(now_ms)

@@ -105,7 +105,7 @@ class ConsumerGroups:
         client: Client,  # noqa: ARG002 - the four requests are called alike
         request: SyncGroupRequest,
         version: int,  # noqa: ARG002
-    ) -> SyncGroupResponse:
+    ) -> SyncGroupResponse | Pending[SyncGroupResponse]:
         """A classic member fetches its assignment. Raises KafkaError for a refusal."""
         return self._classic_members.sync(shard, request)
 
