@@ -80,17 +80,20 @@ class Loader:
         self._running: Job | None = None
 
     def load(self, replay: Replay, log: Log | None) -> Job:
-        """Queues a partition; a small one may be done when this returns."""
+        """Queues a partition; an empty one, as most are, is done when this returns."""
         job = Job(replay, log)
+        if log is not None and log.log_start_offset == log.log_end_offset:
+            job.done.complete(None)
+            return job
         self._waiting.append(job)
-        if self._running is None:
-            self._next()
+        if self._running is None and len(self._waiting) == 1:
+            # One a turn: fifty partitions that take a millisecond each are a pause too.
+            self._clock.call_soon(self._next)
         return job
 
     def _next(self) -> None:
-        while self._waiting and self._running is None:
-            job = self._running = self._waiting.popleft()
-            self._run(job).when_done(partial(self._ended, job))
+        job = self._running = self._waiting.popleft()
+        self._run(job).when_done(partial(self._ended, job))
 
     def _ended(self, job: Job, done: Pending[None]) -> None:
         self._running = None
@@ -109,7 +112,7 @@ class Loader:
             _events.warning("load.no_log", task=TASK_NAME, partition=replay.shard.partition)
             return
         began_ms = self._clock.monotonic_ms()
-        if not job.cancelled and log.log_start_offset < log.log_end_offset:
+        if not job.cancelled:
             if log.size <= IN_PLACE_BYTES_MAX:
                 yield self._load_here(job, log, log.log_start_offset)
             else:

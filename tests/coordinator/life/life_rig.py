@@ -53,6 +53,22 @@ class SlowClock(Clock):
         return float(self.now_ms)
 
 
+class Turns(Clock):
+    """Shows the loop's turns one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self._next_turn = []
+
+    def call_soon(self, callback):
+        self._next_turn.append(callback)
+
+    def turn(self):
+        callbacks, self._next_turn = self._next_turn, []
+        for callback in callbacks:
+            callback()
+
+
 class Later:
     """An `Offload` whose work is done when a test says so."""
 
@@ -178,8 +194,14 @@ class Life:
         """Tells the coordinator that it coordinates all partitions, and lets it load."""
         for partition in range(self.coordinator.partition_count):
             self.coordinator.elected(partition, epoch)
-        self.clock.advance()
+        for _ in range(self.coordinator.partition_count):
+            self.clock.advance()
         return self
+
+    def elect_for(self, group, epoch=0):
+        """Tells the coordinator that it coordinates one partition, and lets it load."""
+        self.coordinator.elected(self.coordinator.partition_for(group), epoch)
+        self.clock.advance()
 
     # --- the partition
 

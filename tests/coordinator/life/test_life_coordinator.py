@@ -145,16 +145,16 @@ def test_no_timer_outlives_the_shutdown(elected):
 def test_late_news_change_nothing(life):
     life.write(commit_bytes(3))
     partition = life.coordinator.partition_for("g")
-    life.coordinator.elected(partition, 5)
+    life.elect_for("g", 5)
 
     life.coordinator.resigned(partition, 4)
     assert life.fetched() == {("orders", 0): 3}
 
     life.coordinator.resigned(partition, 6)
-    life.coordinator.elected(partition, 5)
+    life.elect_for("g", 5)
     assert code(life.fetched) is ErrorCode.NOT_COORDINATOR
 
-    life.coordinator.elected(partition, 7)
+    life.elect_for("g", 7)
     assert life.fetched() == {("orders", 0): 3}
 
 
@@ -369,7 +369,7 @@ def test_many_elections_in_a_row(life):
     partition = life.coordinator.partition_for("g")
 
     for epoch in itertools.islice(itertools.count(1, 2), 50):
-        life.coordinator.elected(partition, epoch)
+        life.elect_for("g", epoch)
         assert life.fetched() == {("orders", 0): 1}
         life.coordinator.resigned(partition, epoch + 1)
         assert code(life.fetched) is ErrorCode.NOT_COORDINATOR

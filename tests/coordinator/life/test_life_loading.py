@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from life_rig import CLIENT, Later, Life, SlowClock, code, commit_bytes, group_bytes
+from life_rig import CLIENT, Later, Life, SlowClock, Turns, code, commit_bytes, group_bytes
 
 from barnabas.coordinator import loading
 from barnabas.core.errors import ErrorCode
@@ -274,6 +274,25 @@ def test_others_have_their_turn_while_a_partition_is_loaded():
         life.clock.advance(1)
 
     assert len(turns) >= 8
+
+
+def test_many_small_partitions_have_a_turn_each():
+    """One LeaderAndIsr may bring fifty; together they would hold the loop for long."""
+    clock = Turns()
+    life = Life(clock=clock, offsets_topic_num_partitions=5)
+    names = {life.coordinator.partition_for(name): name for name in "abcdefghij"}
+    for name in names.values():
+        life.write(commit_bytes(1, group=name), group=name)
+    assert len(names) == 5
+
+    for partition in names:
+        life.coordinator.elected(partition, 0)
+    left = [len(life.coordinator.loading)]
+    while left[-1]:
+        clock.turn()
+        left.append(len(life.coordinator.loading))
+
+    assert left == [5, 4, 3, 2, 1, 0]
 
 
 def test_the_collector_is_told_during_a_big_load(big):
