@@ -5,7 +5,7 @@ epoch rises so that the others share what it had. If only members of the classic
 may go back to that protocol.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -101,42 +101,67 @@ class Departures:
 
     def timers(self, shard: Shard, group: ConsumerGroup, member_id: str) -> MemberTimers:
         """The deadlines of a member."""
-        timers = group.timers.get(member_id)
-        if timers is None:
-            timers = group.timers[member_id] = MemberTimers(
-                self._clock, lambda: self._fence(shard, group, member_id, "its session ended")
-            )
+        known = group.timers.get(member_id)
+        return self._new_timers(shard, group, member_id) if known is None else known
+
+    def _new_timers(self, shard: Shard, group: ConsumerGroup, member_id: str) -> MemberTimers:
+        timers = group.timers[member_id] = MemberTimers(
+            self._clock,
+            lambda: self._fence(shard, group, member_id, "its session ended", timers.session.extend),
+        )
         return timers
 
     def expect_revocation(self, shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> None:
         """The member must have given up what it was told to before its rebalance time-out is over."""
+        alarm = self.timers(shard, group, member.member_id).rebalance
 
         def late() -> None:
             known = group.members.get(member.member_id)
             if known is not None and known.member_epoch == member.member_epoch:
-                self._fence(shard, group, member.member_id, "it did not give up its partitions in time")
+                self._fence(
+                    shard, group, member.member_id, "it did not give up its partitions in time", expect_in
+                )
 
-        self.timers(shard, group, member.member_id).rebalance.set(
-            self._clock, member.rebalance_timeout_ms, late
-        )
+        def expect_in(delay_ms: float) -> None:
+            alarm.set(self._clock, delay_ms, late)
+
+        expect_in(member.rebalance_timeout_ms)
 
     def expect_join(self, shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> None:
         """A classic member was told to join again; a deadline that runs already stays."""
-        self.timers(shard, group, member.member_id).join.set_unless_running(
-            self._clock,
-            member.rebalance_timeout_ms,
-            lambda: self._fence(shard, group, member.member_id, "it did not join again in time"),
-        )
+        alarm = self.timers(shard, group, member.member_id).join
+
+        def late() -> None:
+            self._fence(shard, group, member.member_id, "it did not join again in time", expect_in)
+
+        def expect_in(delay_ms: float) -> None:
+            alarm.set_unless_running(self._clock, delay_ms, late)
+
+        expect_in(member.rebalance_timeout_ms)
 
     def expect_sync(self, shard: Shard, group: ConsumerGroup, member_id: str, timeout_ms: int) -> None:
         """A classic member has joined and must fetch its assignment."""
-        self.timers(shard, group, member_id).sync.set(
-            self._clock,
-            timeout_ms,
-            lambda: self._fence(shard, group, member_id, "it did not fetch its assignment in time"),
-        )
+        alarm = self.timers(shard, group, member_id).sync
 
-    def _fence(self, shard: Shard, group: ConsumerGroup, member_id: str, reason: str) -> None:
+        def late() -> None:
+            self._fence(shard, group, member_id, "it did not fetch its assignment in time", expect_in)
+
+        def expect_in(delay_ms: float) -> None:
+            alarm.set(self._clock, delay_ms, late)
+
+        expect_in(timeout_ms)
+
+    def _fence(
+        self,
+        shard: Shard,
+        group: ConsumerGroup,
+        member_id: str,
+        reason: str,
+        expect_in: Callable[[float], object],
+    ) -> None:
+        """Removes a member. Where the log refuses that, its deadline is set once more: a sign of life may still
+        put it off, and the end of the group ends it (``CoordinatorTimer``).
+        """
         member = group.members.get(member_id)
         if member is None or shard.groups.get(group.group_id) is not group:
             return
@@ -145,4 +170,4 @@ class Departures:
             self.leave(shard, group, (member,), None)
         except KafkaError as error:
             _events.warning("member.not_removed", group=group.group_id, member=member_id, error=error)
-            self._clock.call_later(RETRY_MS, lambda: self._fence(shard, group, member_id, reason))
+            expect_in(RETRY_MS)
