@@ -5,7 +5,8 @@ two owners    a member was given a partition that another one held, and the othe
               although it still held it. A member holds what it was given until it has said that it owns it
               no more, left, or was fenced
 backwards     a member's epoch fell without its joining anew
-not written   a member was told of an epoch that is not in the journal, or not with the replicas yet
+not written   a member was told of an epoch that is not in the journal, or was written by the leader itself and is
+              not with the replicas yet. What a leader found in its log it believes, as Kafka's does
 old member    a commit succeeded in an epoch before the one that the member had been told of
 ============  =============================================================================================
 """
@@ -85,12 +86,12 @@ class Epochs:
                 while written and written[-1][0] >= offset:
                     written.pop()
 
-    def told(self, call: Call, response: ConsumerGroupHeartbeatResponse, high_watermark: int) -> None:
+    def told(self, call: Call, response: ConsumerGroupHeartbeatResponse, believed: int) -> None:
         """Any leader, past or present, told a member of its epoch."""
         member_id = response.member_id or ""
         written = self._written.get((call.leadership[0], call.group_id, member_id), ())
         epoch = response.member_epoch
-        if epoch > 0 and not any(each == epoch and offset < high_watermark for offset, each in written):
+        if epoch > 0 and not any(each == epoch and offset < believed for offset, each in written):
             self._complain("not written", f"{call} was told of epoch {epoch}; the journal has {written[-3:]}")
 
     # --- answers ------------------------------------------------------------------------------------------

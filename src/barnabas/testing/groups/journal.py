@@ -90,6 +90,8 @@ class ReplicatedPartition:
         self.leader: int | None = None
         self.leader_epoch = -1
         self.high_watermark = 0
+        self.inherited = 0
+        """Where the log ended when its leader took it over: a leader believes all that it finds."""
         self.weather = Weather()
         self.appended: Callable[[int, CoordinatorRecord, int], object] | None = None
         """Told of each record of the true log: partition, record, offset."""
@@ -103,6 +105,11 @@ class ReplicatedPartition:
         """Of the true log."""
         return self.entries[-1].next_offset if self.entries else 0
 
+    @property
+    def believed(self) -> int:
+        """Below which a leader may tell what is in its log: the replicas have it, or it found it there."""
+        return max(self.high_watermark, self.inherited)
+
     def elect(self, leader: int) -> int:
         """Makes this broker the leader; the new leader epoch.
 
@@ -111,6 +118,7 @@ class ReplicatedPartition:
         if leader != self.leader:
             self._cut()
             self._leave_waiters()
+            self.inherited = self.log_end_offset
         self.leader = leader
         self.leader_epoch += 1
         self._replicate_soon()

@@ -41,8 +41,8 @@ class Observer:
         self.anomalies = Anomalies()
         self.is_leader: Callable[[Call], bool] = lambda _: True
         """Whether the broker that carries a call out leads the partition in truth."""
-        self.high_watermark: Callable[[int], int] = lambda _: 0
-        """Of a partition of the journal: what is below is with all replicas."""
+        self.believed: Callable[[int], int] = lambda _: 0
+        """Below which offset a leader of a partition may tell what it finds in its log."""
         self.requests = 0
         self.progress = Progress()
         self._clock = clock
@@ -105,7 +105,7 @@ class Observer:
             self.complain("left waiting", f"{call} for {call.answered_ms - call.invoked_ms:.0f} ms")
         body = reply.body
         if reply.ok and isinstance(body, ConsumerGroupHeartbeatResponse):
-            self._epochs.told(call, body, self.high_watermark(call.leadership[0]))
+            self._epochs.told(call, body, self.believed(call.leadership[0]))
         if not reply.ok or not self.is_leader(call):
             return
         if isinstance(body, OffsetFetchResponseGroup):

@@ -102,7 +102,7 @@ class Scenario:
             for number in range(plan.brokers)
         ]
         self.observer.is_leader = self._is_leader
-        self.observer.high_watermark = lambda number: self.partitions[number].high_watermark
+        self.observer.believed = lambda number: self.partitions[number].believed
         self.wire = Wire(self.clock, Random(chance.getrandbits(64)), self.hosts)
         self.leadership = Leadership(
             self.clock, Random(chance.getrandbits(64)), self.hosts, self.partitions, self.observer
