@@ -22,7 +22,7 @@ from barnabas.testing.groups.assigning import (
     read_subscription,
     subscription_bytes,
 )
-from barnabas.testing.groups.member import LOST_COORDINATOR, Member
+from barnabas.testing.groups.member import LATE_COMMITS, LOST_COORDINATOR, Member
 from barnabas.testing.groups.wire import Reply
 
 _NO_GENERATION: Final = -1
@@ -209,6 +209,8 @@ class ClassicMember(Member):
             if self._rejoin or self.stopping or self.coordinator is None:
                 return
         self._told("commit", (yield from self.commit()))
+        if self.chance.random() < LATE_COMMITS:
+            yield from self.commit_late()
 
     @steps
     def _beats(self) -> Steps[None]:

@@ -43,7 +43,9 @@ class VirtualTimer:
         return callback
 
     def __repr__(self) -> str:
-        return f"<VirtualTimer at {self.when_ms:.3f} ms {self.callback}>"
+        # By name: the address of an object is another one in every process.
+        waits_for = getattr(self.callback, "__qualname__", type(self.callback).__name__)
+        return f"<VirtualTimer at {self.when_ms:.3f} ms {waits_for}>"
 
 
 class VirtualClock:

@@ -15,7 +15,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from barnabas.testing.groups.member import LOST_COORDINATOR, Member, by_topic
+from barnabas.testing.groups.member import LATE_COMMITS, LOST_COORDINATOR, Member, by_topic
 
 if TYPE_CHECKING:
     from barnabas.testing.groups.wire import Reply
@@ -75,6 +75,8 @@ class ConsumerMember(Member):
                 yield self.life.sleep(self.habits.poll_ms * self.chance.uniform(0.5, 1.5))
             if self.epoch > 0:
                 self._told("commit", (yield from self.commit()))
+                if self.chance.random() < LATE_COMMITS:
+                    yield from self.commit_late()
         if self.refused is None and self.epoch > 0 and self.coordinator is not None:
             yield from self._leave()
 

@@ -28,6 +28,8 @@ LOST_COORDINATOR: Final = frozenset(
 )
 """After these a client looks for the coordinator again."""
 
+LATE_COMMITS: Final = 0.1
+"""How often a commit is followed by one of an older generation."""
 _COMMIT_TRIES: Final = 3
 
 
@@ -222,6 +224,14 @@ class Member:
                 break
             yield self.life.sleep(self.chance.uniform(50, 300))
         return code
+
+    def commit_late(self) -> Steps[None]:
+        """A commit of the generation before, as if it had been long on its way. Nobody waits for what it says."""
+        known = {tp: self.positions.at[tp] or 0 for tp in self.positions.known}
+        if known and self.coordinator is not None and self.identity()[0] > 1:
+            request = self.commit_request(known)
+            request.generation_id_or_member_epoch -= 1
+            yield self.call(request, self.commit_version)
 
     def commit_request(self, offsets: dict[TopicPartition, int]) -> OffsetCommitRequest:
         """The commit of these offsets, by whoever it is at the moment."""

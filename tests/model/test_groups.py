@@ -1,0 +1,132 @@
+"""Two thousand histories of groups, that they replay, and that they would find what they are meant to find."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.consumer import plan as consumer_plan
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.offsets.group_offsets import GroupOffsets
+from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.session import Session
+from barnabas.testing import simulate
+from barnabas.testing.groups.journal import SimulatedJournal
+
+SEEDS = 2000
+CHUNK = 250
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_no_seed_finds_anything(first):
+    seeds = range(first, first + CHUNK)
+    verdicts = simulate.run_seeds(seeds, simulate.GROUPS_SECONDS, run=simulate.run_groups_seed)
+    failed = [verdict for verdict in verdicts if verdict.anomalies]
+    assert not failed, "\n".join(map(str, failed))
+
+
+def test_a_seed_is_the_same_history_in_every_process():
+    def histories(hash_seed):
+        command = [sys.executable, "-m", "barnabas.testing.simulate", "groups"]
+        options = ["--seeds", "8", "--first", "11", "--verbose"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [*command, *options], env=environment, capture_output=True, text=True, timeout=50, check=True
+        )
+        return done.stdout
+
+    one = histories("1")
+    assert one.count("trace ") == 8
+    assert one == histories("2")
+
+
+def skip_generation_check(patch):
+    patch.setattr(ClassicGroup, "check_generation", lambda *_: None)
+
+
+def forget_fencing(patch):
+    check = ClassicGroup.check_member
+
+    def check_instance_only(group, member_id, group_instance_id):
+        current = group.members.static.get(group_instance_id, member_id)
+        return check(group, current, group_instance_id)
+
+    patch.setattr(ClassicGroup, "check_member", check_instance_only)
+
+
+def forget_parked(patch):
+    patch.setattr(ClassicGroup, "refuse_parked", lambda *_, **__: [])
+
+
+def acknowledge_before_replication(patch):
+    append = SimulatedJournal.append
+
+    def append_and_trust(journal, records, *, acks=None, **fields):
+        return append(journal, records, acks=0, **fields)
+
+    patch.setattr(SimulatedJournal, "append", append_and_trust)
+
+
+def load_no_offsets(patch):
+    patch.setattr(OffsetManager, "restore", lambda *_, **__: None)
+
+
+def lose_pending_commits(patch):
+    patch.setattr(GroupOffsets, "acknowledge", lambda offsets, commits, _: offsets.fail(commits))
+
+
+def show_pending_commits(patch):
+    def stage(offsets, commits):
+        offsets.pending.update(commits)
+        offsets.committed.update({tp: commit.at(-1) for tp, commit in commits.items()})
+
+    patch.setattr(GroupOffsets, "stage", stage)
+
+
+def let_sessions_run_on(patch):
+    patch.setattr(Session, "end", lambda _: None)
+
+
+def take_any_epoch(patch):
+    patch.setattr(ConsumerGroup, "validate_offset_commit", lambda *_, **__: None)
+
+
+def give_away_what_is_held(patch):
+    patch.setattr(ConsumerGroup, "partition_epoch", lambda *_: -1)
+
+
+def answer_unconfirmed(patch):
+    patch.setattr(consumer_plan, "_once_confirmed", lambda _shard, _group, answer: answer)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("plant", "kinds"),
+    [
+        (skip_generation_check, {"old member"}),
+        (forget_fencing, {"fenced", "unsettled"}),
+        (forget_parked, {"left waiting"}),
+        (acknowledge_before_replication, {"not written", "lost", "back"}),
+        (load_no_offsets, {"lost"}),
+        (lose_pending_commits, {"lost"}),
+        (show_pending_commits, {"early"}),
+        (let_sessions_run_on, {"leak"}),
+        (take_any_epoch, {"old member"}),
+        (give_away_what_is_held, {"two owners"}),
+        (answer_unconfirmed, {"not written"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):
+    with monkeypatch.context() as patch:
+        plant(patch)
+        found = next(verdict for verdict in map(simulate.run_groups_seed, range(SEEDS)) if verdict.anomalies)
+        again = simulate.run_groups_seed(found.seed)
+
+    assert found.anomalies[0].partition(":")[0] in kinds, found
+    assert (again.anomalies, again.digest) == (found.anomalies, found.digest)
+    assert f"groups --seed {found.seed}" in str(found)
+    assert not simulate.run_groups_seed(found.seed).anomalies, "without the bug the same seed finds nothing"
