@@ -197,6 +197,33 @@ def test_a_downgrade_hands_back_what_members_have():
     assert (loaded.type, loaded.state_name) == (GroupType.CLASSIC, "Stable")
 
 
+@pytest.mark.parametrize("refuses", [False, True])
+def test_the_group_goes_back_when_a_static_member_comes_back_with_the_old_protocol(refuses):
+    world = World(consumer_migration_policy="downgrade")
+    world.topics.create("a", 2)
+    world.join("m1", "a", instance_id="i1")
+    written = world.journal.append
+
+    def append(records, **options):
+        if refuses and len(world.journal.batches) > 1:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return written(records, **options)
+
+    world.journal.append = append
+    joined = world.classic_join("", "a", instance_id="i1")
+    assert (joined.error_code, joined.generation_id) == (0, 1)
+    if refuses:
+        assert world.group.type is GroupType.CONSUMER
+        assert assignment_read(world.classic_sync(joined.member_id, 1, instance_id="i1").assignment) == {
+            "a": [0, 1]
+        }
+        return
+    assert (world.group.type, world.group.state_name) == (GroupType.CLASSIC, "PreparingRebalance")
+    assert world.classic_beat(joined.member_id, 1, "i1") is ErrorCode.REBALANCE_IN_PROGRESS
+    again = world.classic_join(joined.member_id, "a", instance_id="i1")
+    assert (again.generation_id, again.leader) == (2, joined.member_id)
+
+
 def test_members_have_a_session_after_a_downgrade():
     world = mixed("downgrade")
     world.consumer.leave()

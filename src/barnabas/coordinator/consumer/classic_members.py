@@ -124,6 +124,9 @@ class ClassicMembers:
         owned = by_id(subscription.owned_partitions, self._topics)
         new = self._advancement.plan(plan, old, asking, owned)
         plan.effects.append(lambda group: self._follow_join(shard, group, request, new))
+        replaced = plan.group.static_member(request.group_instance_id)
+        if replaced is not None and replaced.classic is None:
+            plan.afterwards.append(lambda: self._departures.downgrade(shard, plan.group.group_id))
         answer = JoinGroupResponse(
             member_id=new.member_id,
             generation_id=new.member_epoch,

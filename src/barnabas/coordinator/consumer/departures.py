@@ -76,6 +76,20 @@ class Departures:
         plan.records.append(records.current_assignment(group.group_id, away))
         return self._writer.write(shard, plan, answer)
 
+    def downgrade(self, shard: Shard, group_id: str) -> None:
+        """A classic member has taken the place of a static member that spoke the consumer protocol; if that
+        was the last one, the group goes back to the classic protocol.
+        """
+        group = shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and may_downgrade(group, (), self._settings):
+            plan = Plan(group)
+            self._plan_downgrade(shard, plan, ())
+            try:
+                self._writer.write(shard, plan, None)
+            except KafkaError as error:
+                # It stays what it is, which serves its members as well.
+                _events.warning("group.not_downgraded", group=group_id, error=error)
+
     def _plan_removal(self, plan: Plan, members: Collection[ConsumerMember]) -> None:
         group = plan.group
         for member in members:
