@@ -11,6 +11,7 @@ from barnabas.client import (
     ClientTimeoutError,
     CommitFailedError,
     GroupError,
+    NoOffsetError,
     OffsetAndMetadata,
     TopicPartition,
 )
@@ -19,6 +20,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupResponse
+from barnabas.protocol.messages.metadata import MetadataResponseTopic
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -702,6 +704,83 @@ def test_a_listener_may_seek_and_commit(run, fake):
             assert [record.offset for record in records] == [8, 9]
             await one.close()
             assert group.offsets["t", 0][0] == 9
+
+    run(scenario())
+
+
+def test_without_a_committed_offset_and_a_policy_the_caller_has_to_say_where(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, group, _), consumer(cluster, auto_offset_reset="none") as one:
+            group.offsets.update({("t", number): (0, "", -1) for number in range(3)})
+            one.subscribe("t")
+            with pytest.raises(NoOffsetError, match=r"t-3 \(no position\)"):
+                await poll_until(one, lambda: False)
+            one.seek(T[3], 0)
+            assert [await one.position(tp) for tp in T] == [0, 0, 0, 0]
+
+    run(scenario())
+
+
+def test_out_of_range_goes_by_the_policy_not_back_to_what_is_committed(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, group, _), consumer(cluster) as one:
+            fill(cluster, 0, "a", "b")
+            group.offsets["t", 0] = (99, "", -1)
+            one.subscribe("t")
+            records = []
+            while len(records) < 2:
+                records += await one.poll(100)
+            assert [record.offset for record in records] == [0, 1]
+
+    run(scenario())
+
+
+def test_polling_without_waiting_gets_there_too(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, _, _), consumer(cluster) as one:
+            fill(cluster, 0, "a")
+            one.subscribe("t")
+            records = []
+            async with asyncio.timeout(5):
+                while not records:
+                    records = await one.poll()
+            assert records[0].value == b"a"
+
+    run(scenario())
+
+
+def test_a_partition_that_is_paused_stays_so_through_a_cooperative_rebalance(run, fake):
+    async def scenario():
+        options = {"partition_assignment_strategy": "cooperative-sticky"}
+        async with world(fake) as (cluster, _, _), consumer(cluster, **options) as one:
+            rounds = []
+
+            def on_assigned(assigned):
+                rounds.append(assigned)
+                one.pause(*assigned)
+
+            one.subscribe("t", on_assigned=on_assigned)
+            await poll_until(one, lambda: len(rounds) == 1)
+            one.enforce_rebalance()
+            await poll_until(one, lambda: len(rounds) == 2)
+            assert rounds == [T, []]
+            assert one.paused() == set(T)
+
+    run(scenario())
+
+
+def test_a_topic_that_may_not_be_read_is_named(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, _, _), consumer(cluster) as one:
+            refused = MetadataResponseTopic(
+                name="secret", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partitions=[]
+            )
+            known = cluster._topic
+            cluster._topic = lambda name: refused if name == "secret" else known(name)
+            one.subscribe(["t", "secret"])
+            with pytest.raises(KafkaError, match=r"\(topic secret\)") as failed:
+                await poll_until(one, lambda: False)
+            assert failed.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     run(scenario())
 

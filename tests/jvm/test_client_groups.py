@@ -239,6 +239,7 @@ def test_a_member_that_dies_is_taken_over_after_its_session(bootstrap, topic):
         with Ours(bootstrap, group, topic, heartbeat_interval_ms=HEARTBEAT_MS) as survivor:
             lines = iter(child.stdout.readline, "")
             assert any(line.strip() == "3" for line in lines), "the child has half of the group"
+            wait_until(lambda: len(survivor.owned) == 3, "the survivor has the other half")
             os.kill(child.pid, signal.SIGKILL)
             killed_at = time.monotonic()
             fill(bootstrap, topic, 60, "w")
@@ -292,7 +293,7 @@ def test_commits_of_all_kinds(bootstrap, topic):
         assert refused.value.code is ErrorCode.OFFSET_METADATA_TOO_LARGE
     options = {"group_id": group, "enable_auto_commit": False, "heartbeat_interval_ms": HEARTBEAT_MS}
     with Consumer(bootstrap, **options, session_timeout_ms=SESSION_MS) as member:
-        member.subscribe(topic)
+        member.subscribe(topic, on_assigned=lambda assigned: member.pause(*assigned))
         wait_until(lambda: member.poll(100) is not None and len(member.assignment()) == 6, "it joins")
         assert member.position(tp) == 3, "a member goes on where somebody else committed"
         with Consumer(bootstrap, group_id=group, enable_auto_commit=False) as stranger:

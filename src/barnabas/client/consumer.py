@@ -42,7 +42,6 @@ from barnabas.client.types import (
 )
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.ids import TopicPartition
-from barnabas.records.batch import batch_headers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,9 +197,9 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Leaves the group and reads nothing any more. Raises what a listener raises."""
+        reason = "the consumer unsubscribed from all topics"
         try:
             if self._group is not None:
-                reason = "the consumer unsubscribed from all topics"
                 await self._group.leave(reason, Deadline(self._timeout_ms))
         finally:
             self._subscriptions.unsubscribe()
@@ -217,9 +216,8 @@ class AsyncConsumer:
         Raises CommitFailedError when the group has gone on without this member, KafkaError
         (REBALANCE_IN_PROGRESS: poll, then try again; others are final), ClientTimeoutError.
         """
-        member = self._member
-        deadline = Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
-        await member.commits.commit(self._to_commit(offsets), deadline)
+        commits = self._member.commits
+        await commits.commit(self._to_commit(offsets), self._deadline(timeout_ms))
 
     def commit_async(
         self,
@@ -240,8 +238,11 @@ class AsyncConsumer:
         """What the group has committed for each partition, None for nothing. Raises KafkaError,
         ClientTimeoutError.
         """
-        deadline = Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
-        return await self._member.commits.committed([TopicPartition(*tp) for tp in partitions], deadline)
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        return await self._member.commits.committed(wanted, self._deadline(timeout_ms))
+
+    def _deadline(self, timeout_ms: float | None) -> Deadline:
+        return Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group. Raises KafkaError without a ``group_id``."""
@@ -307,7 +308,7 @@ class AsyncConsumer:
             await self._prepare()
             pieces = []
             while (raw := self._fetcher.take()) is not None:
-                _move_behind(self._partitions[raw.tp], raw)
+                self._partitions[raw.tp].move_behind(raw)
                 pieces.append(raw)
             self._fetcher.send_fetches()
             if pieces or await self._is_over(deadline):
@@ -418,9 +419,7 @@ class AsyncConsumer:
 
     def lag(self, tp: TopicPartition | tuple[str, int]) -> int | None:
         """Records between the position and the end that the last fetch saw; None before there was one."""
-        state = self._assigned(tp)
-        end = state.last_stable_offset if self._isolation_level else state.high_watermark
-        return max(0, end - state.position) if end >= 0 and state.position is not None else None
+        return self._assigned(tp).lag(self._isolation_level)
 
     async def close(self, timeout_ms: float = _CLOSE_TIMEOUT_MS) -> None:
         """Commits where that is automatic, leaves the group, closes the connections; harmless when repeated.
@@ -446,10 +445,3 @@ class AsyncConsumer:
 
     def __repr__(self) -> str:
         return f"<AsyncConsumer {self._cluster.bootstrap} {len(self._partitions)} partitions>"
-
-
-def _move_behind(state: AssignedPartition, raw: RawFetch) -> None:
-    """The position behind the last whole batch."""
-    for header in batch_headers(raw.records):
-        state.position = max(raw.position, header.next_offset)
-        state.position_epoch = header.leader_epoch

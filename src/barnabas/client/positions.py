@@ -60,7 +60,12 @@ class Positions:
         if self._task is None and unplaced:
             self._wanted = unplaced
             self._task = asyncio.create_task(self._place(unplaced))
-            self._task.add_done_callback(lambda _done: self._on_news())
+            self._task.add_done_callback(self._over)
+
+    def _over(self, finished: "asyncio.Task[None]") -> None:
+        if not finished.cancelled():
+            finished.exception()  # Nobody may look any more: that is nobody's mistake.
+        self._on_news()
 
     def _is_wanted(self, state: AssignedPartition) -> bool:
         return self._partitions.get(state.tp) is state

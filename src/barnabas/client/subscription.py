@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from barnabas.client.types import RawFetch
 from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import batch_headers
 
 if TYPE_CHECKING:
     from barnabas.client.completed_fetch import CompletedFetch
@@ -62,6 +64,17 @@ class AssignedPartition:
         self.position_epoch = -1
         self.reset_to = timestamp
         self.buffered = None
+
+    def move_behind(self, raw: RawFetch) -> None:
+        """Continue behind the last whole batch of these."""
+        for header in batch_headers(raw.records):
+            self.position = max(raw.position, header.next_offset)
+            self.position_epoch = header.leader_epoch
+
+    def lag(self, isolation_level: int) -> int | None:
+        """Records between the position and the end that the last fetch saw; None where one is not known."""
+        end = self.last_stable_offset if isolation_level else self.high_watermark
+        return max(0, end - self.position) if end >= 0 and self.position is not None else None
 
     def is_fetchable(self, now: float) -> bool:
         """Whether a request for it should go out."""

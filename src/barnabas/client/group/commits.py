@@ -232,6 +232,7 @@ class Commits:
     def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> "asyncio.Task[None]":
         """One attempt in the background; a poll later on tells the callback."""
         task = asyncio.create_task(self._commit_when_found(offsets))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._under_way.append((task, offsets, callback))
         return task
 

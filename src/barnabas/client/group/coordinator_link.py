@@ -151,7 +151,8 @@ class CoordinatorLink:
             self._on_news()
 
     async def close(self) -> None:
-        """Ends a look-up that is under way."""
+        """Ends a look-up that is under way, and knows nobody any more."""
+        self.node_id = None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -197,10 +197,15 @@ class GroupMember:
                 if self.link.node_id is None:
                     return False
                 self._round = asyncio.create_task(self._rounds.run())
-                self._round.add_done_callback(lambda _done: self._news())
+                self._round.add_done_callback(self._round_over)
             if not self._round.done() or not await self._finish(self._round):
                 return False
         return True
+
+    def _round_over(self, finished: "asyncio.Task[bytes]") -> None:
+        if not finished.cancelled():
+            finished.exception()  # Nobody may look any more: that is nobody's mistake.
+        self._news()
 
     def _is_round_needed(self) -> bool:
         if self._metadata_changed:
@@ -384,6 +389,8 @@ class GroupMember:
             await self._heartbeats.close()
             await self.leave("the consumer is being closed", deadline)
         finally:
+            if self._round is not None:
+                self._round.cancel()
             await self._heartbeats.close()
             await self.commits.close()
             await self.link.close()
