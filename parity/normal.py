@@ -46,7 +46,10 @@ def key_of(entry: Mapping[str, Any]) -> str:
 
 
 def _content(entry: Mapping[str, Any]) -> str:
-    """What tells members apart whose ids were not seen before: what they said of themselves."""
+    """What tells members apart: the names that they chose, else what they said of themselves."""
+    name = str(entry.get("member_id", ""))
+    if name and not _MEMBER.search(name):
+        return name
     return str(entry.get("metadata", entry.get("member_metadata", "")))
 
 

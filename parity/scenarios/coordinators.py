@@ -4,8 +4,9 @@ import time
 from typing import Final
 
 from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import java_abs, java_hash
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
-from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from parity.world import World
 
 GROUP, TRANSACTION, SHARE, NO_TYPE = 0, 1, 2, 7
@@ -18,6 +19,11 @@ NOT_YET: Final = frozenset(
     }
 )
 PATIENCE_S: Final = 30
+PARTITIONS: Final = 50
+_ONE_A_PARTITION: Final = list(
+    {java_abs(java_hash(name)) % PARTITIONS: name for name in map(str, range(2000))}.values()
+)
+"""Names of groups, one for each partition of ``__consumer_offsets``."""
 
 
 def _asked(*keys: str, version: int, kind: int = GROUP) -> FindCoordinatorRequest:
@@ -34,10 +40,11 @@ def _until_found(world: World, kind: int = GROUP) -> None:
 
 
 def coordinator_is_ready(world: World) -> None:
-    """Returns once this side coordinates every group."""
+    """Returns once this side coordinates every group: it may lead one partition before the next."""
     _until_found(world)
     deadline = time.monotonic() + PATIENCE_S
-    while world.prepare(ListGroupsRequest(), 4).error_code in NOT_YET:
+    request = DescribeGroupsRequest(groups=_ONE_A_PARTITION)
+    while any(group.error_code in NOT_YET for group in world.prepare(request, 5).groups):
         assert time.monotonic() < deadline, f"{world.side!r} does not come to coordinate groups"
         time.sleep(0.05)
 

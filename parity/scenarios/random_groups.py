@@ -86,7 +86,10 @@ class Actor:
             parts = {each.member.id: each.member.name.encode() for each in actors} if member.leads else {}
             self._park(what, member.sync_request(parts), min(member.version, SYNC), joins=False)
         elif verb == "commit":
-            mine: dict[str, Any] = {"generation_id_or_member_epoch": member.generation, "member_id": member.id}
+            mine: dict[str, Any] = {
+                "generation_id_or_member_epoch": member.generation,
+                "member_id": member.id,
+            }
             self._world.ask(what, commit(member.group, ("random", 0, chance.randrange(9)), **mine), 6)
         elif verb == "leave":
             identity = MemberIdentity(member_id=member.id, group_instance_id=member.instance)

@@ -1,0 +1,53 @@
+"""The consumer protocol of groups: Kafka 4.2 and Barnabas are asked the same, and every answer compared."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from parity.compare import compare
+from parity.normal import Normalizer
+from parity.scenarios.consumer_groups import consumer_groups
+from parity.sides import Side
+from parity.world import World
+
+pytestmark = pytest.mark.jvm
+
+SERVED = {
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.migration.policy": "bidirectional",
+}
+
+# Kafka 4 words what Kafka 3.9 leaves to the code.
+OF_KAFKA_4 = {"unknown: described / v1"}
+
+
+def transcript(name, bootstrap):
+    port = int(bootstrap.rpartition(":")[2])
+    side = Side(name, port, {str(port): "port"})
+    world = World(side, Normalizer(side.words), "consumer groups")
+    try:
+        consumer_groups(world)
+    finally:
+        world.close()
+    return world.steps
+
+
+@pytest.mark.timeout(120)
+def test_a_member_cannot_tell_our_coordinator_from_that_of_kafka_4(kafka42, serve, tmp_path):
+    options = [word for name, value in SERVED.items() for word in ("--set", f"{name}={value}")]
+    server = serve(tmp_path / "data", *options)
+    ours = transcript("Barnabas", server.wait_until_ready().bootstrap)
+    theirs = transcript("Kafka 4.2", kafka42)
+    server.stop()
+
+    found = compare(theirs, ours)
+    unexplained = [
+        each
+        for each in found
+        if not (each.where.removeprefix("consumer groups / ") in OF_KAFKA_4 and "error_message" in each.field)
+    ]
+    assert len(theirs) > 70
+    assert not unexplained, "\n".join(map(str, unexplained))
