@@ -50,6 +50,8 @@ class Observer:
         self._generations = Generations(self.complain)
         self._epochs = Epochs(self.complain)
         self._commits = Commits(self.complain)
+        self._serving: set[tuple[int, int]] = set()
+        """Leaders that have loaded their partition, as can be told from their answers."""
         self._groups: dict[str, list[tuple[int, int, GroupMetadataValue | None]]] = {}
         """What the journal says of each classic group: partition, offset, value."""
 
@@ -123,8 +125,11 @@ class Observer:
         if isinstance(request, OffsetCommitRequest):
             assert isinstance(body, OffsetCommitResponse)
             self._commits.committed(call, request, body)
-        if isinstance(request, HeartbeatRequest) and call.floor < 0:
-            return  # answered while the group is being loaded, when nobody knows better
+        if isinstance(request, HeartbeatRequest):
+            if call.leadership not in self._serving:
+                return  # while a partition is being loaded every heartbeat succeeds: nobody knows better
+        else:
+            self._serving.add(call.leadership)
         self._generations.answered(call, body, self.written_group(call.group_id))
 
     def resigned(self, broker: int, partition: int, parked: list[Call]) -> None:
