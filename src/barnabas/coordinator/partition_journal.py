@@ -14,7 +14,8 @@ from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.log.producers import AppendOrigin
-from barnabas.records.batch import build_batch
+from barnabas.protocol.coordinator.offset_commit import OffsetCommitKey
+from barnabas.records.batch import NO_SEQUENCE, build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.replica.produce import AppendResult, Results
@@ -81,6 +82,7 @@ class PartitionJournal:
                 codec=self._codec,
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
+                base_sequence=_base_sequence(records[0]),
                 transactional=producer != NO_PRODUCER,
             )
         )
@@ -93,3 +95,9 @@ def _first_offset(result: AppendResult) -> int:
     if result.error:
         raise KafkaError(result.error)
     return result.info.first_offset
+
+
+def _base_sequence(first: CoordinatorRecord) -> int:
+    """Kafka numbers batches of commits from 0, though no producer counts them, and no others."""
+    is_commit = isinstance(first.key, OffsetCommitKey) and first.value is not None
+    return 0 if is_commit else NO_SEQUENCE

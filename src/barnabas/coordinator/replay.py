@@ -13,7 +13,7 @@ from barnabas.protocol.coordinator.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from barnabas.protocol.coordinator.record import UnknownRecordTypeError
+from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue, UnknownRecordTypeError
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 from barnabas.protocol.errors import ProtocolError
 
@@ -26,6 +26,7 @@ _events: Final = EventLog("coordinator.replay")
 
 _CONSUMER_TYPES: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
 """The records of groups that the coordinator assigns (KIP-848)."""
+_LEGACY_OFFSET_KEY: Final = LegacyOffsetCommitKey.record_type.to_bytes(2, "big")
 
 
 class Replay:
@@ -80,7 +81,7 @@ class Replay:
         self, journal_offset: int, key_bytes: bytes, value_bytes: bytes | None, producer_id: int
     ) -> None:
         try:
-            key, value = CONSUMER_OFFSETS.decode(key_bytes, value_bytes)
+            key, value = _decoded(key_bytes, value_bytes)
         except UnknownRecordTypeError as error:
             self._pass_over(error.record_type)
             return
@@ -115,3 +116,11 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"<Replay {self.shard!r} records={self.records}>"
+
+
+def _decoded(key: bytes, value: bytes | None) -> tuple[CoordinatorKey, CoordinatorValue | None]:
+    if key.startswith(_LEGACY_OFFSET_KEY):
+        # Brokers of old wrote values of later versions behind the first kind of key too, and 3.9 reads them.
+        commit = None if value is None else OffsetCommitValue.from_bytes(value)
+        return LegacyOffsetCommitKey.from_bytes(key), commit
+    return CONSUMER_OFFSETS.decode(key, value)

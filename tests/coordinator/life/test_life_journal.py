@@ -42,11 +42,20 @@ def test_compressed_as_configured(codec):
     assert batches(life)[0][0].codec is codec
 
 
+def test_batches_of_commits_are_numbered_as_kafka_numbers_them(life):
+    written = journal(life)
+
+    written.append([commit_record(1)])
+    written.append([commit_record(1)._replace(value=None)])
+
+    assert [header.base_sequence for header, _ in batches(life)] == [0, -1]
+
+
 def test_the_batch_of_a_transaction_names_its_producer(life):
     journal(life).append([commit_record(1)], producer=(77, 3))
 
     header = batches(life)[0][0]
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, -1)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, 0)
     assert header.is_transactional
 
 

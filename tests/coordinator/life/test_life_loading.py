@@ -47,6 +47,14 @@ def test_a_commit_of_kafka_before_0_9(life):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_offsets_of_every_version_behind_the_first_kind_of_key(life, version):
+    key, value = commit_bytes(42, version=version, metadata="note")
+    life.write((b"\0\0" + key[2:], value))
+
+    assert life.elect().fetched() == {("orders", 0): 42}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_groups_of_every_version(life, version):
     life.write(group_bytes(version=version, members=["m-1", "m-2"]))
 

@@ -5,7 +5,6 @@ import pytest
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -50,7 +49,7 @@ def test_values_of_every_version(rig, version):
 
 def test_keys_of_the_first_version(rig):
     key = LegacyOffsetCommitKey(group="g", topic="orders", partition=0)
-    value = LegacyOffsetCommitValue(offset=5, metadata="m", commit_timestamp=123)
+    value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=123)
 
     rig.manager.replay(rig.shard, key, value, producer_id=-1, journal_offset=0)
     finish(rig)

@@ -194,8 +194,7 @@ class ClassicMembers:
         self, shard: Shard, group_id: str, member_id: str, instance_id: str | None
     ) -> tuple[ConsumerGroup, ConsumerMember, ClassicMember]:
         group = shard.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} not found.")
+        assert isinstance(group, ConsumerGroup), f"{group} was asked like a consumer group"
         member = known_member(group, member_id, instance_id)
         if member.classic is None:
             raise KafkaError(

@@ -266,8 +266,6 @@ class ConsumerGroup:
         """Whether a classic member with these protocols can be together with the others of its kind."""
         if protocol_type != PROTOCOL_TYPE:
             return False
-        if self.is_empty:
-            return bool(names)
         return any(self._classic_protocols.get(name, 0) == self.classic_member_count for name in names)
 
     def common_protocols(self) -> set[str]:

@@ -40,7 +40,6 @@ from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -206,7 +205,7 @@ class OffsetManager:
         self,
         shard: Shard,
         key: OffsetCommitKey | LegacyOffsetCommitKey,
-        value: OffsetCommitValue | LegacyOffsetCommitValue | None,
+        value: OffsetCommitValue | None,
         *,
         producer_id: int,
         journal_offset: int,

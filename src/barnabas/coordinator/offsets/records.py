@@ -8,7 +8,6 @@ from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOf
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
@@ -49,12 +48,8 @@ def partition_of(key: OffsetCommitKey | LegacyOffsetCommitKey) -> TopicPartition
     return TopicPartition(intern(key.topic), key.partition)
 
 
-def commit_of(value: OffsetCommitValue | LegacyOffsetCommitValue, journal_offset: int) -> CommittedOffset:
+def commit_of(value: OffsetCommitValue, journal_offset: int) -> CommittedOffset:
     """The commit that a record tells of."""
-    if isinstance(value, LegacyOffsetCommitValue):
-        return CommittedOffset(
-            value.offset, -1, value.metadata, value.commit_timestamp, journal_offset=journal_offset
-        )
     return CommittedOffset(
         value.offset,
         value.leader_epoch,
