@@ -113,6 +113,17 @@ def test_a_group_of_others_than_consumers_is_not_upgraded(world_with):
     assert refused(world.join, "m1", "a") is ErrorCode.GROUP_ID_NOT_FOUND
 
 
+def test_a_group_whose_members_say_what_no_consumer_says_is_not_upgraded(world_with):
+    world = world_with(consumer_migration_policy="upgrade")
+    first, _ = classic_group(world)
+    member = world.group.members[first]
+    member.terms = member.terms._replace(protocols=(("range", b"x"),))
+    with pytest.raises(KafkaError, match="the embedded consumer protocol is malformed") as caught:
+        world.join("m1", "a")
+    assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert world.group.state_name == "Stable"
+
+
 def test_sessions_go_on_after_an_upgrade(world_with):
     world = world_with(consumer_migration_policy="upgrade")
     classic_group(world)

@@ -1,8 +1,11 @@
 """Subscriptions by regular expression."""
 
+import itertools
+
 import pytest
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
 
 def subscribe(world, member_id, expression, *names):
@@ -163,3 +166,28 @@ def test_a_coordinator_that_takes_over_looks_up_anew(world):
     other.beat("m1", 2)
     other.clock.advance()
     assert other.told(other.beat("m1", 2)) == {"ab": [0], "ac": [0]}
+
+
+def test_an_expression_that_only_java_can_read_stands_for_nothing(world):
+    world.topics.create("ab", 1)
+    subscribe(world, "m1", "a.*")
+    key, value = CONSUMER_OFFSETS.decode(*world.journal.log[0])
+    value.subscribed_topic_regex = "("
+    world.groups.replay(world.shard, key, value)
+    world.beat("m1", 1)
+    world.clock.advance()
+    assert world.group.subscriptions.resolved["("].topics == frozenset()
+
+
+def test_many_topics_are_looked_up_in_slices(world):
+    for number in range(50):
+        world.topics.create(f"t{number}", 1)
+    subscribe(world, "m1", "t.*")
+    moments = itertools.count(world.clock.now_ms, 5)
+    world.clock.monotonic_ms = lambda: float(next(moments))
+    turns = 0
+    while world.group.epoch == 1:
+        world.clock.advance()
+        turns += 1
+        assert turns < 100
+    assert len(world.group.subscriptions.resolved["t.*"].topics) == 50
