@@ -19,8 +19,8 @@ from parity.world import Parked, World
 
 SEEDS: Final = range(4)
 STEPS: Final = 40
-PATIENCE_S: Final = 0.12
-"""After so long without an answer a request counts as parked; both sides take a tenth of it, when they are well."""
+PATIENCE_S: Final = 0.4
+"""After so long without an answer a request counts as parked; both sides take a hundredth of it when they are well."""
 
 WEIGHTS: Final = {
     "join": 6,
