@@ -87,7 +87,6 @@ def test_new_topics_are_found(world):
 
 def test_old_topics_start_no_lookup(world):
     world.topics.create("ab", 1)
-    world.groups.metadata_changed(world.shard, {"ab"})
     subscribe(world, "m1", "a.*")
     world.clock.advance()
     world.clock.advance(10_001)
@@ -96,6 +95,23 @@ def test_old_topics_start_no_lookup(world):
     world.beat("m1", 1, topic_partitions=[])
     world.clock.advance()
     assert len(world.journal.batches) == written + 1  # the member's new epoch and nothing else
+
+
+def test_a_topic_that_is_made_anew_is_found_again(world):
+    world.topics.create("ab", 1)
+    world.topics.create("ac", 1)
+    subscribe(world, "m1", "a.*")
+    world.clock.advance()
+    world.beat("m1", 1)
+    before = world.group.subscriptions.resolved["a.*"].timestamp
+    old = world.topics.known.pop("ac")
+    world.groups.metadata_changed(world.shard, {"ac"})
+    world.clock.advance(10_001)
+    world.topics.known["ac"] = old
+    world.groups.metadata_changed(world.shard, {"ac"})
+    world.beat("m1", 2, topic_partitions=world.owning(ab=[0]))
+    world.clock.advance()
+    assert world.group.subscriptions.resolved["a.*"].timestamp > before
 
 
 def test_a_lookup_comes_at_least_every_ten_minutes(world):

@@ -148,10 +148,12 @@ class ConsumerGroups:
 
     def metadata_changed(self, shard: Shard, topics: set[str]) -> None:
         """The controller has told something of these topics; groups that read them look again."""
-        self._lookups.topics_changed(topics)
-        for group in shard.groups.values():
-            if isinstance(group, ConsumerGroup) and any(topic in group.subscriptions for topic in topics):
+        groups = [group for group in shard.groups.values() if isinstance(group, ConsumerGroup)]
+        for group in groups:
+            if group.subscriptions.reads_any(topics):
                 group.request_metadata_refresh()
+        if any(group.subscriptions.expressions for group in groups):
+            self._lookups.topics_changed(topics)
 
     def __repr__(self) -> str:
         return f"<ConsumerGroups assignors={list(self._advancement.assignors)}>"

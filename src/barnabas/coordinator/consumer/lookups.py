@@ -29,11 +29,12 @@ class Lookups:
         self._advancement = advancement
         self._writer = writer
         self._known: set[str] = set()
+        """Topics that expressions have been held against."""
         self._topics_came_ms = clock.time_ms()
 
     def topics_changed(self, topics: set[str]) -> None:
         """Topics have come, changed or gone; expressions are only looked up again for those that came."""
-        came = {topic for topic in topics if self._topics.describe(topic) is not None}
+        came = topics.intersection(self._topics.names())
         if not came <= self._known:
             self.look_again()
         self._known = (self._known - topics) | came
@@ -50,11 +51,10 @@ class Lookups:
 
     @steps
     def _look_up(self, shard: Shard, group: ConsumerGroup) -> Steps[None]:
-        version, now_ms = self._topics_came_ms, self._clock.time_ms()
+        version, now_ms, names = self._topics_came_ms, self._clock.time_ms(), list(self._topics.names())
+        self._known.update(names)
         try:
-            matching = yield look_up(
-                list(group.subscriptions.expressions), self._topics.names(), Slices(self._clock)
-            )
+            matching = yield look_up(list(group.subscriptions.expressions), names, Slices(self._clock))
         finally:
             group.lookup_running = False
         if shard.groups.get(group.group_id) is group:

@@ -72,6 +72,10 @@ class Subscriptions:
     def __contains__(self, topic: object) -> bool:
         return topic in self._by_name or topic in self._by_expression
 
+    def reads_any(self, topics: set[str]) -> bool:
+        """Whether a member reads one of these; takes as long as there are topics that members read."""
+        return not (topics.isdisjoint(self._by_name) and topics.isdisjoint(self._by_expression))
+
     def are_equal_for(self, member_count: int) -> bool:
         """Whether each of so many members reads the same topics (``SubscriptionType.HOMOGENEOUS``)."""
         if not self.expressions:
