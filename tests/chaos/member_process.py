@@ -1,0 +1,180 @@
+"""One member of a group as a process: reads, notes, commits, and may be killed at any moment.
+
+    python member_process.py LIBRARY HOST:PORT TOPIC GROUP HISTORY [INSTANCE]
+
+A line of HISTORY is a JSON list, written in one go before anything follows from it: ``["read", time, partition,
+first offset, values]`` comes before the commit of these records. What is written survives the process.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+SESSION_MS = 3000
+HEARTBEAT_MS = 500
+BATCH = 200
+
+
+class History:
+    """The member's own file."""
+
+    def __init__(self, path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def write(self, what, *fields):
+        os.write(self._file, (json.dumps([what, time.monotonic_ns(), *fields]) + "\n").encode())
+
+    def read(self, records):
+        """Notes records, (partition, offset, value) each, as runs without holes."""
+        runs = {}
+        for partition, offset, value in records:
+            run = runs.get(partition)
+            if run is None or run[0] + len(run[1]) != offset:
+                if run is not None:
+                    self.write("read", partition, *run)
+                run = runs[partition] = (offset, [])
+            run[1].append(int(value))
+        for partition, run in runs.items():
+            self.write("read", partition, *run)
+
+
+stopping = threading.Event()
+
+
+def kafka_python(bootstrap, topic, group, history, instance):
+    import kafka
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.errors import KafkaError
+
+    consumer = kafka.KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        group_instance_id=instance,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[RangePartitionAssignor],
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        max_poll_interval_ms=10_000,
+        max_poll_records=BATCH,
+        metadata_max_age_ms=1000,
+    )
+    while not stopping.is_set():
+        batches = consumer.poll(timeout_ms=100).values()
+        history.read((each.partition, each.offset, each.value) for batch in batches for each in batch)
+        if batches:
+            try:
+                consumer.commit()
+            except KafkaError as error:
+                history.write("refused", repr(error))
+    consumer.close()
+
+
+def aiokafka(bootstrap, topic, group, history, instance):
+    asyncio.run(_aiokafka(bootstrap, topic, group, history, instance))
+
+
+async def _aiokafka(bootstrap, topic, group, history, instance):
+    import aiokafka
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.errors import KafkaError
+
+    consumer = aiokafka.AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        group_instance_id=instance,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        partition_assignment_strategy=[RangePartitionAssignor],
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        rebalance_timeout_ms=6000,
+        metadata_max_age_ms=1000,
+    )
+    await consumer.start()
+    while not stopping.is_set():
+        batches = (await consumer.getmany(timeout_ms=100, max_records=BATCH)).values()
+        history.read((each.partition, each.offset, each.value) for batch in batches for each in batch)
+        if batches:
+            try:
+                await consumer.commit()
+            except KafkaError as error:
+                history.write("refused", repr(error))
+    await consumer.stop()
+
+
+def confluent(bootstrap, topic, group, history, instance, **config):
+    import confluent_kafka
+
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "topic.metadata.refresh.interval.ms": 1000,
+        "reconnect.backoff.max.ms": 500,
+        "log_level": 0,
+        **config,
+    }
+    if instance is not None:
+        settings["group.instance.id"] = instance
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([topic])
+    while not stopping.is_set():
+        records = [each for each in consumer.consume(BATCH, 0.1) if each.error() is None]
+        history.read((each.partition(), each.offset(), each.value()) for each in records)
+        if records:
+            try:
+                consumer.commit(asynchronous=False)
+            except confluent_kafka.KafkaException as error:
+                history.write("refused", repr(error))
+    consumer.close()
+
+
+_CLASSIC = {
+    "session.timeout.ms": SESSION_MS,
+    "heartbeat.interval.ms": HEARTBEAT_MS,
+    "max.poll.interval.ms": 10_000,
+}
+
+
+def confluent_range(*where):
+    confluent(*where, **_CLASSIC, **{"partition.assignment.strategy": "range"})
+
+
+def confluent_cooperative(*where):
+    confluent(*where, **_CLASSIC, **{"partition.assignment.strategy": "cooperative-sticky"})
+
+
+def confluent_consumer(*where):
+    confluent(*where, **{"group.protocol": "consumer", "max.poll.interval.ms": 10_000})
+
+
+LIBRARIES = {
+    each.__name__.replace("_", "-"): each
+    for each in (kafka_python, aiokafka, confluent_range, confluent_cooperative, confluent_consumer)
+}
+
+
+def main():
+    library, bootstrap, topic, group, path, *instance = sys.argv[1:]
+    history = History(path)
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    history.write("starts", library, os.getpid())
+    try:
+        LIBRARIES[library](bootstrap, topic, group, history, instance[0] if instance else None)
+    except Exception as error:
+        # A client may give up: while its broker is away, or because it was fenced. Whoever watches starts another.
+        history.write("gives up", repr(error))
+        sys.exit(1)
+    history.write("ends")
+
+
+if __name__ == "__main__":
+    main()
