@@ -34,7 +34,7 @@ class Stored(NamedTuple):
 class Entry:
     """One appended batch, and who waits for its replicas."""
 
-    __slots__ = ("base_offset", "batch", "producer", "records", "timer", "waiter")
+    __slots__ = ("base_offset", "batch", "fault", "producer", "records", "timer", "waiter")
 
     def __init__(self, base_offset: int, records: list[Stored], producer: tuple[int, int]) -> None:
         self.base_offset = base_offset
@@ -42,6 +42,8 @@ class Entry:
         self.producer = producer
         self.batch: bytes | None = None
         """Its bytes, once somebody has read them."""
+        self.fault: ErrorCode | None = None
+        """What the replicas say of it in the end."""
         self.waiter: Pending[int] | None = None
         self.timer: VirtualTimer | None = None
 
@@ -78,7 +80,7 @@ class Weather:
     hangs: bool = False
     """Whether nothing is replicated at all: appends time out."""
     shrinks: bool = False
-    """Whether appends find, once appended, that too few replicas are in sync."""
+    """Whether appends find, once replicated, that too few replicas are in sync: they are told so, and stay."""
 
 
 class ReplicatedPartition:
@@ -142,6 +144,8 @@ class ReplicatedPartition:
         if self.weather.refusal is not None:
             raise KafkaError(self.weather.refusal)
         entry = Entry(self.log_end_offset, [stored(record) for record in records], producer)
+        if self.weather.shrinks:
+            entry.fault = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.entries.append(entry)
         if self.appended is not None:
             for offset, record in enumerate(records, entry.base_offset):
@@ -167,7 +171,7 @@ class ReplicatedPartition:
         first, self.high_watermark = self.high_watermark, max(self.high_watermark, up_to)
         for entry in self._entries_from(first):
             if entry.next_offset <= self.high_watermark:
-                entry.settle(None)
+                entry.settle(entry.fault)
 
     def _entries_from(self, offset: int) -> list[Entry]:
         """The entries at and behind an offset, which is that of an entry or the end."""
@@ -237,12 +241,9 @@ class SimulatedJournal:
             return Pending.of(entry.base_offset)
         waiter: Pending[int] = Pending()
         entry.waiter = waiter
-        if self._partition.weather.shrinks:
-            self._clock.call_soon(lambda: entry.settle(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
-        else:
-            entry.timer = self._clock.call_later(
-                self._timeout_ms, lambda: self._settle(entry, ErrorCode.REQUEST_TIMED_OUT)
-            )
+        entry.timer = self._clock.call_later(
+            self._timeout_ms, lambda: self._settle(entry, ErrorCode.REQUEST_TIMED_OUT)
+        )
         self._waiting[entry] = None
         waiter.when_done(lambda _: self._waiting.pop(entry, None))
         return waiter
