@@ -242,6 +242,46 @@ def test_the_leader_divides_anew_when_a_topic_grows(run, fake):
     run(scenario())
 
 
+def test_the_leader_watches_the_topics_of_all_members(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, group, members):
+            cluster.add_topic("u", 1)
+            async with consumer(cluster, metadata_max_age_ms=30) as one, consumer(cluster) as two:
+                one.subscribe("t")
+                members.add(one)
+                await until(lambda: len(one.assignment()) == 4)
+                two.subscribe(["t", "u"])
+                members.add(two)
+                await until(lambda: ("u", 0) in two.assignment())
+                assert group.leader == one.group_metadata().member_id
+                cluster.add_topic("u", 3)
+                await until(lambda: ("u", 2) in two.assignment())
+                await members.stop()
+
+    run(scenario())
+
+
+def test_nothing_is_handed_out_between_the_last_commit_and_an_eager_rebalance(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, group, _), consumer(cluster, heartbeat_interval_ms=5000) as one:
+            fill(cluster, 0, "a", "b", "c")
+            one.subscribe("t")
+            records = []
+            while not records:
+                records = await one.poll(100, 1)
+            cluster.faults[ApiKey.OFFSET_COMMIT].append(lambda request, node_id: None)
+            one.enforce_rebalance()
+            assert [await one.poll(20) for _ in range(3)] == [[], [], []]
+            (commit,) = cluster.requests(ApiKey.OFFSET_COMMIT)
+            committed = {
+                t.partitions[0].partition_index: t.partitions[0].committed_offset for t in commit.topics
+            }
+            assert committed[0] == 1
+            assert group.generation == 1
+
+    run(scenario())
+
+
 def test_a_pattern_takes_in_new_topics_and_leaves_out_others(run, fake):
     async def scenario():
         async with world(fake) as (cluster, _, _), consumer(cluster, metadata_max_age_ms=30) as one:
@@ -405,18 +445,18 @@ def test_one_who_does_not_poll_leaves(run, fake):
             (leave,) = cluster.requests(ApiKey.LEAVE_GROUP)
             assert leave.members[0].reason == "consumer poll timeout has expired."
             assert diary.lines == [("assigned", [0, 1, 2, 3])], "listeners are called by polls alone"
-            await poll_until(one, lambda: len(diary.lines) == 3)
-            assert [kind for kind, _ in diary.lines] == ["assigned", "lost", "assigned"]
+            await poll_until(one, lambda: len(diary.lines) >= 3)
+            assert [kind for kind, _ in diary.lines[:3]] == ["assigned", "lost", "assigned"]
 
     run(scenario())
 
 
 def test_one_long_poll_is_not_silence(run, fake):
     async def scenario():
-        async with world(fake) as (cluster, group, _), consumer(cluster, max_poll_interval_ms=80) as one:
+        async with world(fake) as (cluster, group, _), consumer(cluster, max_poll_interval_ms=600) as one:
             one.subscribe("t")
             await poll_until(one, lambda: len(one.assignment()) == 4)
-            await one.poll(250)
+            await one.poll(900)
             assert list(group.members) == ["m1"]
 
     run(scenario())
