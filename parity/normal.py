@@ -50,7 +50,7 @@ def _content(entry: Mapping[str, Any]) -> str:
     name = str(entry.get("member_id", ""))
     if name and not _MEMBER.search(name):
         return name
-    return str(entry.get("metadata", entry.get("member_metadata", "")))
+    return str((entry.get("group_instance_id"), entry.get("metadata", entry.get("member_metadata"))))
 
 
 class Normalizer:

@@ -26,8 +26,10 @@ SETTINGS: Final = {
     "num.partitions": "2",
     "message.max.bytes": "200000",
     "log.retention.check.interval.ms": "3600000",
+    "group.min.session.timeout.ms": "1000",
+    "group.max.size": "4",
 }
-"""What both brokers are told. The small limit lets a scenario go beyond it cheaply."""
+"""What both brokers are told. The small limits let a scenario go beyond them cheaply."""
 
 OUR_SETTINGS: Final = {"barnabas.validate.records": "true"}
 

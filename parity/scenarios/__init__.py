@@ -20,6 +20,7 @@ from parity.scenarios import (
     producer_ids,
     random_groups,
     shutdown,
+    silent_members,
     topics,
 )
 from parity.world import World
@@ -66,6 +67,8 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "list groups": groups.list_groups,
     "delete groups": groups.delete_groups,
     "consumer protocol": groups.consumer_protocol,
+    "silent members": silent_members.silence,
+    "full group": silent_members.full_group,
     "random groups": random_groups.random_groups,
     "alter partition": control.alter_partition,
     "leader and isr": control.leader_and_isr,

@@ -74,21 +74,27 @@ class Member:
         return response
 
     def park_join(self, **fields: Any) -> Callable[[], Any]:
-        """Joins a group that waits for others."""
+        """Joins, as a new member, a group that waits for others."""
         if not self.id and self.version >= 4 and self.instance is None:
             self.joined(
                 self._world.ask(self._what("asks for its id"), self.join_request(**fields), self.version)
             )
+        before = len(self._described().members)
         parked = self._world.park(self._what("joins and waits"), self.join_request(**fields), self.version)
-        self._until_rebalancing()
+        self._until_waiting(before + 1)
         return lambda: self.joined(parked.answer())
 
-    def _until_rebalancing(self) -> None:
+    def _described(self) -> Any:
+        return self._world.prepare(DescribeGroupsRequest(groups=[self.group]), 5).groups[0]
+
+    def _until_waiting(self, members: int) -> None:
         """What is sent on one connection may overtake what was sent before on another."""
         deadline = time.monotonic() + PATIENCE_S
-        request = DescribeGroupsRequest(groups=[self.group])
-        while self._world.prepare(request, 5).groups[0].group_state != "PreparingRebalance":
-            assert time.monotonic() < deadline, f"{self!r} starts no rebalance"
+        while True:
+            group = self._described()
+            if (group.group_state, len(group.members)) == ("PreparingRebalance", members):
+                return
+            assert time.monotonic() < deadline, f"{self!r} does not wait in {group!r}"
             time.sleep(0.01)
 
     def joined(self, response: Any) -> Any:
