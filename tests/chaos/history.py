@@ -17,7 +17,9 @@ class Run(NamedTuple):
     member: str
     partition: int
     first: int
-    values: list[int]
+    count: int
+    values: list[int] | None
+    """None where the member does not say: Java's does not."""
 
 
 class GroupHistory:
@@ -26,25 +28,44 @@ class GroupHistory:
     def __init__(self, folder):
         self.events = Counter()
         self.libraries = Counter()
-        runs = []
+        self.runs = []
         for path in sorted(folder.glob("*.jsonl")):
             for line in path.read_bytes().splitlines(keepends=True):
                 if not line.endswith(b"\n"):
                     continue  # the process was killed while it wrote
-                what, time_ns, *fields = json.loads(line)
-                self.events[what] += 1
-                if what == "read":
-                    runs.append(Run(time_ns, path.stem, *fields))
-                elif what == "starts":
-                    self.libraries[fields[0]] += 1
-        self.runs = sorted(runs)
+                found = json.loads(line)
+                if isinstance(found, list):
+                    self._take(path.stem, *found)
+                else:
+                    self._take_java(path.stem, found)
+        self.runs.sort(key=lambda run: run.time_ns)
+
+    def _take(self, member, what, time_ns, *fields):
+        self.events[what] += 1
+        if what == "read":
+            partition, first, values = fields
+            self.runs.append(Run(time_ns, member, partition, first, len(values), values))
+        elif what == "starts":
+            self.libraries[fields[0]] += 1
+
+    def _take_java(self, member, event):
+        """A line of `VerifiableConsumer`, which it prints before it commits."""
+        match event["name"]:
+            case "records_consumed":
+                for each in event["partitions"]:
+                    run = each["partition"], each["minOffset"], each["count"], None
+                    self.runs.append(Run(event["timestamp"] * 1_000_000, member, *run))
+            case "offsets_committed":
+                self.events["refused"] += not event["success"]
+            case "startup_complete":
+                self.libraries["java"] += 1
 
     def reached(self):
         """By partition: how far everything was read."""
         reached = Counter()
         for run in self.runs:
             if run.first <= reached[run.partition]:
-                reached[run.partition] = max(reached[run.partition], run.first + len(run.values))
+                reached[run.partition] = max(reached[run.partition], run.first + run.count)
         return reached
 
     def problems(self, produced):
@@ -57,9 +78,11 @@ class GroupHistory:
                     f"{run.member} went on at {run.first} of partition {run.partition}, "
                     f"when the group had come to {reached[run.partition]}"
                 )
-            reached[run.partition] = max(reached[run.partition], run.first + len(run.values))
-            for offset, value in enumerate(run.values, run.first):
-                known = read.setdefault((run.partition, offset), value)
+            reached[run.partition] = max(reached[run.partition], run.first + run.count)
+            for offset in range(run.first, run.first + run.count):
+                place = run.partition, offset
+                value = produced.get(place) if run.values is None else run.values[offset - run.first]
+                known = read.setdefault(place, value)
                 if known != value:
                     yield f"offset {offset} of partition {run.partition} was {known}, then {value}"
         missing = [place for place in produced if place not in read]
@@ -71,7 +94,7 @@ class GroupHistory:
 
     def summary(self):
         """For people."""
-        read = sum(len(run.values) for run in self.runs)
+        read = sum(run.count for run in self.runs)
         distinct = sum(self.reached().values())
         return (
             f"{read} reads of {distinct} records, {sum(self.libraries.values())} processes {dict(self.libraries)}, "

@@ -26,7 +26,7 @@ class History:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, what, *fields):
-        os.write(self._file, (json.dumps([what, time.monotonic_ns(), *fields]) + "\n").encode())
+        os.write(self._file, (json.dumps([what, time.time_ns(), *fields]) + "\n").encode())
 
     def read(self, records):
         """Notes records, (partition, offset, value) each, as runs without holes."""
@@ -137,6 +137,35 @@ def confluent(bootstrap, topic, group, history, instance, **config):
     consumer.close()
 
 
+def barnabas(bootstrap, topic, group, history, instance):
+    from barnabas.client import Consumer
+    from barnabas.core.errors import BarnabasError
+
+    options = {} if instance is None else {"group_instance_id": instance}
+    with Consumer(
+        bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        max_poll_interval_ms=10_000,
+        max_poll_records=BATCH,
+        metadata_max_age_ms=1000,
+        partition_assignment_strategy="range",
+        **options,
+    ) as consumer:
+        consumer.subscribe([topic])
+        while not stopping.is_set():
+            records = list(consumer.poll(100))
+            history.read((each.partition, each.offset, each.value) for each in records)
+            if records:
+                try:
+                    consumer.commit()
+                except BarnabasError as error:
+                    history.write("refused", repr(error))
+
+
 _CLASSIC = {
     "session.timeout.ms": SESSION_MS,
     "heartbeat.interval.ms": HEARTBEAT_MS,
@@ -158,7 +187,7 @@ def confluent_consumer(*where):
 
 LIBRARIES = {
     each.__name__.replace("_", "-"): each
-    for each in (kafka_python, aiokafka, confluent_range, confluent_cooperative, confluent_consumer)
+    for each in (barnabas, kafka_python, aiokafka, confluent_range, confluent_cooperative, confluent_consumer)
 }
 
 

@@ -8,6 +8,7 @@ each group has to come to the end of the topic with nothing left out; see `histo
 """
 
 import argparse
+import importlib.util
 import os
 import random
 import signal
@@ -18,13 +19,25 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "jvm"))
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from history import GroupHistory
 
-from conftest import ServeProcess, die_with_parent
+
+def _shared():
+    """The conftest of all tests; under pytest the mere name may be that of another folder's."""
+    spec = importlib.util.spec_from_file_location(
+        "shared_conftest", Path(__file__).parents[1] / "conftest.py"
+    )
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+shared = _shared()
 
 TOPIC = "storm"
 PARTITIONS = 6
@@ -38,8 +51,9 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 200,
     "group.consumer.heartbeat.interval.ms": 500,
 }
+JAVA = {"java-3.9": "3.9.2", "java-4.2": "4.2.0", "java-4.2-consumer": "4.2.0"}
 GROUPS = {
-    "mixed": ("kafka-python", "aiokafka", "confluent-range"),
+    "mixed": ("kafka-python", "aiokafka", "confluent-range", "barnabas"),
     "cooperative": ("confluent-cooperative",),
     "consumer": ("confluent-consumer",),
 }
@@ -115,20 +129,38 @@ class Place:
         self._lives += 1
         self.paused = False
         name = f"{self.instance or self.library}-{id(self) & 0xFFFFFF:x}-{self._lives}"
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                str(Path(__file__).with_name("member_process.py")),
-                self.library,
-                self._bootstrap,
-                TOPIC,
-                self.group,
-                str(self._folder / f"{name}.jsonl"),
-                *([self.instance] if self.instance else []),
-            ],
-            stderr=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
-        )
+        path = self._folder / f"{name}.jsonl"
+        with path.open("ab") as output:
+            self.process = subprocess.Popen(
+                self._java(self.library) if self.library in JAVA else self._python(path),
+                stdout=output if self.library in JAVA else subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                preexec_fn=shared.die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
+            )
+
+    def _python(self, path):
+        script = str(Path(__file__).with_name("member_process.py"))
+        where = [self.library, self._bootstrap, TOPIC, self.group, str(path)]
+        return [sys.executable, script, *where, *([self.instance] if self.instance else [])]
+
+    def _java(self, library):
+        import kafka_harness
+
+        command = kafka_harness.verifiable_consumer(JAVA[library])
+        options = {
+            "--bootstrap-server": self._bootstrap,
+            "--topic": TOPIC,
+            "--group-id": self.group,
+            "--reset-policy": "earliest",
+        }
+        if self.instance:
+            options["--group-instance-id"] = self.instance
+        if library.endswith("-consumer"):
+            options["--group-protocol"] = "consumer"
+        else:
+            options["--session-timeout"] = "3000"
+            options["--assignment-strategy"] = "org.apache.kafka.clients.consumer.RangeAssignor"
+        return [*command, *(word for option in options.items() for word in option)]
 
     def kill(self):
         if self.process is not None:
@@ -160,7 +192,8 @@ class Place:
 class Storm:
     """The broker, the load, the places, and what befalls them."""
 
-    def __init__(self, folder, seed, *, places=3, rate=300):
+    def __init__(self, folder, seed, *, groups=GROUPS, places=3, rate=300):
+        self.groups = groups
         self.chance = random.Random(seed)
         self.folder = folder
         self.struck = []
@@ -171,7 +204,7 @@ class Storm:
         self.load = Load(self.bootstrap, rate)
         self.places = [
             self._place(group, libraries[number % len(libraries)], static=number == places - 1)
-            for group, libraries in GROUPS.items()
+            for group, libraries in groups.items()
             for number in range(places)
         ]
 
@@ -184,7 +217,7 @@ class Storm:
 
     def _serve(self, port=None):
         options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        server = ServeProcess(self.folder / "data", *options, port=port)
+        server = shared.ServeProcess(self.folder / "data", *options, port=port)
         server.wait_until_ready()
         return server
 
@@ -228,13 +261,13 @@ class Storm:
         for partition, offset in self.load.acknowledged:
             ends[partition] = max(ends.get(partition, 0), offset + 1)
         deadline = time.monotonic() + seconds
-        behind = dict.fromkeys(GROUPS)
+        behind = dict.fromkeys(self.groups)
         while behind and time.monotonic() < deadline:
             for place in self.places:
                 place.resume()
                 place.start()
             time.sleep(0.5)
-            behind = {group: left for group in GROUPS if (left := self._behind(group, ends))}
+            behind = {group: left for group in self.groups if (left := self._behind(group, ends))}
         return behind
 
     def _behind(self, group, ends):
@@ -254,7 +287,7 @@ class Storm:
     def problems(self, behind):
         """What is wrong, group by group."""
         found = [f"{group} is behind: {left}" for group, left in behind.items()]
-        for group in GROUPS:
+        for group in self.groups:
             history = GroupHistory(self.folder / group)
             found += [f"{group}: {problem}" for problem in history.problems(self.load.acknowledged)]
         return found
@@ -267,9 +300,9 @@ class Storm:
         self.broker.stop()
 
 
-def run(folder, seed, seconds, *, broker_kills, places=3, settle_seconds=90):
+def run(folder, seed, seconds, *, broker_kills, places=3, settle_seconds=90, groups=GROUPS):
     """One storm: its problems, and words about it."""
-    storm = Storm(folder, seed, places=places)
+    storm = Storm(folder, seed, groups=groups, places=places)
     try:
         storm.blow(seconds, broker_kills=broker_kills)
         began = time.monotonic()
@@ -282,7 +315,7 @@ def run(folder, seed, seconds, *, broker_kills, places=3, settle_seconds=90):
         f"seed {seed}: {len(storm.load.acknowledged)} records, {len(storm.struck)} strikes, "
         f"{storm.struck.count('broker')} of them at the broker; settled in {settled_s:.1f} s"
     )
-    words = [total] + [f"  {group}: {GroupHistory(folder / group).summary()}" for group in GROUPS]
+    words = [total] + [f"  {group}: {GroupHistory(folder / group).summary()}" for group in groups]
     return problems, "\n".join(words)
 
 

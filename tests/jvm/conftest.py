@@ -76,6 +76,12 @@ def kafka42(server_folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def judge() -> Callable[[str, Callable[[], object]], object]:
+    """Summons a judge by name, or skips: `judge("Apache Kafka 4.2", lambda: artifacts("4.2.0"))`."""
+    return _judge
+
+
+@pytest.fixture(scope="session")
 def kafka_tool() -> Callable[..., object]:
     """Runs a tool of Kafka's `bin` folder: `kafka_tool(name, *arguments, version="3.9.2", input=None)`."""
 

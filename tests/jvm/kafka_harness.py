@@ -324,6 +324,11 @@ def tool_command(
     return [*_java_command(version, main, options), *arguments]
 
 
+def verifiable_consumer(version: str) -> list[str]:
+    """The command of the consumer that Kafka's own system tests run; it says on stdout what it reads."""
+    return _java_command(version, "org.apache.kafka.tools.VerifiableConsumer", TOOL_OPTIONS)
+
+
 def run_tool(
     name: str,
     *arguments: str,
