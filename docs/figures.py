@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from barnabas.client.group.membership import NEXT_STATE
 from barnabas.coordinator.classic.states import TRANSITIONS, GroupState
 from barnabas.coordinator.consumer.states import TRANSITIONS as MEMBER_TRANSITIONS
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
@@ -37,6 +38,14 @@ def consumer_member_states() -> str:
     return _mermaid(lines)
 
 
+def client_member_states() -> str:
+    """The states of a consumer of `barnabas.client` in its group, with what changes them."""
+    lines = ["stateDiagram-v2"]
+    for start, ways in NEXT_STATE.items():
+        lines += [f"    {start.name} --> {target.name} : {event.value}" for event, target in ways.items()]
+    return _mermaid(lines)
+
+
 def consumer_offsets_records() -> str:
     """What is written to ``__consumer_offsets``: the types, and the versions that their values may have."""
     lines = ["| key | record | versions of the value |", "|---|---|---|"]
@@ -53,6 +62,7 @@ def _mermaid(lines: list[str]) -> str:
 
 FIGURES: Final[dict[str, Callable[[], str]]] = {
     "classic-group-states": classic_group_states,
+    "client-member-states": client_member_states,
     "consumer-member-states": consumer_member_states,
     "consumer-offsets-records": consumer_offsets_records,
 }
