@@ -158,7 +158,7 @@ class Place:
         if library.endswith("-consumer"):
             options["--group-protocol"] = "consumer"
         else:
-            options["--session-timeout"] = "3000"
+            options["--session-timeout"] = "6000"  # above the heartbeat interval, which is not an option
             options["--assignment-strategy"] = "org.apache.kafka.clients.consumer.RangeAssignor"
         return [*command, *(word for option in options.items() for word in option)]
 

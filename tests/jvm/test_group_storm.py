@@ -23,4 +23,4 @@ def test_groups_of_java_consumers_outlive_a_storm_with_nothing_left_out(tmp_path
         judge(f"Apache Kafka {version}", lambda version=version: kafka_harness.artifacts(version))
     problems, words = storm.run(tmp_path, 5, 25, broker_kills=1, groups=GROUPS)
     assert not problems, "\n".join([words, *problems[:20]])
-    assert "java" in words
+    assert words.count("'java'") == len(GROUPS), words
