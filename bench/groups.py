@@ -131,8 +131,8 @@ def run_crowd(port: int, seconds: float) -> None:
     ]
     members.form(everybody)
     print("beating", flush=True)
-    sent, late = members.beat(everybody, PERIOD_S, seconds)
-    print(f"{sent / seconds:.0f} heartbeats a second, at most {late:.2f} s late", flush=True)
+    sent, lost = members.beat(everybody, PERIOD_S, seconds)
+    print(f"{sent / seconds:.0f} heartbeats a second, {lost:.1f} s lost", flush=True)
 
 
 # --- a big rebalance --------------------------------------------------------------------------------------
