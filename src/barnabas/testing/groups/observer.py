@@ -43,6 +43,8 @@ class Observer:
         """Whether the broker that carries a call out leads the partition in truth."""
         self.believed: Callable[[int], int] = lambda _: 0
         """Below which offset a leader of a partition may tell what it finds in its log."""
+        self.mixed: set[str] = set()
+        """Groups that change between the protocols: there a generation is a member's epoch, and is judged as such."""
         self.requests = 0
         self.progress = Progress()
         self._clock = clock
@@ -125,6 +127,8 @@ class Observer:
         if isinstance(request, OffsetCommitRequest):
             assert isinstance(body, OffsetCommitResponse)
             self._commits.committed(call, request, body)
+        if call.group_id in self.mixed:
+            return
         if isinstance(request, HeartbeatRequest):
             if call.leadership not in self._serving:
                 return  # while a partition is being loaded every heartbeat succeeds: nobody knows better

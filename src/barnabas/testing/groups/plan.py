@@ -27,6 +27,11 @@ class GroupPlan:
     present: int
     """How many of them are there from the beginning."""
 
+    @property
+    def mixed(self) -> bool:
+        """Whether members of both protocols meet in it, so that it changes from one to the other and back."""
+        return len({kind for kind, _ in self.members} - {"simple"}) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -78,7 +83,9 @@ class Plan:
                     else "classic",
                     "group.consumer.migration.policy": "bidirectional",
                     "group.consumer.min.session.timeout.ms": "1000",
-                    "group.consumer.session.timeout.ms": "6000",
+                    # As in Kafka a classic member of a consumer group has this session after a load,
+                    # whatever it asked for; so none of them asks for more.
+                    "group.consumer.session.timeout.ms": "10000",
                     "group.consumer.min.heartbeat.interval.ms": "500",
                     "group.consumer.heartbeat.interval.ms": "2000",
                     "offsets.retention.minutes": str(RETENTION_MS // 60_000),
@@ -92,16 +99,17 @@ class Plan:
 def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...], *, consumer: bool) -> GroupPlan:
     names = tuple(sorted(chance.sample([topic.name for topic in topics], chance.randint(1, len(topics)))))
     group_id = f"group-{number}"
-    kind = chance.choices(["classic", "cooperative", "simple", "consumer"], [6, 3, 1, 10 if consumer else 0])[
-        0
-    ]
+    kind = chance.choices(
+        ["classic", "cooperative", "simple", "consumer", "mixed"],
+        [6, 3, 1, 8 if consumer else 0, 4 if consumer else 0],
+    )[0]
     if kind == "simple":
         return GroupPlan(group_id, names, (("simple", Habits(group_id, names)),), 1)
     count = chance.randint(1, 6)
     version = chance.choice([2, 4, 5, 7, 9, 9])
     # A static member that ends between giving partitions up and joining again comes back without a rebalance, and
     # what it gave up is nobody's until the next: so cooperative members, as Kafka's, had better not be static.
-    share_static = 0.0 if kind == "cooperative" else chance.choice([0.0, 0.0, 0.5, 1.0])
+    share_static = 0.0 if kind in {"cooperative", "mixed"} else chance.choice([0.0, 0.0, 0.5, 1.0])
     laziness = chance.choice([0.0, 0.0, 0.0, 0.3])
     members: list[Habits] = []
     for index in range(count):
@@ -109,12 +117,9 @@ def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...], *, consu
         if instance_id is not None and members and chance.random() < 0.2 and members[-1].instance_id:
             instance_id = members[-1].instance_id  # a twin: one of the two will be fenced
         members.append(_draw_habits(chance, group_id, names, kind, version, instance_id, laziness))
-    return GroupPlan(
-        group_id,
-        names,
-        tuple(("consumer" if kind == "consumer" else "classic", habits) for habits in members),
-        chance.randint(1, count),
-    )
+    share_new = {"consumer": 1.0, "mixed": 0.5}.get(kind, 0.0)
+    kinds: list[Kind] = ["consumer" if chance.random() < share_new else "classic" for _ in members]
+    return GroupPlan(group_id, names, tuple(zip(kinds, members, strict=True)), chance.randint(1, count))
 
 
 def _draw_habits(
@@ -138,7 +143,7 @@ def _draw_habits(
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=chance.choice([4000, 8000]),
         heartbeat_ms=session_timeout_ms / 3,
-        protocols=(COOPERATIVE,) if kind == "cooperative" else tuple(eager),
+        protocols=(COOPERATIVE,) if kind in {"cooperative", "mixed"} else tuple(eager),
         join_version=version if instance_id is None else max(version, 5),
         laziness=laziness,
         leaves=instance_id is None or chance.random() < 0.3,

@@ -102,6 +102,7 @@ class Scenario:
             for number in range(plan.brokers)
         ]
         self.observer.is_leader = self._is_leader
+        self.observer.mixed = {group.group_id for group in plan.groups if group.mixed}
         self.observer.believed = lambda number: self.partitions[number].believed
         self.wire = Wire(self.clock, Random(chance.getrandbits(64)), self.hosts)
         self.leadership = Leadership(
