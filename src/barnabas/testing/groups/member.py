@@ -104,7 +104,9 @@ class Member:
     # --- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """A new process begins."""
+        """A new process begins, unless there is one."""
+        if self.life.alive:
+            return
         self._lives += 1
         self.life = Life(f"{self.name}.{self._lives}", self.around.clock)
         self.positions = Positions()

@@ -136,7 +136,7 @@ class Misfortune:
         if member is not None:
             member.crash()
             if self._chance.random() < 0.7:
-                self._later(100, 12_000, lambda: self._start(member))
+                self._later(100, 12_000, member.start)
 
     def pause_member(self) -> None:
         """A member stands still, perhaps longer than its session."""
@@ -153,16 +153,12 @@ class Misfortune:
         if member is not None:
             member.stopping = True
             if self._chance.random() < 0.7:
-                self._later(1000, 12_000, lambda: self._start(member))
+                self._later(1000, 12_000, member.start)
 
     def come(self) -> None:
         """A member that is not there comes."""
         member = self._any_member(alive=False)
         if member is not None:
-            self._start(member)
-
-    def _start(self, member: Member) -> None:
-        if not member.life.alive:
             member.start()
 
     def _any_member(self, *, alive: bool) -> Member | None:
