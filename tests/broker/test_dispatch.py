@@ -10,8 +10,10 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.protocol.messages.list_offsets import ListOffsetsRequest
 from barnabas.protocol.messages.metadata import MetadataRequest
 from barnabas.protocol.messages.produce import ProduceRequest
@@ -103,6 +105,20 @@ def test_a_handler_may_close_the_connection_late(world):
 
     with pytest.raises(CloseConnection, match="enough"):
         answer()
+
+
+def test_an_answer_that_cannot_be_written_ends_its_connection_and_nobody_elses(world):
+    waiting = Pending()
+    replace(world, ApiKey.FIND_COORDINATOR, lambda context, request: waiting)
+    broken = world.start(FindCoordinatorRequest(key="g"), 1)
+    told = []
+    waiting.when_done(told.append)
+
+    waiting.complete(FindCoordinatorResponse(host="h" * 40_000))
+
+    assert told == [waiting]
+    with pytest.raises(ProtocolError, match="field host"):
+        broken()
 
 
 def test_an_api_is_registered_once():

@@ -94,8 +94,15 @@ class Dispatcher:
             if isinstance(error, CloseConnection):
                 answer.fail(error)
                 return
-            response = done.result() if error is None else self._failed(api, context, request, error)
-            answer.complete(self._finish(api, context, response))
+            try:
+                response = done.result() if error is None else self._failed(api, context, request, error)
+                chunks = self._finish(api, context, response)
+            except Exception as unforeseen:
+                # Whoever completes this request may be about to complete others: what cannot be written
+                # ends this connection, and must not keep the rest of a group from its answers.
+                answer.fail(unforeseen)
+            else:
+                answer.complete(chunks)
 
         outcome.when_done(finish)
         return answer
