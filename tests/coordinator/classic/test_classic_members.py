@@ -322,3 +322,13 @@ def test_states_show(world):
     world.clock.advance(2 * INITIAL_DELAY_MS)
     assert repr(world.group.delayed_sync) == f"<DelayedSync Rebalance delay_ms={REBALANCE_MS}>"
     assert repr(world.classic) == "<ClassicGroups <Rebalances initial_delay_ms=3000>>"
+
+
+@pytest.mark.parametrize(("client", "instance"), [("c" * 32_763, None), ("c", "i" * 32_763)])
+def test_a_member_whose_id_no_answer_could_carry_is_refused(world, client, instance):
+    other = world.join(version=3)
+    answer = world.join(client=client, instance=instance, version=3 if instance is None else 5)
+    assert answer.error is ErrorCode.INVALID_REQUEST
+    world.clock.advance(INITIAL_DELAY_MS)
+    assert other.result.generation_id == 1
+    assert len(world.group.members) == 1

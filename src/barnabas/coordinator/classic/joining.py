@@ -14,6 +14,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.wire import STRING_LENGTH_MAX
 
 JoinAnswer: TypeAlias = JoinGroupResponse | Pending[JoinGroupResponse]
 
@@ -81,6 +82,10 @@ class JoinRequests:
         _check_protocols(group, join)
         instance_id = join.request.group_instance_id
         member_id = f"{join.client.id if instance_id is None else instance_id}-{self._new_uuid()}"
+        if len(member_id.encode()) > STRING_LENGTH_MAX:
+            # No version could carry it, neither to the leader nor into the journal, and the others would get
+            # no answer either (Kafka runs into exactly that).
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         if instance_id is None and join.version >= MEMBER_ID_REQUIRED_SINCE:
             self._rebalances.await_return(group, member_id, join.request.session_timeout_ms)
             return failed_join(member_id, ErrorCode.MEMBER_ID_REQUIRED, join.version)
