@@ -42,6 +42,17 @@ def require_group(context: RequestContext, operation: Operation, group_id: str) 
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
+def told_apart(
+    context: RequestContext, operation: Operation, group_ids: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """The groups to which the client may do this, and those to which it may not."""
+    allowed: list[str] = []
+    denied: list[str] = []
+    for group_id in group_ids:
+        (allowed if may(context, operation, group_id) else denied).append(group_id)
+    return allowed, denied
+
+
 def require_consumer_protocol(context: RequestContext) -> None:
     """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848)."""
     if "consumer" not in context.broker.config["group.coordinator.rebalance.protocols"]:

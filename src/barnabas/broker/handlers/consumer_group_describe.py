@@ -8,7 +8,7 @@ Not implemented: nothing.
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may, require_consumer_protocol
+from barnabas.broker.group_requests import require_consumer_protocol, told_apart
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
@@ -35,12 +35,8 @@ def consumer_group_describe(
 ) -> ConsumerGroupDescribeResponse:
     """Describes consumer groups."""
     require_consumer_protocol(context)
-    allowed = [group_id for group_id in request.group_ids if may(context, Operation.DESCRIBE, group_id)]
-    hidden = [
-        _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in request.group_ids
-        if group_id not in allowed
-    ]
+    allowed, denied = told_apart(context, Operation.DESCRIBE, request.group_ids)
+    hidden = [_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED) for group_id in denied]
     described = context.broker.group_coordinator.consumer_group_describe(allowed)
     if request.include_authorized_operations:
         for group in described:

@@ -5,9 +5,11 @@ Versions:  v2 flexible.
 Not implemented: nothing.
 """
 
+from collections.abc import Iterable
+
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import afterwards, may
+from barnabas.broker.group_requests import afterwards, told_apart
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -23,7 +25,7 @@ def _failed(request: DeleteGroupsRequest, error: KafkaError, _version: int) -> D
     return DeleteGroupsResponse(results=_refused(dict.fromkeys(request.groups_names), error.code))
 
 
-def _refused(group_ids: dict[str, None], code: ErrorCode) -> list[DeletableGroupResult]:
+def _refused(group_ids: Iterable[str], code: ErrorCode) -> list[DeletableGroupResult]:
     return [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]
 
 
@@ -32,12 +34,10 @@ def delete_groups(
     context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Pending[DeleteGroupsResponse]:
     """Deletes groups."""
-    groups = dict.fromkeys(request.groups_names)
-    allowed = {group_id: None for group_id in groups if may(context, Operation.DELETE, group_id)}
-    denied = {group_id: None for group_id in groups if group_id not in allowed}
+    allowed, denied = told_apart(context, Operation.DELETE, dict.fromkeys(request.groups_names))
     hidden = _refused(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
-        answer = context.broker.group_coordinator.delete_groups(list(allowed))
+        answer = context.broker.group_coordinator.delete_groups(allowed)
     except KafkaError as error:
         answer = _refused(allowed, error.code)
     return afterwards(answer, lambda results: DeleteGroupsResponse(results=results + hidden))

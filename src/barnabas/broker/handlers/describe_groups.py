@@ -9,7 +9,7 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may
+from barnabas.broker.group_requests import told_apart
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
@@ -33,12 +33,8 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 5), failed=_failed)
 def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describes classic groups."""
-    allowed = [group_id for group_id in request.groups if may(context, Operation.DESCRIBE, group_id)]
-    hidden = [
-        _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in request.groups
-        if group_id not in allowed
-    ]
+    allowed, denied = told_apart(context, Operation.DESCRIBE, request.groups)
+    hidden = [_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED) for group_id in denied]
     described = context.broker.group_coordinator.describe_groups(allowed)
     if request.include_authorized_operations and context.version >= OPERATIONS_SINCE:
         for group in described:
