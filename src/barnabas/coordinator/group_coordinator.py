@@ -57,12 +57,20 @@ _events: Final = EventLog("coordinator")
 DEAD: Final = "Dead"
 EXPIRY_TASK: Final = "delete-expired-group-metadata"
 _KNOWN_NAMES_MAX: Final = 65536
+_KNOWN_LENGTH_MAX: Final = 255
 
 
-@lru_cache(_KNOWN_NAMES_MAX)
 def partition_of(key: str, partition_count: int) -> int:
     """The partition of an internal topic that a group or transactional id belongs to."""
+    # What is remembered is as long as clients like, and there are many clients: only sane names are.
+    return (_known_partition if len(key) <= _KNOWN_LENGTH_MAX else _partition)(key, partition_count)
+
+
+def _partition(key: str, partition_count: int) -> int:
     return java_abs(java_hash(key)) % partition_count
+
+
+_known_partition: Final = lru_cache(_KNOWN_NAMES_MAX)(_partition)
 
 
 class GroupCoordinator:

@@ -1,6 +1,7 @@
 """A coordinator's life: whose groups it serves, since when, until when, and what of them survives."""
 
 import itertools
+import tracemalloc
 
 import pytest
 from life_rig import CLIENT, Life, code, commit_bytes, group_bytes
@@ -30,6 +31,17 @@ def test_the_partition_of_a_group():
     assert partition_of("polygenelubricants", 50) == 0
     assert partition_of("", 50) == 0
     assert 0 <= partition_of("\N{GRINNING FACE}", 50) < 50
+
+
+def test_very_long_names_are_not_remembered():
+    """A client may ask for as many as it likes, each as long as a string can be."""
+    tracemalloc.start()
+    try:
+        for each in range(300):
+            partition_of(f"{each}" + "g" * 10_000, 50)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def calls(life):
