@@ -138,7 +138,7 @@ class _Pile:
     def put_on(self, records: list[tuple[bytes | None, bytes | None]], journal_offset: int) -> None:
         """Puts records of one batch on the pile; those without a key say nothing."""
         self._records += len(records)
-        run_prefix = b""
+        run_prefix: bytes | None = None
         partitions: list[int] = []
         commits: list[Commit | None] = []
         for key, value in records:
@@ -161,7 +161,7 @@ class _Pile:
                     continue
             self._bytes += len(key) + len(value or b"")
             self._pieces.append((journal_offset, key, value))
-            run_prefix = b""
+            run_prefix = None
 
     def _group_and_topic(self, prefix: bytes) -> tuple[str, str]:
         """Out of a key up to the partition: type, group, topic."""

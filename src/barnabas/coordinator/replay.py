@@ -86,13 +86,25 @@ class Replay:
             self._pass_over(error.record_type)
             return
         except ProtocolError as error:
-            _events.error(
-                "load.record_unreadable",
-                partition=self.shard.partition,
-                offset=journal_offset,
-                reason=error,
-            )
+            self._unreadable(journal_offset, error)
             return
+        try:
+            self._apply(key, value, journal_offset, producer_id)
+        except Exception as error:
+            # It says what cannot be (two members of one id, say). One group must not cost all the others.
+            self._unreadable(journal_offset, error)
+
+    def _unreadable(self, journal_offset: int, error: Exception) -> None:
+        _events.error(
+            "load.record_unreadable",
+            partition=self.shard.partition,
+            offset=journal_offset,
+            reason=repr(error),
+        )
+
+    def _apply(
+        self, key: CoordinatorKey, value: CoordinatorValue | None, journal_offset: int, producer_id: int
+    ) -> None:
         if isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
             self._offsets.replay(
                 self.shard,

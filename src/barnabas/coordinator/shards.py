@@ -95,8 +95,9 @@ class Shards:
                 mend="its groups are refused until the partition gets a leader anew: see to its log directory",
                 exc_info=True,
             )
-            job.cancelled = True
-            self.loading.pop(shard.partition, None)
+            if not job.cancelled:
+                job.cancelled = True
+                del self.loading[shard.partition]
         if job.cancelled:
             _close(shard)
         else:

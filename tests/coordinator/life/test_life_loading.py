@@ -8,6 +8,7 @@ from life_rig import CLIENT, Later, Life, SlowClock, Turns, code, commit_bytes, 
 from barnabas.coordinator import loading
 from barnabas.core.errors import ErrorCode
 from barnabas.log.producers import AppendOrigin
+from barnabas.protocol.coordinator.group_metadata import GroupMetadataValue
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.records.compression import Codec
@@ -189,8 +190,9 @@ def test_records_of_the_consumer_protocol_pass_where_it_is_off(life, caplog):
         (commit_bytes(1)[0], b"\x00\x63" + bytes(30)),
         (commit_bytes(1)[0], commit_bytes(1)[1][:14] + b"\x7f\xff" + bytes(8)),
         (group_bytes()[0], b"\x00\x03\x00"),
+        group_bytes("twins", members=["m", "m"]),
     ],
-    ids=["key", "type", "value", "version", "metadata", "group"],
+    ids=["key", "type", "value", "version", "metadata", "group", "members"],
 )
 def test_a_damaged_record_costs_only_itself(life, caplog, damaged):
     life.write(commit_bytes(1, partition=1), damaged, commit_bytes(2, partition=2))
@@ -200,6 +202,27 @@ def test_a_damaged_record_costs_only_itself(life, caplog, damaged):
 
     assert life.fetched() == {("orders", 1): 1, ("orders", 2): 2}
     assert "load.record_unreadable" in caplog.text
+
+
+@pytest.mark.parametrize("key", [b"", b"\x00\x01", b"\x00\x00\x00\x01"])
+def test_a_key_too_short_to_name_a_group_is_not_taken_for_another_groups(life, key):
+    life.write(commit_bytes(1), commit_bytes(2, partition=1), group_bytes("h"), (key, None), (key, None))
+
+    assert life.elect().fetched() == {("orders", 0): 1, ("orders", 1): 2}
+
+
+@pytest.mark.parametrize("leader", [None, "stranger"])
+def test_a_group_whose_leader_is_no_member_finds_another(life, leader):
+    key, value = group_bytes(members=["m-1", "m-2"])
+    stored = GroupMetadataValue.from_bytes(value)
+    stored.leader = leader
+    life.write((key, stored.to_bytes(3)))
+    life.elect()
+
+    answer = life.join(member_id="m-1", version=9)
+    life.clock.advance(20_000)
+
+    assert answer.result().leader == "m-1"
 
 
 def test_a_damaged_batch_costs_only_itself(life, caplog):

@@ -104,7 +104,8 @@ def group_of(
     group.state_since_ms = None if timestamp == NO_TIMESTAMP else timestamp
     for member in value.members:
         group.members.add(_member_of(member, value))
-    group.members.leader_id = value.leader
+    if value.leader is not None and value.leader in group.members:
+        group.members.leader_id = value.leader  # else the first, which is better than nobody
     group.note_subscriptions()
     return group
 
