@@ -91,3 +91,38 @@ def test_a_group_is_forgotten_with_all_that_is_on_its_way(rig):
     assert rig.shard.open_transactions == {9: {"other"}}
     assert group.closed
     assert rig.manager.delete_group_offsets(rig.shard, "g") == []
+
+
+def written_back(rig):
+    """What the next leader finds: the last word on each partition."""
+    last = {(key.topic, key.partition): value for key, value in rig.journal.records if hasattr(key, "topic")}
+    return {place: value.offset for place, value in last.items() if value is not None}
+
+
+def deleted_offset(rig):
+    rig.group().is_empty = False
+    rig.delete([ORDERS])
+
+
+def deleted_partition(rig):
+    rig.group().is_empty = False
+    rig.partitions_deleted(ORDERS)
+
+
+def deleted_group(rig):
+    rig.journal.append(rig.manager.delete_group_offsets(rig.shard, "g"), acks=0)
+    rig.manager.forget_group(rig.shard, rig.group())
+
+
+@pytest.mark.parametrize("take_away", [deleted_offset, deleted_partition, deleted_group])
+def test_a_commit_that_waits_for_the_replicas_does_not_come_back_after_a_reload(rig, take_away):
+    rig.commit({("orders", 1): 4})
+    rig.journal.holds = True
+    answer = rig.commit({ORDERS: 5})
+
+    take_away(rig)
+    rig.journal.acknowledge()
+
+    assert answer.done
+    assert ORDERS not in rig.committed()
+    assert ORDERS not in written_back(rig)

@@ -196,3 +196,14 @@ def test_a_group_with_members_stays_without_offsets(rig):
 
     assert "g" in rig.shard.groups
     assert rig.committed() == {}
+
+
+def test_an_old_offset_stays_while_a_transaction_is_about_to_replace_it(rig):
+    rig.commit({ORDERS: 5})
+    rig.later(minutes=7 * DAY_MINUTES)
+    rig.txn_commit({ORDERS: 6})
+
+    assert rig.expire() == 0
+    rig.manager.complete_transaction(rig.shard, 9, committed=True)
+
+    assert rig.committed() == {ORDERS: 6}

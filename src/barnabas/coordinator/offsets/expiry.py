@@ -19,7 +19,7 @@ def expired(
         tp
         for tp, commit in offsets.committed.items()
         if tp.topic not in subscribed
-        and tp not in offsets.pending
+        and not offsets.is_unstable(tp)
         and _is_over(commit, since_ms, now_ms, retention_ms)
     ]
 

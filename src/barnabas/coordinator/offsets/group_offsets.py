@@ -59,6 +59,10 @@ class GroupOffsets:
         """What is committed and acknowledged for a partition."""
         return self.committed.get(tp)
 
+    def is_written(self, tp: TopicPartition) -> bool:
+        """Whether the journal holds a commit that counts, or will as soon as the replicas have it."""
+        return tp in self.committed or tp in self.pending
+
     def is_unstable(self, tp: TopicPartition) -> bool:
         """Whether a commit is on its way that may still change what is committed (KIP-447)."""
         return tp in self.pending or any(tp in commits for commits in self.transactional.values())

@@ -193,7 +193,9 @@ class OffsetManager:
     def delete_group_offsets(self, shard: Shard, group_id: str) -> list[CoordinatorRecord]:
         """The records that make the partition forget a group's offsets; `forget_group` follows them."""
         offsets = shard.offsets.get(group_id)
-        return [] if offsets is None else [tombstone(group_id, tp) for tp in offsets.committed]
+        if offsets is None:
+            return []
+        return [tombstone(group_id, tp) for tp in {**offsets.committed, **offsets.pending}]
 
     def forget_group(self, shard: Shard, group: Group) -> None:
         """The group is no more: takes it out of the shard with all that it committed."""

@@ -57,8 +57,9 @@ def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]
     Raises KafkaError when the tombstones cannot be written; nothing has changed then.
     """
     offsets = _offsets_of(shard, group)
-    removed = [tp for tp in partitions if tp in offsets.committed]
-    records = [tombstone(group.group_id, tp) for tp in removed]
+    removed = sum(tp in offsets.committed for tp in partitions)
+    # A commit on its way is in the journal already: without a tombstone behind it the next leader would find it.
+    records = [tombstone(group.group_id, tp) for tp in partitions if offsets.is_written(tp)]
     is_over = group.is_empty and offsets.is_nothing_without(partitions)
     if is_over:
         records += group.tombstones()
@@ -67,7 +68,7 @@ def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]
     offsets.forget(partitions)
     if is_over:
         forget_group(shard, group)
-    return len(removed)
+    return removed
 
 
 def forget_group(shard: Shard, group: Group) -> None:
