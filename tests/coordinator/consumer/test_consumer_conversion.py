@@ -1,5 +1,7 @@
 """Groups that change their protocol: upgrade, downgrade, and empty groups of either kind."""
 
+from dataclasses import replace
+
 import pytest
 from consumer_world import World, assignment, assignment_read
 
@@ -264,3 +266,28 @@ def test_a_group_that_gets_empty_is_not_downgraded(world_with):
     world = world_with(consumer_migration_policy="bidirectional")
     world.member("m1", "a").leave()
     assert world.group.type is GroupType.CONSUMER
+
+
+def test_whoever_waits_for_the_first_generation_is_sent_to_the_new_group_too(world_with):
+    world = world_with(consumer_migration_policy="upgrade")
+    world.topics.create("a", 4)
+    parked = world.classic_join("", "a", version=3)
+    world.join("m1", "a")
+    assert parked.result().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert parked.result().member_id in world.group.members
+
+
+def test_a_member_whose_other_protocol_cannot_be_read_keeps_nobody_from_leaving():
+    world = mixed("downgrade")
+    member = world.group.members["c1"]
+    world.group.update_member(replace(member, classic=member.classic._replace(protocols=(("range", b""),))))
+    world.consumer.leave()
+    assert world.group.type is GroupType.CLASSIC
+    assert assignment_read(world.journal.batches[-1][-1].value.members[0].assignment) == {"a": world.owned}
+
+
+def test_a_protocol_that_a_member_names_twice_counts_once(world):
+    world.topics.create("a", 2)
+    world.join("m1", "a")
+    assert world.classic_join("c1", "a", protocols=("range", "range")).error_code == 0
+    assert world.classic_join("c2", "a").error_code == 0

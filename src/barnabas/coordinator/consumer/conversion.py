@@ -193,13 +193,21 @@ def _downgraded_member(
 def classic_assignment(assignment: Assignment, subscription: bytes, topics: TopicsImage) -> bytes:
     """An assignment as consumers write it for each other, in the version of the member's own subscription."""
     named = ((topics.name_of(topic_id), partitions) for topic_id, partitions in assignment.items())
-    version = ConsumerProtocolAssignment.readable_version(
-        read_prefix(subscription, ConsumerProtocolSubscription.__name__)
-    )
     return ConsumerProtocolAssignment(
         assigned_partitions=[
             TopicPartition(topic=name, partitions=sorted(partitions))
             for name, partitions in named
             if name is not None
         ]
-    ).to_bytes(version)
+    ).to_bytes(_version_of(subscription))
+
+
+def _version_of(subscription: bytes) -> int:
+    """The version to answer a subscription in. The one for a member's second choice nobody has looked at yet, and
+    what cannot be read there must not keep the group from changing, or others from leaving it: the oldest will do.
+    """
+    try:
+        asked = read_prefix(subscription, ConsumerProtocolSubscription.__name__)
+    except ProtocolError:
+        asked = 0
+    return ConsumerProtocolAssignment.readable_version(max(asked, 0))

@@ -11,6 +11,7 @@ so, and nobody else gets the partition before it is released. Only records chang
 `replay` are the way in.
 """
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from barnabas.coordinator.consumer import records
@@ -303,8 +304,9 @@ def _assignors(member: ConsumerMember) -> tuple[str, ...]:
     return () if member.server_assignor is None else (member.server_assignor,)
 
 
-def _protocols(member: ConsumerMember) -> tuple[str, ...]:
-    return () if member.classic is None else tuple(name for name, _ in member.classic.protocols)
+def _protocols(member: ConsumerMember) -> Collection[str]:
+    # A name given twice counts once, or nobody would have all protocols in common with anybody.
+    return () if member.classic is None else dict(member.classic.protocols).keys()
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

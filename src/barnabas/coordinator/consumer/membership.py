@@ -11,9 +11,11 @@ from barnabas.coordinator.consumer.member import JOIN_EPOCH, ConsumerMember
 from barnabas.coordinator.consumer.plan import Plan
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.consumer.validation import check_released
+from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 
 
 class Membership:
@@ -57,7 +59,9 @@ class Membership:
     def _plan_upgrade(self, shard: Shard, old: ClassicGroup) -> Plan:
         new = upgraded(old, self._topics)
         plan = Plan(new)
-        plan.records += [*old.tombstones(), *upgrade_records(new)]
+        # Also where nothing was written of the classic group yet: its members are to learn from `retire`, and not
+        # from a group that is closed under them, that they have to join again.
+        plan.records += [CoordinatorRecord(GroupMetadataKey(group=old.group_id)), *upgrade_records(new)]
         plan.effects.append(lambda group: self._begin_sessions(shard, group))
         plan.afterwards.append(lambda: retire(old))
         return plan
