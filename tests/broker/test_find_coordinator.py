@@ -159,6 +159,24 @@ def test_the_topic_is_made_by_the_first_who_asks(make_world, key_type, topic):
     assert len(world.cache.partitions(topic)) == 50
 
 
+def test_the_topic_of_groups_is_made_as_configured(make_world):
+    world = make_world(
+        offsets_topic_num_partitions="7",
+        offsets_topic_replication_factor="1",
+        offsets_topic_segment_bytes="1048576",
+    )
+
+    find(world, "g")
+    world.clock.advance(0)
+
+    assert len(world.cache.partitions(GROUP_METADATA_TOPIC)) == 7
+    assert world.topics.own[GROUP_METADATA_TOPIC] == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "1048576",
+    }
+
+
 def test_too_few_brokers_for_the_topic(make_world):
     world = make_world(offsets_topic_replication_factor="3")
 
