@@ -42,7 +42,11 @@ def test_broker_defaults_equal_kafkas():
         "default.replication.factor", "group.initial.rebalance.delay.ms", "offsets.topic.num.partitions",
         "transaction.state.log.num.partitions", "listener.security.protocol.map",
     }  # fmt: skip
-    internal = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms"}
+    internal = {
+        "group.consumer.migration.policy",
+        "log.initial.task.delay.ms",
+        "producer.id.expiration.check.interval.ms",
+    }
     ours = {name for name in BROKER_CONFIG if not name.startswith("barnabas.")}
 
     assert ours - internal <= set(golden)
