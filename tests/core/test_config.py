@@ -39,7 +39,8 @@ def test_broker_defaults_equal_kafkas():
     golden = golden_defaults("describe-configs-broker-all.txt")
     set_there = {
         "broker.id", "broker.rack", "listeners", "log.dir", "log.dirs", "num.partitions", "zookeeper.connect",
-        "default.replication.factor", "group.initial.rebalance.delay.ms", "offsets.topic.num.partitions",
+        "default.replication.factor", "group.initial.rebalance.delay.ms", "group.min.session.timeout.ms",
+        "offsets.topic.num.partitions",
         "transaction.state.log.num.partitions", "listener.security.protocol.map",
     }  # fmt: skip
     internal = {
