@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.rebalancing import Rebalances
+from barnabas.coordinator.classic.syncing import SyncRequests
 from barnabas.coordinator.consumer import plan as consumer_plan
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
@@ -45,6 +47,30 @@ def test_a_seed_is_the_same_history_in_every_process():
 
 def skip_generation_check(patch):
     patch.setattr(ClassicGroup, "check_generation", lambda *_: None)
+
+
+def let_an_old_leader_assign(patch):
+    sync = SyncRequests.sync
+
+    def sync_without_check(requests, group, request):
+        with patch.context() as meanwhile:
+            meanwhile.setattr(ClassicGroup, "check_generation", lambda *_: None)
+            return sync(requests, group, request)
+
+    patch.setattr(SyncRequests, "sync", sync_without_check)
+
+
+def wait_for_syncs_for_ever(patch):
+    patch.setattr(Rebalances, "_wait_for_syncs", lambda *_: None)
+
+
+def wait_for_joins_for_ever(patch):
+    complete = Rebalances._complete_join
+    patch.setattr(
+        Rebalances,
+        "_complete_join",
+        lambda self, group: complete(self, group) if group.members.all_joined else None,
+    )
 
 
 def forget_fencing(patch):
@@ -107,6 +133,9 @@ def answer_unconfirmed(patch):
     ("plant", "kinds"),
     [
         (skip_generation_check, {"old member"}),
+        (let_an_old_leader_assign, {"old member", "two owners"}),
+        (wait_for_syncs_for_ever, {"unsettled", "left waiting"}),
+        (wait_for_joins_for_ever, {"unsettled", "left waiting"}),
         (forget_fencing, {"fenced", "unsettled"}),
         (forget_parked, {"left waiting"}),
         (acknowledge_before_replication, {"not written", "lost", "back"}),

@@ -25,6 +25,8 @@ from barnabas.testing.groups.assigning import (
 from barnabas.testing.groups.member import LATE_COMMITS, LOST_COORDINATOR, Member
 from barnabas.testing.groups.wire import Reply
 
+LATE_SYNCS: Final = 0.1
+"""How often a SyncGroup is preceded by the one of an older generation."""
 _NO_GENERATION: Final = -1
 _OTHERS: Final[dict[int, tuple[int, int, int, int]]] = {
     2: (1, 1, 1, 3),
@@ -48,6 +50,7 @@ class ClassicMember(Member):
         self._rejoin = True
         self._joining = False
         self._prepared = False
+        self._last_sync: SyncGroupRequest | None = None
         sync, beat, leave, commit = _OTHERS[self.habits.join_version]
         self._sync_version, self._heartbeat_version, self._leave_version = sync, beat, leave
         self.commit_version = commit  # type: ignore[misc]
@@ -143,25 +146,29 @@ class ClassicMember(Member):
         generation = self.generation
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id and not joined.skip_assignment:
-            if self.chance.random() < self.habits.laziness:
-                # Its process works on something else; its heartbeats go on.
-                yield self.life.sleep(self.habits.rebalance_timeout_ms * self.chance.uniform(0.5, 1.5))
+            if not self.around.calm and self.chance.random() < self.habits.laziness:
+                yield from self._idle(generation)
             assignments = self._assignments(joined)
-        if self.coordinator is None or self.generation != generation:
+        if self.coordinator is None or self.generation != generation or self.refused:
+            self._rejoin = True
+            return
+        if self._last_sync is not None and self.chance.random() < LATE_SYNCS:
+            # One of an older generation, as if it had been long on its way. Nobody waits for what it says.
+            yield self.call(self._last_sync, self._sync_version)
+        request = self._last_sync = SyncGroupRequest(
+            group_id=self.habits.group_id,
+            generation_id=generation,
+            member_id=self.member_id,
+            group_instance_id=self.habits.instance_id,
+            protocol_type="consumer",
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+        if self.coordinator is None:
             self._rejoin = True
             return
         reply: Reply = yield self.call(
-            SyncGroupRequest(
-                group_id=self.habits.group_id,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.habits.instance_id,
-                protocol_type="consumer",
-                protocol_name=joined.protocol_name,
-                assignments=assignments,
-            ),
-            self._sync_version,
-            self.habits.rebalance_timeout_ms + 10_000.0,
+            request, self._sync_version, self.habits.rebalance_timeout_ms + 10_000.0
         )
         if self.generation != generation:
             self._rejoin = True
@@ -173,6 +180,17 @@ class ClassicMember(Member):
             self._rejoin = True
             self._told("sync", reply.code)
             yield self.life.sleep(self.chance.uniform(20, 200))
+
+    def _idle(self, generation: int) -> Steps[None]:
+        """Works on something else while all wait for its assignment; its heartbeats go on.
+
+        Sometimes until it hears that it is no member any more: the coordinator has to see to that.
+        """
+        if self.chance.random() < 0.5:
+            yield self.life.sleep(self.habits.rebalance_timeout_ms * self.chance.uniform(0.5, 1.5))
+            return
+        while self.generation == generation and not (self._rejoin or self.stopping or self.refused):
+            yield self.life.sleep(500)
 
     def _assignments(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         subscriptions = {member.member_id: read_subscription(member.metadata) for member in joined.members}

@@ -41,6 +41,8 @@ class Surroundings:
     wire: Wire
     topics: Topics
     observer: Observer
+    calm: bool = False
+    """Whether everybody does what is expected of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class Scenario:
         self.leadership = Leadership(
             self.clock, Random(chance.getrandbits(64)), self.hosts, self.partitions, self.observer
         )
-        around = Surroundings(self.clock, self.wire, self.topics, self.observer)
+        self._around = around = Surroundings(self.clock, self.wire, self.topics, self.observer)
         self.members: dict[str, list[Member]] = {
             group.group_id: [
                 _KINDS[kind](f"{group.group_id}-{index}", habits, around, Random(chance.getrandbits(64)))
@@ -171,6 +171,7 @@ class Scenario:
             self.clock.run_until(self.clock.now_ms + self._chance.expovariate(1 / self.plan.pause_ms))
             self.misfortune.strike(self._chance.choice(self.plan.misfortunes))
         self.misfortune.mend()
+        self._around.calm = True
 
     def _settle(self) -> None:
         """Waits until nothing moves any more, for longer than a dead member's session."""
