@@ -9,8 +9,9 @@ from wire_peer import WirePeer
 class Victim:
     """A running broker with one topic, and what can be seen of it from outside."""
 
-    def __init__(self, server) -> None:
+    def __init__(self, server, options=()) -> None:
         self.server = server
+        self.options = options
         self.port = server.port
         self.topic = "fuzz"
 
@@ -31,12 +32,14 @@ class Victim:
 
 
 @pytest.fixture(scope="module")
-def victim(serve, tmp_path_factory):
-    """The broker of one test module; it must survive and end in order."""
-    server = serve(tmp_path_factory.mktemp("victim") / "data")
+def victim(request, serve, tmp_path_factory):
+    """The broker of one test module, with its SETTINGS if it has any; it must survive and end in order."""
+    settings = getattr(request.module, "SETTINGS", {})
+    options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    server = serve(tmp_path_factory.mktemp("victim") / "data", *options)
     server.wait_until_ready()
-    broker = Victim(server)
+    broker = Victim(server, options)
     with broker.connect() as peer:
         peer.create(broker.topic)
     yield broker
-    assert server.stop() == 0, server.tail()
+    assert broker.server.stop() == 0, broker.server.tail()
