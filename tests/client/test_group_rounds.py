@@ -508,6 +508,30 @@ def test_a_silent_coordinator_is_looked_up_again(run, fake):
     run(scenario())
 
 
+def test_a_round_may_take_longer_than_a_session(run, fake):
+    async def scenario():
+        async with (
+            world(fake) as (cluster, group, members),
+            consumer(cluster, session_timeout_ms=100) as one,
+            consumer(cluster, session_timeout_ms=100) as two,
+        ):
+            one.subscribe("t")
+            two.subscribe("t")
+            members.add(one)
+            await until(lambda: len(one.assignment()) == 4)
+            asked = len(cluster.requests(ApiKey.FIND_COORDINATOR))
+            group.expect, group.rebalancing = 2, True
+            await until(lambda: group.joining)
+            await asyncio.sleep(0.3)
+            members.add(two)
+            await until(lambda: len(one.assignment()) == len(two.assignment()) == 2)
+            assert group.generation == 2
+            assert len(cluster.requests(ApiKey.FIND_COORDINATOR)) == asked + 1
+            await members.stop()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     "code", [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 )

@@ -44,6 +44,8 @@ class Heartbeats:
         self._task: asyncio.Task[None] | None = None
         self._request: asyncio.Task[None] | None = None
         self._coordinator: int | None = None
+        self._counting = False
+        """Whether the clocks run since the member has joined."""
 
     def start(self) -> None:
         """Runs from now on; harmless when it does already."""
@@ -77,7 +79,12 @@ class Heartbeats:
     async def _step(self, now: float) -> float | None:
         """Does what is due; how long to wait after it, None until there is news."""
         if not self._membership.is_joined:
+            self._counting = False
             return None
+        if not self._counting:
+            # A round may take longer than a session or the poll interval: all clocks begin at its end.
+            self._counting = True
+            self._timing.reset(now)
         if self._link.node_id is None:
             self._link.find_soon()
             return self._pause_ms
