@@ -600,6 +600,26 @@ def test_describing_very_many_groups_takes_time_for_each_and_no_more(world):
     assert time.process_time() - began < 5  # comparing each with each takes twice as long
 
 
+def test_a_group_is_described_once_however_often_it_is_named(world, consumer_world):
+    """A small request must not ask for an answer of any size."""
+    classic = world.send(DescribeGroupsRequest(groups=["g", "h", "g"] * 10), 5)
+    consumer = consumer_world.send(ConsumerGroupDescribeRequest(group_ids=["g", "h", "g"] * 10), 1)
+
+    assert [group.group_id for group in classic.groups] == ["g", "h"]
+    assert [group.group_id for group in consumer.groups] == ["g", "h"]
+
+
+def test_all_offsets_of_a_group_are_told_once_however_often_they_are_asked_for(world):
+    all_topics = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("g", "h", "g")]
+    one_topic = OffsetFetchRequestGroup(
+        group_id="g", topics=[OffsetFetchRequestTopics(name="orders", partition_indexes=[0])]
+    )
+
+    answer = world.send(OffsetFetchRequest(groups=[*all_topics, one_topic, one_topic]), 9)
+
+    assert [group.group_id for group in answer.groups] == ["g", "h", "g", "g"]
+
+
 def test_all_groups_are_listed_to_who_may_describe_the_cluster(world, rights, coordinator):
     request = ListGroupsRequest(states_filter=["Stable"], types_filter=["classic"])
     assert [group.group_id for group in world.send(request, 5).groups] == ["a", "b"]

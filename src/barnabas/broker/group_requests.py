@@ -45,10 +45,14 @@ def require_group(context: RequestContext, operation: Operation, group_id: str) 
 def told_apart(
     context: RequestContext, operation: Operation, group_ids: Iterable[str]
 ) -> tuple[list[str], list[str]]:
-    """The groups to which the client may do this, and those to which it may not."""
+    """The groups to which the client may do this, and those to which it may not; each once.
+
+    Kafka describes a group as often as it is named. A small request that names a big one ten thousand times
+    would so fill the memory.
+    """
     allowed: list[str] = []
     denied: list[str] = []
-    for group_id in group_ids:
+    for group_id in dict.fromkeys(group_ids):
         (allowed if may(context, operation, group_id) else denied).append(group_id)
     return allowed, denied
 

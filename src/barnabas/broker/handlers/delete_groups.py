@@ -34,7 +34,7 @@ def delete_groups(
     context: RequestContext, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse | Pending[DeleteGroupsResponse]:
     """Deletes groups."""
-    allowed, denied = told_apart(context, Operation.DELETE, dict.fromkeys(request.groups_names))
+    allowed, denied = told_apart(context, Operation.DELETE, request.groups_names)
     hidden = _refused(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
         answer = context.broker.group_coordinator.delete_groups(allowed)

@@ -8,6 +8,7 @@ Versions:  v2 all topics (null), and an error for the group · v5 leader epochs 
 Not implemented: v0, which reads from ZooKeeper (KIP-896).
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
@@ -53,10 +54,23 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Offset
     """Reads groups' positions."""
     if context.version >= SEVERAL_SINCE:
         return OffsetFetchResponse(
-            groups=[_group(context, wanted, request.require_stable) for wanted in request.groups]
+            groups=[
+                _group(context, wanted, request.require_stable) for wanted in _everything_once(request.groups)
+            ]
         )
     group = _group(context, _only_group(request), request.require_stable)
     return OffsetFetchResponse(topics=[_of_one(topic) for topic in group.topics], error_code=group.error_code)
+
+
+def _everything_once(groups: Iterable[OffsetFetchRequestGroup]) -> Iterator[OffsetFetchRequestGroup]:
+    """All topics of a group are told once, however often they are asked for; Kafka fills its memory with them."""
+    told = set()
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in told:
+                continue
+            told.add(group.group_id)
+        yield group
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
