@@ -152,9 +152,10 @@ class ClassicMember(Member):
         if self.coordinator is None or self.generation != generation or self.refused:
             self._rejoin = True
             return
-        if self._last_sync is not None and self.chance.random() < LATE_SYNCS:
-            # One of an older generation, as if it had been long on its way. Nobody waits for what it says.
-            yield self.call(self._last_sync, self._sync_version)
+        last = self._last_sync
+        if last is not None and last.generation_id < generation and self.chance.random() < LATE_SYNCS:
+            # As if it had been long on its way. Nobody waits for what it says.
+            yield self.call(last, self._sync_version)
         request = self._last_sync = SyncGroupRequest(
             group_id=self.habits.group_id,
             generation_id=generation,
