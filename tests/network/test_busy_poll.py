@@ -1,5 +1,7 @@
 from barnabas.network.busy_poll import SKIPPED_MAX, BusyPoll
 
+ONE, ANOTHER = object(), object()
+
 
 class Clock:
     """Time that passes when told to; the loop's turns are run by hand."""
@@ -29,7 +31,7 @@ class Clock:
 def test_a_single_request_lets_the_loop_sleep():
     clock = Clock()
     poll = BusyPoll(clock, 0.2)
-    poll.small_exchange()
+    poll.small_exchange(ONE)
     assert not poll.awake
     assert clock.turns == []
 
@@ -38,7 +40,7 @@ def test_a_conversation_keeps_the_loop_awake_and_its_end_lets_it_sleep():
     clock = Clock()
     poll = BusyPoll(clock, 0.2)
     for _ in range(50):
-        poll.small_exchange()
+        poll.small_exchange(ONE)
         clock.run(0.1)
     assert poll.awake
     assert clock.run(10) <= 5, "a vigil ends with its window"
@@ -50,7 +52,7 @@ def test_vigils_in_vain_become_rare():
     poll = BusyPoll(clock, 0.2)
     begun = 0
     for _ in range(1000):
-        poll.small_exchange()
+        poll.small_exchange(ONE)
         begun += poll.awake
         clock.run(0.5)  # always later than a vigil lasts, always sooner than a conversation ends
     assert begun <= 6 + 1000 / SKIPPED_MAX
@@ -60,17 +62,27 @@ def test_it_pays_again_when_requests_come_closely_again():
     clock = Clock()
     poll = BusyPoll(clock, 0.2)
     for _ in range(20):
-        poll.small_exchange()
+        poll.small_exchange(ONE)
         clock.run(0.5)
     for _ in range(200):
-        poll.small_exchange()
+        poll.small_exchange(ONE)
         clock.run(0.1)
     assert poll.awake
+
+
+def test_a_crowd_that_speaks_in_turn_keeps_nobody_awake():
+    clock = Clock()
+    poll = BusyPoll(clock, 0.2)
+    for _ in range(500):
+        for connection in (ONE, ANOTHER):
+            poll.small_exchange(connection)
+            assert not poll.awake
+            clock.run(0.1)
 
 
 def test_a_window_of_zero_is_off():
     clock = Clock()
     poll = BusyPoll(clock, 0)
     for _ in range(10):
-        poll.small_exchange()
+        poll.small_exchange(ONE)
     assert not poll.awake

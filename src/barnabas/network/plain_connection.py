@@ -65,7 +65,7 @@ class PlainConnection(Connection):
             self._little = False
             self._received(count)
             if self._little and count <= LITTLE_BYTES:
-                self._hub.busy_poll.small_exchange()
+                self._hub.busy_poll.small_exchange(self)
         else:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
