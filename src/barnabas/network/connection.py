@@ -122,13 +122,8 @@ class Connection:
             elif self._send() and conversation.runnable:
                 conversation.resume()
             more = self._send() and conversation.runnable
-        except CloseConnection as error:
-            # What was asked before is still answered, as far as the transport takes it.
-            with contextlib.suppress(Exception):
-                self._send()
-            self.abort(error)
         except Exception as error:
-            self.abort(error)
+            self._failed(error)
         self._busy = False
         if more:
             self.wake()
@@ -136,6 +131,14 @@ class Connection:
             self._close_if_settled()
         if self.open:
             self._read_on()
+
+    def _failed(self, error: Exception) -> None:
+        """The peer broke a rule, or the service its own."""
+        if isinstance(error, CloseConnection):
+            # What was asked before is still answered, as far as the transport takes it.
+            with contextlib.suppress(Exception):
+                self._send()
+        self.abort(error)
 
     def _send(self) -> bool:
         """Sends the conversation's output; False if the transport takes no more for now."""

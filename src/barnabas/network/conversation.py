@@ -131,6 +131,21 @@ class Conversation:
         """Where the transport receives the next bytes."""
         return self._reader.buffers()
 
+    def exchange(self, count: int) -> bytes | None:
+        """As `received`, but the answer is returned where one request came and one piece of bytes answers it,
+        with nothing before it to be sent: nearly all requests are like that, and the way is short.
+        """
+        if not (self._slots or self._backlog or self._output_bytes or self._halted):
+            frame = self._reader.lone_frame(count)
+            if frame is not None:
+                outcome = self._service.handle(self.peer, frame)
+                if type(outcome) is list and len(outcome) == 1 and type(outcome[0]) is bytes:
+                    return outcome[0]
+                self._take_in(outcome)
+                return None
+        self.received(count)
+        return None
+
     def received(self, count: int) -> None:
         """Handles what the `count` bytes received into `buffers` complete.
 
@@ -161,19 +176,25 @@ class Conversation:
         for frame in islice(waiting, TURN_REQUESTS_MAX):
             outcome = handle(peer, frame)
             # Nearly every outcome is one piece of bytes that can leave at once: that way is kept short.
-            if type(outcome) is list and not slots:
-                if len(outcome) == 1 and type(outcome[0]) is bytes:
-                    output.append(outcome[0])
-                    self._output_bytes += len(outcome[0])
-                else:
-                    self._emit(outcome)
-            elif isinstance(outcome, Pending):
-                self._park(outcome)
-            elif outcome is not None:
-                slots.append(outcome)
+            if type(outcome) is list and not slots and len(outcome) == 1 and type(outcome[0]) is bytes:
+                output.append(outcome[0])
+                self._output_bytes += len(outcome[0])
+            else:
+                self._take_in(outcome)
             if self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= self._parked_max:
                 break
         self._backlog.extend(waiting)
+
+    def _take_in(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
+        """Puts a response where its turn is; there is none to some requests."""
+        if isinstance(outcome, Pending):
+            self._park(outcome)
+        elif outcome is None:
+            return
+        elif self._slots:
+            self._slots.append(outcome)
+        else:
+            self._emit(outcome)
 
     def _emit(self, chunks: Chunks) -> None:
         self._output += chunks

@@ -60,6 +60,16 @@ class FrameReader:
         rest = memoryview(frame)[self._filled :]
         return [rest, self._landing] if len(frame) == self._size else [rest]
 
+    def lone_frame(self, count: int) -> memoryview | None:
+        """The frame, if these `count` bytes are one and nothing else: what a client with one request in flight
+        always sends. Otherwise None, and `received` takes them.
+        """
+        if self._frame is None and not self._head and count > _HEAD:
+            (size,) = _SIZE.unpack_from(self._shared, _HEAD)
+            if size == count - _HEAD and size <= self.size_max:
+                return memoryview(bytearray(self._shared[2 * _HEAD : _HEAD + count]))
+        return None
+
     def received(self, count: int) -> list[memoryview]:
         """The frames that these `count` bytes complete; look at `problem` after them."""
         frame = self._frame
@@ -83,9 +93,6 @@ class FrameReader:
             return []
         body = start + _HEAD
         (size,) = _SIZE.unpack_from(shared, start)
-        if body + size == end and 0 <= size <= self.size_max:
-            # One request and nothing else: what a client with one in flight always sends.
-            return [memoryview(bytearray(shared[body:end]))]
         if body + size > end or size < 0:
             self._begin(size, shared[body:end])
             return []

@@ -62,13 +62,30 @@ class PlainConnection(Connection):
             self.abort(error)
             return
         if count:
-            self._little = False
-            self._received(count)
-            if self._little and count <= LITTLE_BYTES:
-                self._hub.busy_poll.small_exchange(self)
+            self._exchange(count)
         else:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
+
+    def _exchange(self, count: int) -> None:
+        """Handles what has come, and sends the responses."""
+        self.active = self._busy = True
+        self._little = False
+        try:
+            answer = self.conversation.exchange(count)
+            if answer is not None and self.open:
+                outcome = self._sender.send_bytes(answer)
+                self._little = outcome is Flush.DRAINED and len(answer) <= LITTLE_BYTES
+                if outcome is not Flush.DRAINED:
+                    self._wait(outcome)
+        except Exception as error:
+            self._failed(error)
+            answer = None
+        self._busy = False
+        if self.open and (answer is None or self._draining):
+            self._run(0)
+        if self._little and count <= LITTLE_BYTES:
+            self._hub.busy_poll.small_exchange(self)
 
     def _send(self) -> bool:
         conversation = self.conversation

@@ -74,6 +74,11 @@ class Sender:
             # A range of a file among them.
             self.push(chunks)
             return self.flush()
+        return self.send_bytes(data)
+
+    def send_bytes(self, data: bytes) -> Flush:
+        """Sends memory when nothing else waits; what the socket does not take is queued."""
+        assert not self._queue, "what was queued before would be overtaken"
         try:
             sent = self._socket.send(data)
         except (BlockingIOError, InterruptedError):
