@@ -50,7 +50,7 @@ from barnabas.protocol.messages.offset_fetch import (
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 SECONDS = 8
-LIST_MAX = 5000
+LIST_MAX = 50
 GROWTH_MAX_BYTES = 48 << 20
 
 # Both protocols, and groups that change between them; impatient, so that much happens in little time.
