@@ -1,12 +1,24 @@
 """What coordinators write, and the port through which it gets into a partition (``PartitionWriter``)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
 
 NO_PRODUCER: Final = (-1, -1)
+
+COORDINATOR_WORDS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What a client is told of a log that refuses records: of its coordinator, and not of a partition that it never
+spoke of. What more there is to say is each kind of record's own business.
+"""
 
 
 class CoordinatorRecord(NamedTuple):

@@ -7,7 +7,7 @@ from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.member import ClassicMember, MemberTerms
 from barnabas.coordinator.classic.states import GroupState
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.journal import COORDINATOR_WORDS, CoordinatorRecord, Journal
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -23,11 +23,7 @@ GROUP_METADATA_VERSION: Final = 3
 NO_TIMESTAMP: Final = -1
 
 _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    **COORDINATOR_WORDS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,

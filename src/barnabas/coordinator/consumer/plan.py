@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.journal import COORDINATOR_WORDS, CoordinatorRecord
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TOLD: Final[Mapping[ErrorCode, ErrorCode]] = {
+    **COORDINATOR_WORDS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -7,6 +7,7 @@ says last, as in Kafka, where a map stands between request and coordinator.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from barnabas.coordinator.journal import COORDINATOR_WORDS
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, Commits, CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -27,12 +28,8 @@ BROKER_RETENTION: Final = -1
 """The client leaves the retention of its offsets to the broker."""
 
 _IN_WORDS_OF_COMMIT: Final = {
+    **COORDINATOR_WORDS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
