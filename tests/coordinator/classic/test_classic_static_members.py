@@ -221,6 +221,18 @@ def test_the_wait_goes_on_while_only_silent_static_members_are_left(world):
     assert (world.state, world.group.generation_id) == ("Empty", 2)
 
 
+def test_a_wait_without_a_time_out_does_not_spin(world, caplog):
+    leader, _ = world.static_stable("one", "two")
+    for member in world.group.members:
+        member.terms = member.terms._replace(rebalance_timeout_ms=-1)
+    with caplog.at_level("WARNING"):
+        world.left(leader)
+        world.clock.advance(6_000)
+
+    assert world.state == "PreparingRebalance"
+    assert 0 < caplog.text.count("nobody_joined") <= 61
+
+
 def test_a_static_member_that_falls_silent_loses_its_place(world):
     world.static_stable("one")
     world.clock.advance(SESSION_MS)

@@ -28,8 +28,9 @@ from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 
-REARM_MS_MIN: Final = 1
-"""A wait that begins anew by itself takes at least this long, whatever time-out a member asked for."""
+REARM_MS_MIN: Final = 100
+"""A wait that begins anew by itself takes at least this long, whatever time-out a member asked for: only static
+members are missed then, and it must not spin until their sessions end."""
 
 _log = EventLog("coordinator.classic")
 
