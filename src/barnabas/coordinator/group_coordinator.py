@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
 from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.offsets.removal import write_tombstones
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.shards import Shards
@@ -329,17 +330,16 @@ class GroupCoordinator:
             return refusal.code
         records = [*self._offsets.delete_group_offsets(shard, group_id), *group.tombstones()]
         self._offsets.forget_group(shard, group)
-        self._write_tombstones(shard, records)
+        self._write_tombstones(shard, group_id, records)
         _events.info("group.deleted", group=group_id, tombstones=len(records))
         return ErrorCode.NONE
 
-    def _write_tombstones(self, shard: Shard, records: list[CoordinatorRecord]) -> None:
+    def _write_tombstones(self, shard: Shard, group_id: str, records: list[CoordinatorRecord]) -> None:
         # Nobody waits for the replicas: what is lost is found expired again by whoever leads next.
-        if records:
-            try:
-                shard.journal.append(records, acks=0)
-            except KafkaError as error:
-                _events.error("tombstones.not_written", partition=shard.partition, reason=error)
+        try:
+            write_tombstones(shard, group_id, records)
+        except KafkaError as error:
+            _events.error("tombstones.not_written", partition=shard.partition, reason=error)
 
     # --- the consumer protocol --------------------------------------------------------------------------
 

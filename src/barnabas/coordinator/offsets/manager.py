@@ -5,8 +5,8 @@ Theory of operation
 The manager holds no offsets: a `Shard` does, one `GroupOffsets` a group, and each method is handed the shard.
 A commit is checked by its group, appended to the shard's journal as one batch and staged; the replicas'
 acknowledgement makes it visible and answers the client. Whatever takes offsets away (OffsetDelete, age, a
-deleted topic) appends the tombstones of one group as one batch that nobody waits for: lost ones are written
-again by the next leader. A group that is Empty and keeps no offset goes with its last one.
+deleted topic) appends tombstones that nobody waits for (`removal`): lost ones are written again by the next
+leader. A group that is Empty and keeps no offset goes with its last one.
 
 Errors: a refusal of the whole request raises KafkaError; what the journal says is told partition by partition,
 in a commit's own words (`commits.commit_error`).

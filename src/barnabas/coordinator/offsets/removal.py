@@ -1,13 +1,15 @@
-"""Taking offsets away: tombstones first, one batch a group, and the group after its last offset.
+"""Taking offsets away: tombstones first, and the group after its last offset.
 
-Nobody waits for the replicas: tombstones that are lost are written again by the next check, or by the next
+A group's tombstones are one batch, unless they are so many that no topic would take it: then they are several
+(Kafka's are refused as too large, and its offsets come back with the next leader). Nobody waits for the replicas: tombstones that are lost are written again by the next check, or by the next
 leader's (``GroupMetadataManager.cleanupGroupMetadata``).
 """
 
-from collections.abc import Callable, Collection
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, TypeAlias
 
 from barnabas.coordinator.group import Group
+from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
 from barnabas.coordinator.offsets.records import tombstone
 from barnabas.coordinator.offsets.writes import forget_transaction
@@ -21,6 +23,11 @@ from barnabas.core.slices import Slices
 
 Choice: TypeAlias = Callable[[Group, GroupOffsets], Collection[TopicPartition]]
 """Which offsets of a group are to go."""
+
+BATCH_BYTES_MAX: Final = 512 * 1024
+"""Of tombstones together; half of what a topic takes unless it is told otherwise (``max.message.bytes``)."""
+_TOMBSTONE_BYTES: Final = 300
+"""Of one, besides the name of its group: a topic's name and what holds a record together."""
 
 _events = EventLog("coordinator.offsets")
 
@@ -63,12 +70,21 @@ def take_away(shard: Shard, group: Group, partitions: Collection[TopicPartition]
     is_over = group.is_empty and offsets.is_nothing_without(partitions)
     if is_over:
         records += group.tombstones()
-    if records:
-        shard.journal.append(records, acks=0)
+    write_tombstones(shard, group.group_id, records)
     offsets.forget(partitions)
     if is_over:
         forget_group(shard, group)
     return removed
+
+
+def write_tombstones(shard: Shard, group_id: str, records: Sequence[CoordinatorRecord]) -> None:
+    """Appends the tombstones of a group; nobody waits for the replicas. Raises KafkaError.
+
+    What was written before a refusal stays written: it is said again with the rest.
+    """
+    most = max(1, BATCH_BYTES_MAX // (_TOMBSTONE_BYTES + len(group_id.encode())))
+    for start in range(0, len(records), most):
+        shard.journal.append(records[start : start + most], acks=0)
 
 
 def forget_group(shard: Shard, group: Group) -> None:
