@@ -55,6 +55,7 @@ from barnabas.protocol.schema import Struct, resolved
 
 SECONDS = 6
 GROWTH_MAX_BYTES = 48 << 20
+LIST_MAX = 50
 
 NAMES = [
     "fuzz",
@@ -137,9 +138,18 @@ def places(message):
     return found
 
 
+def is_vast(found):
+    """Whether a list is so long that to multiply it once more would only say something about gigabytes."""
+    values = (getattr(struct, name) for struct, name, declared in found if declared.is_array)
+    return any(len(value) > LIST_MAX for value in values if value)
+
+
 def make_absurd(random, message):
     """Puts something else of the same type into one field."""
-    struct, name, declared = random.choice(places(message))
+    found = places(message)
+    if is_vast(found):
+        return
+    struct, name, declared = random.choice(found)
     value = getattr(struct, name)
     if declared.is_array and value:
         setattr(struct, name, random.choice([[], value * 2, value * random.choice([10, 1000])]))
