@@ -126,3 +126,11 @@ def test_a_commit_that_waits_for_the_replicas_does_not_come_back_after_a_reload(
     assert answer.done
     assert ORDERS not in rig.committed()
     assert ORDERS not in written_back(rig)
+
+
+def test_to_delete_nothing_leaves_a_group_without_offsets_alone(rig):
+    rig.group()
+
+    assert rig.delete([]) == {}
+
+    assert "g" in rig.shard.groups

@@ -168,8 +168,10 @@ class OffsetManager:
             tp: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(tp.topic) else ErrorCode.NONE
             for tp in requested_partitions(request)
         }
+        unread = [tp for tp, code in codes.items() if code == ErrorCode.NONE]
         try:
-            take_away(shard, group, [tp for tp, code in codes.items() if code == ErrorCode.NONE])
+            if unread:
+                take_away(shard, group, unread)
         except KafkaError as error:
             raise KafkaError(commit_error(error)) from error
         return delete_response(codes)
