@@ -140,6 +140,12 @@ def test_a_reset_is_planned(tool, groups, flags, offsets):
     assert groups["idle"].offsets == before
 
 
+def test_a_position_below_zero_is_none_and_yet_the_partition_is_reset(tool, groups):
+    groups["idle"].offsets[A[1]] = (-5, "")
+    flags = ("--reset-offsets", "--group", "idle", "--dry-run", "--all-topics", "--to-latest")
+    assert planned(tool(*flags)) == {("a", 0): 5, ("a", 1): 5, ("a", 2): 5}
+
+
 def test_on_a_terminal_each_partition_has_its_line(tool, on_terminal, cluster):
     flags = ("--reset-offsets", "--group", "idle", "--dry-run", "--all-topics", "--to-latest")
     shown = on_terminal("groups", "--bootstrap-server", cluster.bootstrap, *flags)

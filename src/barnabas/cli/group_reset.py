@@ -22,7 +22,7 @@ from barnabas.cli.group_scope import (
 )
 from barnabas.cli.java_order import copied, grown, partition_order
 from barnabas.cli.java_time import parse_datetime_ms, parse_duration_ms
-from barnabas.client.types import EARLIEST_TIMESTAMP
+from barnabas.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata
 from barnabas.core.ids import TopicPartition
 
 Positions = dict[TopicPartition, int]
@@ -61,7 +61,8 @@ class ResetPlanner:
 
     async def _scope(self, group: str) -> Sequence[TopicPartition]:
         if has(self._given, "all-topics"):
-            return partition_order(await self._committed(group))
+            # Also partitions whose position is below zero, and so none to commit: Java's map has them as null.
+            return partition_order(await self._positions(group))
         if has(self._given, "topic"):
             partitions, topics = with_partitions(self._given["topic"])
             found, missing = await resolve_topics(self._admin, topics, self._timeout_ms)
@@ -72,9 +73,11 @@ class ResetPlanner:
             raise wrong_use("One of the reset scopes should be defined: --all-topics, --topic.")
         return ()
 
+    async def _positions(self, group: str) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
+        return (await self._admin.groups.offsets([group], timeout_ms=self._timeout_ms))[group]
+
     async def _committed(self, group: str) -> Positions:
-        offsets = await self._admin.groups.offsets([group], timeout_ms=self._timeout_ms)
-        return {tp: one.offset for tp, one in offsets[group].items() if one is not None}
+        return {tp: one.offset for tp, one in (await self._positions(group)).items() if one is not None}
 
     async def _to_offset(self, _group: str, partitions: Sequence[TopicPartition]) -> Positions:
         return await self._within_log(dict.fromkeys(partitions, checked_number(self._given, "to-offset")))
