@@ -10,14 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from barnabas.cluster import tree
 from barnabas.cluster.store import (
-    ANY_VERSION,
-    Create,
-    Delete,
     NoNodeError,
     Operation,
     SessionExpiredError,
     SessionListener,
-    SetData,
+    SingleWrites,
     Stat,
     Watch,
     WatchEvent,
@@ -142,7 +139,7 @@ class MemoryEnsemble:
         return f"<MemoryEnsemble zxid={self._zxid} sessions={sorted(self._sessions)}>"
 
 
-class MemoryStore:
+class MemoryStore(SingleWrites):
     """One session on a `MemoryEnsemble`; a `barnabas.cluster.store.MetadataStore`."""
 
     def __init__(self, ensemble: MemoryEnsemble, call_soon: CallSoon) -> None:
@@ -172,20 +169,6 @@ class MemoryStore:
     def listen(self, listener: SessionListener) -> None:
         """Tells the listener about the ends of sessions that were not closed."""
         self._listeners.append(listener)
-
-    def create(
-        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
-    ) -> Pending[str]:
-        """Makes a znode; the path it got."""
-        return self.multi([Create(path, data, ephemeral, sequence)]).then(lambda results: results[0])
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Pending[Stat]:
-        """Writes a znode."""
-        return self.multi([SetData(path, data, version)]).then(lambda results: results[0])
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
-        """Removes a znode."""
-        return self.multi([Delete(path, version)]).then(lambda _: None)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
         """All operations or none."""

@@ -26,12 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from barnabas.cluster import tree
 from barnabas.cluster.sqlite_worker import Call, Worker
 from barnabas.cluster.store import (
-    ANY_VERSION,
-    Create,
-    Delete,
     Operation,
     SessionListener,
-    SetData,
+    SingleWrites,
     Stat,
     Watch,
 )
@@ -49,7 +46,7 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], object]
 SESSION_TIMEOUT_MS: Final = 18_000
 
 
-class SqliteStore:
+class SqliteStore(SingleWrites):
     """One session on the file; a `barnabas.cluster.store.MetadataStore`.
 
     `call_soon` must be thread-safe (``loop.call_soon_threadsafe``): completions and watches arrive by it.
@@ -88,20 +85,6 @@ class SqliteStore:
     def listen(self, listener: SessionListener) -> None:
         """Tells the listener about the ends of sessions that were not closed."""
         self._listeners.append(listener)
-
-    def create(
-        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
-    ) -> Pending[str]:
-        """Makes a znode; the path it got."""
-        return self.multi([Create(path, data, ephemeral, sequence)]).then(lambda results: results[0])
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Pending[Stat]:
-        """Writes a znode."""
-        return self.multi([SetData(path, data, version)]).then(lambda results: results[0])
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
-        """Removes a znode."""
-        return self.multi([Delete(path, version)]).then(lambda _: None)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
         """All operations or none."""

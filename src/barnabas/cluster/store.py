@@ -14,6 +14,7 @@ shows the change it announces.
 Implementations: `barnabas.cluster.memory`, `.sqlite` and `.zookeeper`; the contract test runs over all.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -188,3 +189,27 @@ class MetadataStore(Protocol):
         """All operations or none, as one transaction; their results in order. Fails with the error of the
         first that cannot be done.
         """
+
+
+class SingleWrites(ABC):
+    """The writes of one znode, as the transactions of one operation that they are; the stores share them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
+        """See `MetadataStore.multi`."""
+
+    def create(
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
+    ) -> Pending[str]:
+        """Makes a znode; the path it got."""
+        return self.multi([Create(path, data, ephemeral, sequence)]).then(lambda results: results[0])
+
+    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Pending[Stat]:
+        """Writes a znode."""
+        return self.multi([SetData(path, data, version)]).then(lambda results: results[0])
+
+    def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
+        """Removes a znode."""
+        return self.multi([Delete(path, version)]).then(lambda _: None)

@@ -31,16 +31,15 @@ from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 
 from barnabas.cluster import tree, znodes
 from barnabas.cluster.store import (
-    ANY_VERSION,
     Change,
     Create,
-    Delete,
     NodeExistsError,
     NoNodeError,
     Operation,
     SessionExpiredError,
     SessionListener,
     SetData,
+    SingleWrites,
     Stat,
     Watch,
     WatchEvent,
@@ -83,7 +82,7 @@ class _Call(Generic[T]):
         return f"<_Call {self.path} {'sent' if self.sent else 'waiting'}>"
 
 
-class ZookeeperStore:
+class ZookeeperStore(SingleWrites):
     """One session on a ZooKeeper ensemble; a `barnabas.cluster.store.MetadataStore`.
 
     `connect` is Kafka's ``zookeeper.connect``: servers, then perhaps a path that everything is kept below.
@@ -188,20 +187,6 @@ class ZookeeperStore:
         self._listeners.append(listener)
 
     # --------------------------------------------------------------------------------------- calls
-
-    def create(
-        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
-    ) -> Pending[str]:
-        """Makes a znode; the path it got."""
-        return self.multi([Create(path, data, ephemeral, sequence)]).then(lambda results: results[0])
-
-    def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Pending[Stat]:
-        """Writes a znode."""
-        return self.multi([SetData(path, data, version)]).then(lambda results: results[0])
-
-    def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
-        """Removes a znode."""
-        return self.multi([Delete(path, version)]).then(lambda _: None)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
         """All operations or none."""
