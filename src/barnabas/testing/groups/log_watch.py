@@ -4,17 +4,16 @@ A warning is a line of the trace. An event with an exception is a bug that someb
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from barnabas.testing.groups.observer import Observer
+from barnabas.testing.log_taker import LogTaker
 
 
-class LogWatch(logging.Handler):
-    """Takes the place of all handlers of Barnabas's loggers."""
+class LogWatch(LogTaker):
+    """Hands what is logged to the observer."""
 
     def __init__(self, observer: Observer) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._observer = observer
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -23,16 +22,3 @@ class LogWatch(logging.Handler):
         self._observer.event(f"{record.levelname} {record.name} {text}")
         if record.exc_info and record.exc_info[1] is not None:
             self._observer.crashed(text, record.exc_info[1])
-
-    @contextmanager
-    def attached(self) -> Iterator[None]:
-        """Inside, nothing of Barnabas is logged anywhere else."""
-        logger = logging.getLogger("barnabas")
-        before = logger.handlers, logger.propagate, logger.level
-        logger.handlers, logger.propagate = [self], False
-        logger.setLevel(logging.WARNING)
-        try:
-            yield
-        finally:
-            logger.handlers, logger.propagate = before[:2]
-            logger.setLevel(before[2])
