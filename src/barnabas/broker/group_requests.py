@@ -72,6 +72,17 @@ class _Partition(Protocol):
     partition_index: int
 
 
+class _CodedPartition(_Partition, Protocol):
+    error_code: int
+
+
+class _CodedTopic(Protocol):
+    name: str
+
+    @property
+    def partitions(self) -> Sequence[_CodedPartition]: ...
+
+
 P = TypeVar("P", bound=_Partition)
 
 
@@ -90,6 +101,21 @@ class PartitionCodes:
     def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> None:
         """The same code for several partitions of a topic."""
         self.add(topic, [(each.partition_index, code) for each in partitions])
+
+    def take_in(self, topics: Iterable[_CodedTopic]) -> None:
+        """What the coordinator says of the partitions that it got to see."""
+        for topic in topics:
+            self.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+
+    def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> list[T]:
+        """The topics of a response, of its own classes."""
+        return [
+            topic(
+                name=name,
+                partitions=[partition(partition_index=index, error_code=code) for index, code in codes],
+            )
+            for name, codes in self.topics.items()
+        ]
 
     def __repr__(self) -> str:
         return f"<PartitionCodes {self.topics}>"

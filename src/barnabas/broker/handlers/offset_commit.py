@@ -62,21 +62,10 @@ def offset_commit(
 def _merged(codes: PartitionCodes, response: OffsetCommitResponse) -> OffsetCommitResponse:
     if not codes.topics:
         return response
-    for topic in response.topics:
-        codes.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+    codes.take_in(response.topics)
     return _response(codes)
 
 
 def _response(codes: PartitionCodes) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=name,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=index, error_code=code)
-                    for index, code in partitions
-                ],
-            )
-            for name, partitions in codes.topics.items()
-        ]
-    )
+    topics = codes.topics_of(OffsetCommitResponseTopic, OffsetCommitResponsePartition)
+    return OffsetCommitResponse(topics=topics)

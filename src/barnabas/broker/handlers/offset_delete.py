@@ -41,17 +41,6 @@ def offset_delete(
 def _merged(codes: PartitionCodes, response: OffsetDeleteResponse) -> OffsetDeleteResponse:
     if response.error_code or not codes.topics:
         return response
-    for topic in response.topics:
-        codes.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
-    return OffsetDeleteResponse(
-        topics=[
-            OffsetDeleteResponseTopic(
-                name=name,
-                partitions=[
-                    OffsetDeleteResponsePartition(partition_index=index, error_code=code)
-                    for index, code in partitions
-                ],
-            )
-            for name, partitions in codes.topics.items()
-        ]
-    )
+    codes.take_in(response.topics)
+    topics = codes.topics_of(OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
+    return OffsetDeleteResponse(topics=topics)

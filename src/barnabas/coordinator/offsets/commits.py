@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from barnabas.coordinator.journal import COORDINATOR_WORDS
+from barnabas.coordinator.offsets.answers import topics_of
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, Commits, CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -97,22 +98,14 @@ def _utf16_length(text: str) -> int:
 
 def commit_response(codes: Mapping[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
     """What became of each partition."""
-    topics: dict[str, OffsetCommitResponseTopic] = {}
-    for (name, index), code in codes.items():
-        topic = topics.get(name)
-        if topic is None:
-            topic = topics[name] = OffsetCommitResponseTopic(name=name, partitions=[])
-        topic.partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=code))
-    return OffsetCommitResponse(topics=list(topics.values()))
+    topics = topics_of(codes, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
+    return OffsetCommitResponse(topics=topics)
 
 
 def transactional_response(codes: Mapping[TopicPartition, ErrorCode]) -> TxnOffsetCommitResponse:
     """What became of each partition."""
-    topics: dict[str, TxnOffsetCommitResponseTopic] = {}
-    for (name, index), code in codes.items():
-        topic = topics.setdefault(name, TxnOffsetCommitResponseTopic(name=name, partitions=[]))
-        topic.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=code))
-    return TxnOffsetCommitResponse(topics=list(topics.values()))
+    topics = topics_of(codes, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def outcome(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from barnabas.coordinator.offsets.answers import topics_of
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.messages.offset_delete import (
@@ -21,8 +22,5 @@ def requested_partitions(request: OffsetDeleteRequest) -> Iterator[TopicPartitio
 
 def delete_response(codes: Mapping[TopicPartition, ErrorCode]) -> OffsetDeleteResponse:
     """What became of each partition."""
-    topics: dict[str, OffsetDeleteResponseTopic] = {}
-    for (name, index), code in codes.items():
-        topic = topics.setdefault(name, OffsetDeleteResponseTopic(name=name, partitions=[]))
-        topic.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-    return OffsetDeleteResponse(topics=list(topics.values()))
+    topics = topics_of(codes, OffsetDeleteResponseTopic, OffsetDeleteResponsePartition)
+    return OffsetDeleteResponse(topics=topics)
