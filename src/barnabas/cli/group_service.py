@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -24,6 +24,8 @@ from barnabas.cli.options import client_options
 from barnabas.client.config import ADMIN_CONFIG
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+
+K = TypeVar("K", GroupState, GroupType)
 
 _RESETTABLE: Final = frozenset({GroupState.EMPTY, GroupState.DEAD})
 _REFUSALS: Final = {
@@ -277,17 +279,17 @@ def _refusal(group: str, error: BarnabasError) -> str:
 
 def parse_states(text: str) -> Sequence[GroupState]:
     """The value of ``--state``; ends the command when it names something else."""
-    states = [GroupState.parse(name.strip()) for name in text.split(",") if text]
-    if GroupState.UNKNOWN in states:
-        known = ", ".join(one for one in GroupState if one is not GroupState.UNKNOWN)
-        raise wrong_use(f"Invalid state list '{text}'. Valid states are: {known}")
-    return states
+    return _parsed(GroupState, text, "state", "states")
 
 
 def parse_types(text: str) -> Sequence[GroupType]:
     """The value of ``--type``; ends the command when it names something else."""
-    types = [GroupType.parse(name.strip()) for name in text.split(",") if text]
-    if GroupType.UNKNOWN in types:
-        known = ", ".join(one for one in GroupType if one is not GroupType.UNKNOWN)
-        raise wrong_use(f"Invalid types list '{text}'. Valid types are: {known}")
-    return types
+    return _parsed(GroupType, text, "types", "types")
+
+
+def _parsed(kind: type[K], text: str, listed: str, named: str) -> Sequence[K]:
+    found = [kind.parse(name.strip()) for name in text.split(",") if text]
+    if kind.UNKNOWN in found:
+        known = ", ".join(one for one in kind if one is not kind.UNKNOWN)
+        raise wrong_use(f"Invalid {listed} list '{text}'. Valid {named} are: {known}")
+    return found
