@@ -24,7 +24,6 @@ class GroupSettings:
     consumer_assignors: tuple[str, ...]
     consumer_migration_policy: str
     offset_metadata_max_bytes: int
-    offsets_load_buffer_size: int
     offsets_retention_ms: int
     offsets_retention_check_interval_ms: int
     offsets_topic_partitions: int
@@ -47,7 +46,6 @@ class GroupSettings:
             consumer_assignors=tuple(config["group.consumer.assignors"]),
             consumer_migration_policy=config["group.consumer.migration.policy"].lower(),
             offset_metadata_max_bytes=config["offset.metadata.max.bytes"],
-            offsets_load_buffer_size=config["offsets.load.buffer.size"],
             offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
             offsets_retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
             offsets_topic_partitions=config["offsets.topic.num.partitions"],
