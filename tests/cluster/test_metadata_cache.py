@@ -181,6 +181,14 @@ def test_requests_of_every_version(version):
     assert cache.topic_id("t") == (ID_T if version >= 7 else ZERO_UUID)
 
 
+def test_a_listener_of_an_unknown_protocol_is_told_to_clients(cache):
+    strange = UpdateMetadataEndpoint(port=9, host="h", listener="A", security_protocol=17881)
+    cache.apply(update(brokers=[UpdateMetadataBroker(id=1, endpoints=[strange]), UpdateMetadataBroker(id=2)]))
+    found = cache.broker_endpoint(1, "A")
+    assert (found.host, found.port) == ("h", 9)
+    assert cache.broker_endpoint(2, "PLAINTEXT") is None
+
+
 def test_different_listeners_are_logged(caplog, cache):
     with caplog.at_level(logging.ERROR, "barnabas"):
         cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))

@@ -6,6 +6,11 @@ import pytest
 from wire_peer import WirePeer
 
 
+# An unforeseen exception is answered too, but it is a bug; in a timer it has nobody to tell.
+UNFORESEEN = ("request.failed", "request_failed", "Traceback", "unreadable")
+FAILURE_LINES = 60
+
+
 class Victim:
     """A running broker with one topic, and what can be seen of it from outside."""
 
@@ -29,6 +34,12 @@ class Victim:
 
     def log_lines(self) -> list[str]:
         return self.server.log.read_text(errors="replace").splitlines()
+
+    def failures(self) -> list[str]:
+        """The log from the first request on that the broker did not foresee, with its traceback; [] for none."""
+        lines = self.log_lines()
+        first = next((i for i, line in enumerate(lines) if any(word in line for word in UNFORESEEN)), None)
+        return [] if first is None else lines[first : first + FAILURE_LINES]
 
 
 @pytest.fixture(scope="module")

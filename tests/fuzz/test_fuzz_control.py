@@ -178,6 +178,9 @@ def a_frame(random, corpus):
         message = copy.deepcopy(random.choice(corpus))
         for _ in range(random.choice([0, 1, 1, 2, 4])):
             make_absurd(random, message)
+        if hasattr(message, "controller_epoch"):
+            # Once the greatest epoch is known, whatever comes after it would be refused unread.
+            message.controller_epoch = min(message.controller_epoch, 1)
         version = random.randint(message.min_version, message.max_version)
         try:
             frame = frame_of(message, version)[4:]
@@ -214,7 +217,7 @@ def test_the_broker_survives_whatever_a_controller_could_say(victim, serve):
                 assert witness.ask(ApiVersionsRequest()).error_code == 0
                 assert witness.ask(MetadataRequest(topics=[])).cluster_id
     assert victim.alive()
-    assert not [line for line in victim.log_lines() if "request.failed" in line or "request_failed" in line]
+    assert not victim.failures(), "\n".join(victim.failures())
     assert tried > 100
     assert answered > 50
     assert victim.memory_bytes() - before < GROWTH_MAX_BYTES

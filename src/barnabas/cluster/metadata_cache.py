@@ -257,11 +257,12 @@ def _partition_state(state: UpdateMetadataPartitionState) -> PartitionState:
 
 
 def _broker(broker: UpdateMetadataBroker) -> Broker:
-    if not broker.endpoints:  # version 0 knows one plaintext address
+    if broker.v0_host:  # version 0 knows one plaintext address
         return Broker(broker.id, (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),), broker.rack)
     endpoints = []
     for endpoint in broker.endpoints:
-        protocol = SECURITY_PROTOCOL_NAMES[endpoint.security_protocol]
+        # Clients are told host and port by listener: a protocol that nobody knows does no harm, as in Kafka.
+        protocol = SECURITY_PROTOCOL_NAMES.get(endpoint.security_protocol, "")
         # Before version 3 a listener had no name but its protocol's.
         endpoints.append(Endpoint(endpoint.listener or protocol, endpoint.host, endpoint.port, protocol))
     return Broker(broker.id, tuple(endpoints), broker.rack)
