@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from wire_peer import WirePeer
 
-
 # An unforeseen exception is answered too, but it is a bug; in a timer it has nobody to tell.
 UNFORESEEN = ("request.failed", "request_failed", "Traceback", "unreadable")
 FAILURE_LINES = 60
