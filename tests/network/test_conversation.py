@@ -7,7 +7,7 @@ from barnabas.core.pending import Pending
 from barnabas.network import conversation as module
 from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
-from barnabas.network.frames import FrameReader, receive_buffer
+from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import ANONYMOUS, ListenerId
 
 
@@ -22,7 +22,7 @@ class Line:
         self.conversation = Conversation(
             self,
             self,
-            FrameReader(receive_buffer(), 10_000),
+            FrameReader(ReceiveMemory(), 10_000),
             clock,
             listener=ListenerId("PLAINTEXT", "PLAINTEXT"),
             address=("10.0.0.1", 5000),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.network.errors import CloseConnection
-from barnabas.network.frames import RECEIVE_BYTES, FrameReader, receive_buffer
+from barnabas.network.frames import RECEIVE_BYTES, FrameReader, ReceiveMemory
 
 
 def framed(body):
@@ -32,7 +32,7 @@ def feed(reader, data, pieces=(1 << 30,)):
 
 
 def test_many_frames_of_one_read():
-    reader = FrameReader(receive_buffer(), 1000)
+    reader = FrameReader(ReceiveMemory(), 1000)
     bodies = [b"a", b"", b"ccc" * 50]
 
     frames = feed(reader, b"".join(map(framed, bodies)))
@@ -45,7 +45,7 @@ def test_many_frames_of_one_read():
     st.lists(st.integers(1, 17), min_size=1, max_size=5),
 )
 def test_any_cut_gives_the_same_frames(bodies, pieces):
-    reader = FrameReader(receive_buffer(), 1000)
+    reader = FrameReader(ReceiveMemory(), 1000)
 
     frames = feed(reader, b"".join(map(framed, bodies)), pieces)
 
@@ -55,7 +55,7 @@ def test_any_cut_gives_the_same_frames(bodies, pieces):
 
 @pytest.mark.parametrize("piece", [1 << 30, 4096, 65537, 131071])
 def test_large_frames_between_small_ones(piece):
-    reader = FrameReader(receive_buffer(), 1 << 24)
+    reader = FrameReader(ReceiveMemory(), 1 << 24)
     bodies = [b"x", bytes(range(256)) * 12_000, b"y" * 300, b"z" * RECEIVE_BYTES, b"", b"w" * 700_001, b"v"]
 
     frames = feed(reader, b"".join(map(framed, bodies)), [piece])
@@ -64,7 +64,7 @@ def test_large_frames_between_small_ones(piece):
 
 
 def test_two_connections_share_the_buffer_without_mixing():
-    shared = receive_buffer()
+    shared = ReceiveMemory()
     one, other = FrameReader(shared, 1000), FrameReader(shared, 1000)
     first, second = framed(b"first" * 20), framed(b"second" * 20)
 
@@ -75,7 +75,7 @@ def test_two_connections_share_the_buffer_without_mixing():
 
 
 def test_frames_stay_as_they_are_when_more_comes_and_can_be_written():
-    reader = FrameReader(receive_buffer(), 1000)
+    reader = FrameReader(ReceiveMemory(), 1000)
 
     [kept] = feed(reader, framed(b"keep me"))
     kept[0:4] = b"KEEP"
@@ -84,17 +84,34 @@ def test_frames_stay_as_they_are_when_more_comes_and_can_be_written():
     assert bytes(kept) == b"KEEP me"
 
 
-def test_a_large_frame_is_received_where_it_stays():
-    reader = FrameReader(receive_buffer(), 1 << 24)
-    body = b"r" * 3_000_000
+def test_a_large_frame_is_received_where_the_one_before_it_was_when_nobody_looks_at_that_any_more():
+    memory = ReceiveMemory()
+    one, other = FrameReader(memory, 1 << 24), FrameReader(memory, 1 << 24)
 
-    [frame] = feed(reader, framed(body))
+    [kept] = feed(one, framed(b"r" * 3_000_000))
+    [frame] = feed(other, framed(b"s" * 2_000_000))
+    assert frame.obj is not kept.obj
+    block, frame = frame.obj, None
 
-    assert len(frame.obj) == len(body)
+    [frame] = feed(one, framed(b"t" * 2_000_001))
+    assert frame.obj is block
+    assert bytes(frame) == b"t" * 2_000_001
+    assert bytes(kept) == b"r" * 3_000_000
+
+
+def test_where_no_spare_block_is_free_a_frame_grows_by_itself():
+    memory = ReceiveMemory(spare_bytes_max=1 << 20)
+    readers = [FrameReader(memory, 1 << 24) for _ in range(3)]
+    begun = [feed(reader, framed(b"u" * 900_000)[:500_000]) for reader in readers]
+    assert begun == [[], [], []]
+    assert memory.spares.bytes_held <= 1 << 20
+
+    frames = [feed(reader, b"u" * 400_004) for reader in readers]
+    assert [bytes(frame) for [frame] in frames] == [b"u" * 900_000] * 3
 
 
 def test_a_lying_length_costs_no_memory():
-    reader = FrameReader(receive_buffer(), 100 << 20)
+    reader = FrameReader(ReceiveMemory(), 100 << 20)
 
     feed(reader, struct.pack(">i", 100 << 20) + b"ten bytes!")
 
@@ -112,7 +129,7 @@ def test_a_lying_length_costs_no_memory():
 )
 @pytest.mark.parametrize("before", [b"", framed(b"fine")])
 def test_a_size_that_is_not_allowed_closes(size, reason, before):
-    reader = FrameReader(receive_buffer(), 1000)
+    reader = FrameReader(ReceiveMemory(), 1000)
 
     frames = feed(reader, before + struct.pack(">i", size) + b"tail")
 
@@ -122,7 +139,7 @@ def test_a_size_that_is_not_allowed_closes(size, reason, before):
 
 
 def test_the_largest_allowed_size_passes():
-    reader = FrameReader(receive_buffer(), 1000)
+    reader = FrameReader(ReceiveMemory(), 1000)
 
     assert len(feed(reader, framed(b"m" * 1000))) == 1
     assert "between frames" in repr(reader)

@@ -244,3 +244,27 @@ def test_reads_memoryviews_and_empty_buffers():
 
     assert decode_to_arrow(memoryview(data)[2:], **PLACE).num_rows == 3
     assert decode_to_arrow(memoryview(b""), **PLACE).num_rows == 0
+
+
+def large(base_offset, number):
+    """More than a block's smallest size, each with bytes of its own."""
+    return batch_at(base_offset, [(0, b"k%d" % number, b"%03d" % (number + n) * 1000, []) for n in range(50)])
+
+
+def test_batches_that_are_kept_stay_as_they_are():
+    pieces = [large(100 * n, n) for n in range(30)]
+    kept = [
+        decode_to_arrow(piece, topic="t", partition=n, include_headers=True) for n, piece in enumerate(pieces)
+    ]
+
+    for n, (piece, batch) in enumerate(zip(pieces, kept, strict=True)):
+        assert actual_rows(batch) == expected_rows(piece)
+        assert batch.column("partition").unique().to_pylist() == [n]
+        batch.validate(full=True)
+
+
+def test_memory_of_a_batch_that_is_gone_is_used_again():
+    def address():
+        return decode_to_arrow(large(0, 0), topic="t", partition=0).column("offset").buffers()[1].address
+
+    assert len({address() for _ in range(10)}) == 1

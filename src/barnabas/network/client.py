@@ -23,7 +23,7 @@ from barnabas.core.pending import Pending
 from barnabas.network.client_core import ClientCore
 from barnabas.network.clock import LoopClock
 from barnabas.network.errors import DisconnectedError
-from barnabas.network.frames import FrameReader, receive_buffer
+from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.node_link import ClientSettings, Node, NodeLink
 from barnabas.network.socket_wire import SocketWire
 from barnabas.protocol.message import Request
@@ -68,7 +68,7 @@ class NetworkClient:
         # Seeded by the process's own generator, so that a simulation decides.
         chance = chance or random.Random(random.getrandbits(64))
         self.core = ClientCore(settings, self._make_wire, chance)
-        self._shared = receive_buffer()
+        self._memory = ReceiveMemory()
         self._threads: ThreadPoolExecutor | None = None
         self._scheduled: list[Callable[[], None]] = []
         self._closed = False
@@ -203,8 +203,8 @@ class NetworkClient:
         return self._threads
 
     def new_reader(self) -> FrameReader:
-        """A frame reader over the client's one receive buffer."""
-        return FrameReader(self._shared, self.settings.response_bytes_max)
+        """A frame reader over the client's one receive memory."""
+        return FrameReader(self._memory, self.settings.response_bytes_max)
 
     def schedule(self, flush: Callable[[], None]) -> None:
         """Flushes a wire in the next turn of the loop, together with all others of this one."""

@@ -13,42 +13,66 @@ copy; they are views of a fresh, writable buffer that belongs to whoever takes t
 not complete gets a buffer of its own, and the next read scatters: first into the rest of that frame, what
 is left over into the shared buffer. So a large frame is received where it stays.
 
-A length is only a claim. The buffer of an incomplete frame grows with what has really come (to at most
-four times of it), so a peer that announces 100 MB and sends ten bytes holds 64 KB.
+A length is only a claim. A large frame is received into a spare block, of which all connections together have a
+few megabytes. Where those are in use or too small, the frame's buffer grows with what has really come (to at
+most four times of it), so a peer that announces 100 MB and sends ten bytes holds 64 KB.
 """
 
 from struct import Struct
 from typing import Final
 
+from barnabas.core.spare_blocks import SpareBlocks
 from barnabas.network.errors import CloseConnection
 
 RECEIVE_BYTES: Final = 128 * 1024
 """Size of the shared receive buffer."""
+
+SPARE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Memory for large frames that the connections of one loop keep between them."""
 
 _FIRST_ALLOCATION_BYTES: Final = 64 * 1024
 _SIZE: Final = Struct(">i")
 _HEAD: Final = 4
 
 
-def receive_buffer() -> memoryview:
-    """A buffer for the readers of one event loop to share."""
-    return memoryview(bytearray(_HEAD + RECEIVE_BYTES))
+class ReceiveMemory:
+    """What the readers of one event loop share: the buffer of every read, and blocks for large frames."""
+
+    __slots__ = ("buffer", "spares")
+
+    def __init__(self, spare_bytes_max: int = SPARE_BYTES_MAX) -> None:
+        self.buffer = memoryview(bytearray(_HEAD + RECEIVE_BYTES))
+        self.spares = SpareBlocks(spare_bytes_max)
+
+    def __repr__(self) -> str:
+        return f"<ReceiveMemory {self.spares!r}>"
 
 
 class FrameReader:
     """The receiving half of one connection: receive into `buffers`, then say how much to `received`."""
 
-    __slots__ = ("_filled", "_frame", "_head", "_landing", "_shared", "_size", "problem", "size_max")
+    __slots__ = (
+        "_filled",
+        "_frame",
+        "_head",
+        "_landing",
+        "_shared",
+        "_size",
+        "_spares",
+        "problem",
+        "size_max",
+    )
 
-    def __init__(self, shared: memoryview, size_max: int) -> None:
+    def __init__(self, memory: ReceiveMemory, size_max: int) -> None:
         self.size_max = size_max
         self.problem: CloseConnection | None = None
         """Set when a size came that is not allowed: what came before it is fine, nothing after it can be."""
-        self._shared = shared
+        self._shared = shared = memory.buffer
+        self._spares = memory.spares
         # An incomplete size (up to three bytes) is kept aside and put back in front of the next read.
         self._landing = shared[_HEAD:]
         self._head = b""
-        self._frame: bytearray | None = None
+        self._frame: bytearray | memoryview | None = None
         self._filled = 0
         self._size = 0
 
@@ -126,10 +150,11 @@ class FrameReader:
             return
         self._size = size
         self._filled = len(start)
-        self._frame = frame = bytearray(min(size, max(_FIRST_ALLOCATION_BYTES, 4 * len(start))))
+        grown = max(_FIRST_ALLOCATION_BYTES, 4 * len(start))
+        self._frame = frame = self._spares.take(size) or bytearray(min(size, grown))
         frame[: len(start)] = start
 
-    def _grow(self, frame: bytearray) -> None:
+    def _grow(self, frame: bytearray | memoryview) -> None:
         if self._filled == len(frame) < self._size:
             self._frame = larger = bytearray(min(self._size, 4 * self._filled))
             larger[: self._filled] = frame

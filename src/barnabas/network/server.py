@@ -25,7 +25,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
-from barnabas.network.frames import FrameReader, receive_buffer
+from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import ListenerId, Service
 from barnabas.network.plain_connection import PlainConnection
 from barnabas.network.quotas import ConnectionQuotas
@@ -114,7 +114,7 @@ class Server:
         self._inter_broker_listener = inter_broker_listener
         self.busy_poll = BusyPoll(clock, self.settings.busy_poll_ms)
         self._quotas = ConnectionQuotas(self.settings)
-        self._shared = receive_buffer()
+        self._memory = ReceiveMemory()
         self._scheduled: list[Callable[[], None]] = []
         self._sweep_timer: Timer | None = None
         self._started = False
@@ -205,8 +205,8 @@ class Server:
         self._emptied.clear()
 
     def new_reader(self) -> FrameReader:
-        """A frame reader over the server's one receive buffer."""
-        return FrameReader(self._shared, self.settings.request_bytes_max)
+        """A frame reader over the server's one receive memory."""
+        return FrameReader(self._memory, self.settings.request_bytes_max)
 
     def schedule(self, pump: Callable[[], None]) -> None:
         """Pumps a connection in the next turn of the loop, together with all others woken in this one."""

@@ -14,6 +14,7 @@ The compiled code checks every length before it believes it: a batch that lies r
 pyarrow and numba (extra ``barnabas[arrow]``) are imported here and in `barnabas.spark`, nowhere else.
 """
 
+import functools
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ from barnabas.core.chunks import Buffer
 from barnabas.core.errors import KafkaError
 from barnabas.records import columnar_kernel as kernel
 from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_rows import Rows, make_rows
 from barnabas.records.compression import CompressionError, codec_of, decompress
 from barnabas.records.crc import crc32c
 
@@ -169,7 +171,7 @@ def _aborted(table: Any, starts: list[tuple[int, int]]) -> Any:
     return mask
 
 
-def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_headers: bool) -> kernel.Rows:
+def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_headers: bool) -> Rows:
     compressed = np.nonzero(table[:, Column.ATTRIBUTES] & _CODEC_MASK)[0]
     if len(compressed):
         source, table = _decompressed(source, table.copy(), compressed)
@@ -178,7 +180,7 @@ def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_heade
     # Before anything is allocated by a count that may lie: no record is shorter than seven bytes.
     if size > DECODED_BYTES_MAX or count * kernel.RECORD_BYTES_MIN > size:
         raise ColumnarError(f"{count} records cannot lie in {size} bytes of batches")
-    rows = kernel.make_rows(count, size, with_headers=include_headers)
+    rows = make_rows(count, size, with_headers=include_headers)
     outcome = kernel.decode_records(source, table, start, end, include_headers, rows)
     if outcome < 0:
         raise ColumnarError(kernel.problem(outcome))
@@ -208,13 +210,13 @@ def _decompress(section: Any, attributes: int, limit: int) -> bytes:
         raise ColumnarError(f"Corrupt record batch: {error}") from error
 
 
-def _assemble(rows: kernel.Rows, topic: str, partition: int, *, include_headers: bool) -> pa.RecordBatch:
+def _assemble(rows: Rows, topic: str, partition: int, *, include_headers: bool) -> pa.RecordBatch:
     count = int(rows.counts[0])
     columns = [
         _binary(count, rows.key_valid, rows.key_ends, rows.key_data),
         _binary(count, rows.value_valid, rows.value_ends, rows.value_data),
-        _repeated(topic, count),
-        _fixed(pa.int32(), count, np.full(count, partition, np.int32)),
+        _repeated(topic, _at_least(count)).slice(0, count),
+        _repeated(partition, _at_least(count)).slice(0, count),
         _fixed(pa.int64(), count, rows.offsets),
         _fixed(pa.timestamp("us", tz="UTC"), count, rows.timestamps),
         _fixed(pa.int32(), count, rows.timestamp_types),
@@ -224,7 +226,7 @@ def _assemble(rows: kernel.Rows, topic: str, partition: int, *, include_headers:
     return pa.RecordBatch.from_arrays([*columns, _headers(rows)], schema=SCHEMA_WITH_HEADERS)
 
 
-def _headers(rows: kernel.Rows) -> pa.Array:
+def _headers(rows: Rows) -> pa.Array:
     row_count, count = rows.counts.tolist()
     keys = _text(count, rows.header_key_ends, rows.header_key_data)
     values = _binary(count, rows.header_valid, rows.header_value_ends, rows.header_value_data)
@@ -256,8 +258,17 @@ def _text(count: int, ends: Any, data: Any) -> pa.Array:
     return strings
 
 
-def _repeated(text: str, count: int) -> pa.Array:
-    raw = text.encode()
+def _at_least(count: int) -> int:
+    """A power of two, so that few different columns of one value are made."""
+    return 1 << max(count - 1, 0).bit_length()
+
+
+@functools.lru_cache(maxsize=16)
+def _repeated(value: str | int, count: int) -> pa.Array:
+    """A column of one topic or partition: made once, and cut to length for each batch."""
+    if isinstance(value, int):
+        return _fixed(pa.int32(), count, np.full(count, value, np.int32))
+    raw = value.encode()
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(raw * count)], 0)
 

@@ -16,7 +16,7 @@ returns a negative number that `problem` puts into words.
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numba import njit, types
@@ -64,52 +64,6 @@ class Column(IntEnum):
     PRODUCER_ID = 8
     COUNT = 9
     CRC = 10
-
-
-class Rows(NamedTuple):
-    """The arrays that `decode_records` writes; numba takes them as one argument."""
-
-    counts: Any
-    """The number of rows and of headers that were written."""
-    offsets: Any
-    timestamps: Any
-    """Microseconds since 1970."""
-    timestamp_types: Any
-    key_valid: Any
-    key_ends: Any
-    key_data: Any
-    value_valid: Any
-    value_ends: Any
-    value_data: Any
-    header_ends: Any
-    header_key_ends: Any
-    header_key_data: Any
-    header_valid: Any
-    header_value_ends: Any
-    header_value_data: Any
-
-
-def make_rows(count: int, size: int, *, with_headers: bool) -> Rows:
-    """Arrays for `count` records in `size` bytes: as large as the worst case; untouched memory costs nothing."""
-    headers, header_bytes = (size // 2, size) if with_headers else (0, 0)
-    return Rows(
-        counts=np.zeros(2, np.int64),
-        offsets=np.empty(count, np.int64),
-        timestamps=np.empty(count, np.int64),
-        timestamp_types=np.empty(count, np.int32),
-        key_valid=np.empty(count, np.bool_),
-        key_ends=np.zeros(count + 1, np.int32),
-        key_data=np.empty(size, np.uint8),
-        value_valid=np.empty(count, np.bool_),
-        value_ends=np.zeros(count + 1, np.int32),
-        value_data=np.empty(size, np.uint8),
-        header_ends=np.zeros((count if with_headers else 0) + 1, np.int32),
-        header_key_ends=np.zeros(headers + 1, np.int32),
-        header_key_data=np.empty(header_bytes, np.uint8),
-        header_valid=np.empty(headers, np.bool_),
-        header_value_ends=np.zeros(headers + 1, np.int32),
-        header_value_data=np.empty(header_bytes, np.uint8),
-    )
 
 
 def _compiled(function: Callable[..., Any]) -> Compiled:
