@@ -396,6 +396,21 @@ def test_idle_connections_are_closed_and_busy_ones_not(serve):
     serve(scenario, idle_ms_max=60)
 
 
+def test_who_sends_a_large_request_slowly_is_not_idle(serve):
+    async def scenario(harness):
+        slow = await harness.client()
+        body = os.urandom(300_000)
+        data = framed(body)
+        for position in range(0, len(data), 20_000):
+            slow.send(data[position : position + 20_000])
+            await asyncio.sleep(0.015)
+        assert await slow.response() == body
+        slow.send(data[:200_000])
+        assert await slow.is_closed()
+
+    serve(scenario, idle_ms_max=80)
+
+
 def test_who_waits_for_an_answer_is_not_idle(serve):
     waiting = []
 

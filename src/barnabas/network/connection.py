@@ -171,6 +171,9 @@ class Connection:
             self.conversation.closed()
             self._hub.forget(self)
 
+    def look_closer(self) -> None:
+        """It seems idle: whatever little has come since shall be noticed."""
+
     def drain(self) -> None:
         """Takes no further request, sends what is owed, and closes then."""
         self._draining = True

@@ -127,6 +127,11 @@ class Conversation:
         """What `take_output` would give, roughly: ranges of files count little; 0 when it gives nothing."""
         return self._output_bytes
 
+    @property
+    def missing(self) -> int:
+        """Bytes that the transport will certainly receive: the rest of the frame under way."""
+        return self._reader.missing
+
     def buffers(self) -> list[memoryview]:
         """Where the transport receives the next bytes."""
         return self._reader.buffers()

@@ -84,6 +84,11 @@ class FrameReader:
         rest = memoryview(frame)[self._filled :]
         return [rest, self._landing] if len(frame) == self._size else [rest]
 
+    @property
+    def missing(self) -> int:
+        """Bytes that must still come for the frame under way; 0 when none is."""
+        return 0 if self._frame is None else self._size - self._filled
+
     def lone_frame(self, count: int) -> memoryview | None:
         """The frame, if these `count` bytes are one and nothing else: what a client with one request in flight
         always sends. Otherwise None, and `received` takes them.

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from barnabas.network.connection import Connection, Hub
+from barnabas.network.low_water import LowWater
 from barnabas.network.pagecache import read_ahead
 from barnabas.network.peer import ListenerId
 from barnabas.network.sender import Flush, Sender
@@ -27,12 +28,13 @@ LITTLE_BYTES: Final = 64 * 1024
 class PlainConnection(Connection):
     """A connection on a listener whose security protocol is PLAINTEXT (or SASL_PLAINTEXT)."""
 
-    __slots__ = ("_cold", "_little", "_reading", "_sender", "_socket", "_writing")
+    __slots__ = ("_cold", "_little", "_low_water", "_reading", "_sender", "_socket", "_writing")
 
     def __init__(self, hub: Hub, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> None:
         super().__init__(hub, listener, address)
         self._socket = sock
         self._sender = Sender(sock)
+        self._low_water = LowWater(sock)
         self._writing = False
         self._cold = False
         self._little = False
@@ -63,6 +65,9 @@ class PlainConnection(Connection):
             return
         if count:
             self._exchange(count)
+            missing = conversation.missing
+            if (missing or self._low_water.mark != 1) and self.open:
+                self._low_water.expect(missing)
         else:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
@@ -156,6 +161,10 @@ class PlainConnection(Connection):
         if not self._reading and not self.sending and self.conversation.wants_read:
             self._reading = True
             self._hub.loop.add_reader(self._socket, self._on_readable)
+
+    def look_closer(self) -> None:
+        """A frame that comes slower than its low-water mark is under way all the same."""
+        self._low_water.expect(0)
 
     def _close_transport(self) -> None:
         loop = self._hub.loop

@@ -242,6 +242,8 @@ class Server:
             elif now - connection.idle_since_ms >= self.settings.idle_ms_max:
                 events.debug("network.connection_idle", peer=connection.address[0])
                 connection.close()
+            else:
+                connection.look_closer()
         self._schedule_sweep()
 
     def __repr__(self) -> str:

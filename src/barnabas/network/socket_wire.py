@@ -18,6 +18,7 @@ from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.frames import FrameReader
+from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
 from barnabas.network.pagecache import read_ahead
 from barnabas.network.sender import Flush, Sender
@@ -56,6 +57,7 @@ class SocketWire:
         "_collected",
         "_hub",
         "_link",
+        "_low_water",
         "_node",
         "_reader",
         "_sender",
@@ -73,6 +75,7 @@ class SocketWire:
         self._socket: socket.socket | None = None
         self._sender: Sender | None = None
         self._reader: FrameReader | None = None
+        self._low_water: LowWater | None = None
         self._collected: Chunks = []
         self._writing = False
         self._cold = False
@@ -181,13 +184,15 @@ class SocketWire:
             return
         self._sender = Sender(sock)
         self._reader = self._hub.new_reader()
+        self._low_water = LowWater(sock)
         self._hub.loop.add_reader(sock, self._on_readable)
         self._link.established(self._hub.clock.monotonic_ms())
 
     def _on_readable(self) -> None:
-        sock, reader = self._socket, self._reader
+        sock, reader, low_water = self._socket, self._reader, self._low_water
         assert sock is not None
         assert reader is not None
+        assert low_water is not None
         try:
             count = sock.recvmsg_into(reader.buffers())[0]
             frames = reader.received(count) if count else []
@@ -199,6 +204,7 @@ class SocketWire:
         if not count:
             self._lost(DisconnectedError(f"node {self._link.node} closed the connection"))
             return
+        low_water.expect(reader.missing)
         now = self._hub.clock.monotonic_ms()
         for frame in frames:
             self._link.received(frame, now)
@@ -278,7 +284,7 @@ class SocketWire:
             if self._reader is not None:
                 loop.remove_reader(sock)
             sock.close()
-        self._sender = self._reader = None
+        self._sender = self._reader = self._low_water = None
         self._writing = self._cold = False
 
     def __repr__(self) -> str:

@@ -1,0 +1,38 @@
+"""Being woken once for much of a large frame, not once for each of its segments.
+
+Theory of operation
+-------------------
+A socket is readable as soon as it has a byte, so a frame of a megabyte wakes the loop a dozen times, and a turn of
+the loop costs more than the copy that it is for. While it is known that more bytes of a frame must come, the
+socket's low-water mark (``SO_RCVLOWAT``) is raised to them, up to `MARK_BYTES_MAX`; the system makes room for
+twice as much in its buffer, and wakes anyway when that is full or the peer is gone. Between large frames the mark is
+one byte, which costs nothing.
+"""
+
+import socket
+from typing import Final
+
+MARK_BYTES_MAX: Final = 256 * 1024
+_MARK_BYTES_MIN: Final = 64 * 1024
+"""Below this, the bytes are likely there before the mark could be set."""
+
+
+class LowWater:
+    """The low-water mark of one socket."""
+
+    __slots__ = ("_socket", "mark")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.mark = 1
+        """Bytes that must have come before the socket counts as readable."""
+
+    def expect(self, missing: int) -> None:
+        """So many bytes will come for certain; 0 when nothing is known."""
+        mark = 1 if missing < _MARK_BYTES_MIN else min(missing, MARK_BYTES_MAX)
+        if mark != self.mark:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
+            self.mark = mark
+
+    def __repr__(self) -> str:
+        return f"<LowWater {self.mark}>"
