@@ -1,6 +1,8 @@
 """CPU-bound Python in a child process, so that the event loop keeps the interpreter to itself."""
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, ParamSpec, TypeVar
@@ -44,7 +46,23 @@ def _children(processes: int) -> Executor:
     import multiprocessing  # noqa: PLC0415
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
-    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_the_parent)
+
+
+def end_with_the_parent() -> None:
+    """Ends this child when its parent is gone: one that was killed cannot say so, and a child that waits for
+    work holds both ends of the pipe that the work would come through.
+    """
+    import multiprocessing  # noqa: PLC0415
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def _hand_over(future: "Future[Any]", outcome: Pending[Any]) -> None:
