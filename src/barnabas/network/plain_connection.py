@@ -47,11 +47,20 @@ class PlainConnection(Connection):
         return self._writing or self._cold
 
     def _on_readable(self) -> None:
+        if self._receive() and self._hub.busy_poll.begins(self):
+            self._keep_vigil()
+
+    def _keep_vigil(self) -> None:
+        if self.open and self._hub.busy_poll.keep(self, self._receive):
+            self._hub.clock.call_soon(self._keep_vigil)
+
+    def _receive(self) -> bool | None:
+        """Reads once and answers. None if nothing has come; whether it was little, and is answered and sent."""
         conversation = self.conversation
         if self._writing or self._cold or not conversation.wants_read:
             self._hub.loop.remove_reader(self._socket)
             self._reading = False
-            return
+            return False
         buffers = conversation.buffers()
         try:
             if len(buffers) == 1:
@@ -59,18 +68,19 @@ class PlainConnection(Connection):
             else:
                 count = self._socket.recvmsg_into(buffers)[0]
         except (BlockingIOError, InterruptedError):
-            return
+            return None
         except OSError as error:
             self.abort(error)
-            return
-        if count:
-            self._exchange(count)
-            missing = conversation.missing
-            if (missing or self._low_water.mark != 1) and self.open:
-                self._low_water.expect(missing)
-        else:
+            return False
+        if not count:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
+            return False
+        self._exchange(count)
+        missing = conversation.missing
+        if (missing or self._low_water.mark != 1) and self.open:
+            self._low_water.expect(missing)
+        return self._little and count <= LITTLE_BYTES and self.open
 
     def _exchange(self, count: int) -> None:
         """Handles what has come, and sends the responses."""
@@ -89,8 +99,6 @@ class PlainConnection(Connection):
         self._busy = False
         if self.open and (answer is None or self._draining):
             self._run(0)
-        if self._little and count <= LITTLE_BYTES:
-            self._hub.busy_poll.small_exchange(self)
 
     def _send(self) -> bool:
         conversation = self.conversation
