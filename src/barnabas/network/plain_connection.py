@@ -6,6 +6,7 @@ asyncio's transports copy every byte twice and cost 4 us a frame; here the loop 
 is readable or writable. On readable: one ``recv`` into the shared buffer (or into the frame under way),
 every complete request is handled, and all their responses go out with one ``send``, then files with
 ``sendfile``. What does not fit the socket waits for writable, and until it is gone nothing more is read.
+A peer that asks one small thing after the other is read from without the loop (`network.busy_poll`).
 
 The reader is taken off the loop lazily: only when the peer sends while the conversation does not want to
 read. A client with one request in flight therefore never pays for the change.
