@@ -268,3 +268,12 @@ def test_memory_of_a_batch_that_is_gone_is_used_again():
         return decode_to_arrow(large(0, 0), topic="t", partition=0).column("offset").buffers()[1].address
 
     assert len({address() for _ in range(10)}) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64, columnar.KEPT_ROWS_MAX, columnar.KEPT_ROWS_MAX + 1])
+def test_every_row_names_its_topic_and_partition_whatever_their_number(count):
+    for topic, partition in (("orders", 3), ("bills", 4), ("orders", 3)):
+        batch = decode_to_arrow(simple(0, count), topic=topic, partition=partition)
+        assert batch.num_rows == count
+        assert batch.column("topic").unique().to_pylist() == [topic]
+        assert batch.column("partition").unique().to_pylist() == [partition]

@@ -33,6 +33,9 @@ OFFSET_MAX: Final = 2**63 - 1
 DECODED_BYTES_MAX: Final = 1 << 30
 """The most bytes that one call decodes: Arrow's 32-bit offsets end at 2 GiB, a bomb should end earlier."""
 
+KEPT_ROWS_MAX: Final = 1 << 16
+"""Longer columns of one value are made for each batch: those that are kept shall not fill the memory."""
+
 _CODEC_MASK: Final = 0x07
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
@@ -215,8 +218,8 @@ def _assemble(rows: Rows, topic: str, partition: int, *, include_headers: bool) 
     columns = [
         _binary(count, rows.key_valid, rows.key_ends, rows.key_data),
         _binary(count, rows.value_valid, rows.value_ends, rows.value_data),
-        _repeated(topic, _at_least(count)).slice(0, count),
-        _repeated(partition, _at_least(count)).slice(0, count),
+        _repeated(topic, count),
+        _repeated(partition, count),
         _fixed(pa.int64(), count, rows.offsets),
         _fixed(pa.timestamp("us", tz="UTC"), count, rows.timestamps),
         _fixed(pa.int32(), count, rows.timestamp_types),
@@ -258,19 +261,23 @@ def _text(count: int, ends: Any, data: Any) -> pa.Array:
     return strings
 
 
-def _at_least(count: int) -> int:
-    """A power of two, so that few different columns of one value are made."""
-    return 1 << max(count - 1, 0).bit_length()
-
-
-@functools.lru_cache(maxsize=16)
 def _repeated(value: str | int, count: int) -> pa.Array:
-    """A column of one topic or partition: made once, and cut to length for each batch."""
+    """A column of one topic or partition: cut from one that was made before, unless it is a long one."""
+    if count > KEPT_ROWS_MAX:
+        return _column_of(value, count)
+    return _kept_column_of(value, 1 << count.bit_length()).slice(0, count)
+
+
+def _column_of(value: str | int, count: int) -> pa.Array:
     if isinstance(value, int):
         return _fixed(pa.int32(), count, np.full(count, value, np.int32))
     raw = value.encode()
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(raw))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(raw * count)], 0)
+
+
+_kept_column_of: Final = functools.lru_cache(maxsize=16)(_column_of)
+"""Asked for powers of two only, so that few different ones of a value are made."""
 
 
 def _validity(count: int, valid: Any) -> pa.Buffer | None:
