@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from barnabas.node.offload import end_with_the_parent
+
 SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, unless told otherwise."""
 GROUPS_SECONDS: Final = 25.0
@@ -90,7 +92,9 @@ def run_seeds(
 ) -> Iterator[Verdict]:
     """Runs scenarios side by side, one process a core; their verdicts in the order of the seeds."""
     with ProcessPoolExecutor(
-        processes or os.cpu_count(), mp_context=multiprocessing.get_context("spawn")
+        processes or os.cpu_count(),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=end_with_the_parent,
     ) as pool:
         yield from pool.map(partial(run, seconds=seconds), seeds, chunksize=4)
 
