@@ -4,9 +4,9 @@ Theory of operation
 -------------------
 A client with one small request in flight sends the next one right after the answer. A loop that sleeps in
 between is woken by the system, and on a virtual machine going to sleep and waking up takes longer than the
-request itself; asking the loop again and again is a third of it. So after a small exchange the connection itself
-is read from again and again for `window_ms` (a *vigil*), and its requests are answered on the spot. Every
-`TURN_MS` the loop has a turn with everything else.
+request itself. So after a small exchange the connection itself is read from again and again for `window_ms` (a
+*vigil*), and its requests are answered on the spot, without a turn of the loop for each. Every `TURN_MS` the loop has
+a turn with everything else.
 
 It pays only if the next request comes in that time, so only a conversation counts: two requests in a row on one
 connection. A vigil without a next one was in vain; after the n-th in a row the next 2^n occasions are slept through,
