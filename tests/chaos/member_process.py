@@ -13,6 +13,9 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 SESSION_MS = 3000
 HEARTBEAT_MS = 500
@@ -50,6 +53,8 @@ def kafka_python(bootstrap, topic, group, history, instance):
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import KafkaError
 
+    from group_members import finish_the_join
+
     consumer = kafka.KafkaConsumer(
         topic,
         bootstrap_servers=bootstrap,
@@ -66,6 +71,7 @@ def kafka_python(bootstrap, topic, group, history, instance):
     )
     while not stopping.is_set():
         batches = consumer.poll(timeout_ms=100).values()
+        finish_the_join(consumer)
         history.read((each.partition, each.offset, each.value) for batch in batches for each in batch)
         if batches:
             try:

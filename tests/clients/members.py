@@ -1,12 +1,9 @@
 """Members of consumer groups, each of its own library and in its own thread, with one face for the tests.
 
-A member subscribes, reads, and notes what it reads and what it owns; `close` leaves the group as the library
-does it. Everything is waited for with a limit.
+A member subscribes, reads, and notes what it reads and what it owns. Everything is waited for with a limit.
 """
 
 import asyncio
-import threading
-import time
 from typing import NamedTuple
 
 import aiokafka
@@ -17,7 +14,8 @@ from aiokafka.coordinator.assignors import roundrobin as aiokafka_roundrobin
 from kafka.coordinator.assignors import cooperative_sticky, roundrobin
 from kafka.coordinator.assignors import range as range_
 
-SECONDS = 30
+from group_members import GroupMember, finish_the_join, wait_until
+
 POLL_SECONDS = 0.1
 SESSION_MS = 10_000
 HEARTBEAT_MS = 300
@@ -31,15 +29,6 @@ class Place(NamedTuple):
     offset: int
 
 
-def wait_until(condition, what, seconds=SECONDS):
-    """Waits for a condition; fails with what it waited for."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what}"
-        time.sleep(0.02)
-    return value
-
-
 _KAFKA_PYTHON = {
     "range": range_.RangePartitionAssignor,
     "roundrobin": roundrobin.RoundRobinPartitionAssignor,
@@ -51,14 +40,13 @@ _AIOKAFKA = {
 }
 
 
-class Member:
-    """A consumer in a thread. `owned` and `read` may be looked at from outside at any time."""
+class Member(GroupMember):
+    """A consumer of topics or of a pattern that notes what it reads, and how it is to commit."""
 
     def __init__(
         self, broker, group, topics, *, strategy="range", pattern=None, instance=None, commit="end", **config
     ):
-        self.bootstrap = broker.bootstrap
-        self.group = group
+        super().__init__(broker.bootstrap, group)
         self.topics = topics
         self.pattern = pattern
         self.strategy = strategy
@@ -66,32 +54,7 @@ class Member:
         self.commit = commit
         self.config = config
         self.read: list[Place] = []
-        self.values: list[bytes] = []
-        self.owned: frozenset[tuple[str, int]] = frozenset()
-        self.events: list[tuple[str, frozenset[tuple[str, int]]]] = []
-        self._stop = threading.Event()
-        self.failure = None
-        self._thread = threading.Thread(target=self._run, name=f"member-{group}", daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self.consume()
-        except BaseException as error:
-            self.failure = error
-
-    def consume(self):
-        """The life of the consumer, until `self.stopped`."""
-        raise NotImplementedError
-
-    @property
-    def stopped(self):
-        if self.failure:
-            raise self.failure
-        return self._stop.is_set()
-
-    def note(self, event, partitions):
-        self.events.append((event, frozenset(partitions)))
+        self.start()
 
     def got(self, topic, partition, offset, value):
         self.read.append(Place(topic, partition, offset))
@@ -108,17 +71,6 @@ class Member:
         wait_until(lambda: self.failure or len(self.read) >= count, lambda: f"{self!r} reads {count}")
         assert self.failure is None, self.failure
         return self.read
-
-    def close(self):
-        """Stops, commits as it was told to, and leaves; raises what went wrong in the thread."""
-        self._stop.set()
-        self._thread.join(SECONDS)
-        assert not self._thread.is_alive(), f"{self!r} does not end"
-        if self.failure:
-            raise self.failure
-
-    def __repr__(self):
-        return f"<{type(self).__name__} {self.group} owned={sorted(self.owned)} read={len(self.read)}>"
 
 
 class KafkaPython(Member):
@@ -152,6 +104,7 @@ class KafkaPython(Member):
                 for records in consumer.poll(timeout_ms=int(POLL_SECONDS * 1000)).values():
                     for record in records:
                         self.got(record.topic, record.partition, record.offset, record.value)
+                finish_the_join(consumer)
                 self.owned = frozenset(map(tuple, consumer.assignment()))
             if self.commit == "end":
                 consumer.commit()

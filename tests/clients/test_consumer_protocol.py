@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from members import SECONDS, Aiokafka, Confluent, KafkaPython, NewProtocol, wait_until
+from group_members import SECONDS, wait_until
+from members import Aiokafka, Confluent, KafkaPython, NewProtocol
 
 PARTITIONS = 4
 

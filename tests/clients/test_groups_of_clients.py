@@ -13,7 +13,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from members import LIBRARIES, SECONDS, Confluent, KafkaPython, wait_until
+from group_members import SECONDS, wait_until
+from members import LIBRARIES, Confluent, KafkaPython
 
 PARTITIONS = 4
 

@@ -1,12 +1,12 @@
 """Our consumers as members of groups on genuine Apache Kafka, alone and beside other libraries' members."""
 
 import contextlib
+import functools
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import kafka_harness
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
+import group_members
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import (
     CommitFailedError,
@@ -27,11 +28,14 @@ from barnabas.client import (
 )
 from barnabas.client.assignors import Subscription, assignors_named
 from barnabas.core.errors import ErrorCode
+from group_members import GroupMember, finish_the_join
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 SESSION_MS = 6_000
 HEARTBEAT_MS = 300
+
+wait_until = functools.partial(group_members.wait_until, seconds=60)
 
 
 @pytest.fixture(params=["kafka39", "kafka42"])
@@ -53,45 +57,17 @@ def fill(bootstrap, topic, count, label="v"):
             producer.send(topic, f"{label}{number}", partition=number % 6)
 
 
-def wait_until(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
-
-
-class Member:
-    """A consumer in a thread; what it owns and has read may be looked at from outside."""
+class Member(GroupMember):
+    """A consumer of one topic; it owns numbers of partitions."""
 
     def __init__(self, bootstrap, group, topic, strategy="range", **options):
-        self.bootstrap, self.group, self.topic, self.strategy = bootstrap, group, topic, strategy
-        self.options = options
-        self.owned = frozenset()
-        self.values = []
-        self.events = []
-        self.failure = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self.consume()
-        except BaseException as error:
-            self.failure = error
+        super().__init__(bootstrap, group)
+        self.topic, self.strategy, self.options = topic, strategy, options
+        self.start()
 
     def close(self):
-        self._stop.set()
-        self._thread.join(60)
-        assert self.failure is None, self.failure
-        assert not self._thread.is_alive()
+        super().close()
         self.owned = frozenset()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
 
 
 class Ours(Member):
@@ -108,11 +84,11 @@ class Ours(Member):
         with Consumer(self.bootstrap, **options) as consumer:
             consumer.subscribe(
                 [self.topic],
-                on_assigned=lambda tps: self.events.append(("+", {tp.partition for tp in tps})),
-                on_revoked=lambda tps: self.events.append(("-", {tp.partition for tp in tps})),
-                on_lost=lambda tps: self.events.append(("x", {tp.partition for tp in tps})),
+                on_assigned=lambda tps: self.note("+", (tp.partition for tp in tps)),
+                on_revoked=lambda tps: self.note("-", (tp.partition for tp in tps)),
+                on_lost=lambda tps: self.note("x", (tp.partition for tp in tps)),
             )
-            while not self._stop.is_set():
+            while not self.stopped:
                 self.values += [record.value for record in consumer.poll(100)]
                 self.owned = frozenset(tp.partition for tp in consumer.assignment())
                 self.identity = consumer.group_metadata()
@@ -130,9 +106,10 @@ class KafkaPython(Member):
             heartbeat_interval_ms=HEARTBEAT_MS,
         )
         with contextlib.closing(consumer):
-            while not self._stop.is_set():
+            while not self.stopped:
                 for records in consumer.poll(timeout_ms=100).values():
                     self.values += [record.value for record in records]
+                finish_the_join(consumer)
                 self.owned = frozenset(tp.partition for tp in consumer.assignment())
 
 
@@ -150,7 +127,7 @@ class Confluent(Member):
         )
         with contextlib.closing(consumer):
             consumer.subscribe([self.topic])
-            while not self._stop.is_set():
+            while not self.stopped:
                 self.values += [one.value() for one in consumer.consume(100, 0.1) if one.error() is None]
                 self.owned = frozenset(tp.partition for tp in consumer.assignment())
 
