@@ -339,8 +339,11 @@ def test_our_leader_has_its_isr_changed_by_the_jvm(cluster):
     cluster.agree_on_leaders("pair", (OURS, {OURS, SECOND_JVM}))
 
     with cluster.frozen(SECOND_JVM):
-        cluster.agree_on_leaders("pair", (OURS, {OURS}))
+        # A follower that is at the end of an empty log lags behind nobody, however long it is silent.
         cluster.write("pair", by=JVM)
+        assert "isr_shrinks partition=pair-0 behind=[3]" in cluster.ours.tail()
+        cluster.tell("acknowledged once our leader had the frozen follower taken out of the ISR")
+        cluster.agree_on_leaders("pair", (OURS, {OURS}))
     cluster.agree_on_leaders("pair", (OURS, {OURS, SECOND_JVM}))
     cluster.agree(brokers={JVM, OURS, SECOND_JVM}, controller=JVM)
     cluster.stop_ours()
