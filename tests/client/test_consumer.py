@@ -31,7 +31,7 @@ def filled(cluster, count=10, per_batch=3):
         cluster.append("t", 0, batch(*map(str, numbers), first_timestamp=1000 + start))
 
 
-async def read(consumer, count, seconds=5):
+async def read(consumer, count, seconds=20):
     records = []
     async with asyncio.timeout(seconds):
         while len(records) < count:

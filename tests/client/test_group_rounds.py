@@ -91,7 +91,7 @@ class Members:
         self._tasks = []
 
 
-async def until(condition, seconds=5):
+async def until(condition, seconds=20):
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)
@@ -117,7 +117,7 @@ async def consumer(cluster, **options):
         await one.close(timeout_ms=500)
 
 
-async def poll_until(one, condition, seconds=5):
+async def poll_until(one, condition, seconds=20):
     """Polls until the condition holds; what was read."""
     records = []
     async with asyncio.timeout(seconds):
@@ -805,7 +805,7 @@ def test_polling_without_waiting_gets_there_too(run, fake):
             fill(cluster, 0, "a")
             one.subscribe("t")
             records = []
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while not records:
                     records = await one.poll()
             assert records[0].value == b"a"
