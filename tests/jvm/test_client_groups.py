@@ -90,8 +90,9 @@ class Ours(Member):
             )
             while not self.stopped:
                 self.values += [record.value for record in consumer.poll(100)]
-                self.owned = frozenset(tp.partition for tp in consumer.assignment())
+                # The identity first: who is seen to own something has one.
                 self.identity = consumer.group_metadata()
+                self.owned = frozenset(tp.partition for tp in consumer.assignment())
 
 
 class KafkaPython(Member):
@@ -235,7 +236,10 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(bootst
     with Ours(bootstrap, group, topic, group_instance_id="one") as one:
         wait_until(lambda: shared(one), "the first owns all")
         two = Ours(bootstrap, group, topic, group_instance_id="two")
-        wait_until(lambda: shared(one, two), "two share")
+        wait_until(
+            lambda: shared(one, two) and one.identity.generation_id == two.identity.generation_id,
+            "two share a generation",
+        )
         owned, generation, events = two.owned, one.identity.generation_id, len(one.events)
         two.close()
         with Ours(bootstrap, group, topic, group_instance_id="two") as again:
