@@ -1,5 +1,6 @@
 """The same requests about offsets, byte for byte, to a genuine Kafka 3.9 and to ours: the same answers."""
 
+import functools
 import re
 import socket
 import struct
@@ -32,10 +33,13 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from group_members import wait_until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
 PREFIX = f"same-{time.time_ns() // 1_000_000}-"
+
+eventually = functools.partial(wait_until, what="the broker to serve groups", seconds=40)
 
 
 class Peer:
@@ -127,13 +131,6 @@ def commit_partition(index, offset, metadata="", leader_epoch=-1):
         committed_leader_epoch=leader_epoch,
         committed_metadata=metadata,
     )
-
-
-def eventually(condition):
-    deadline = time.monotonic() + 40
-    while not condition():
-        assert time.monotonic() < deadline, "the broker does not come to serve groups"
-        time.sleep(0.05)
 
 
 def every_version(peer):

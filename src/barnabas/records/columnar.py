@@ -265,7 +265,7 @@ def _repeated(value: str | int, count: int) -> pa.Array:
     """A column of one topic or partition: cut from one that was made before, unless it is a long one."""
     if count > KEPT_ROWS_MAX:
         return _column_of(value, count)
-    return _kept_column_of(value, 1 << count.bit_length()).slice(0, count)
+    return _kept_column_of(value, 1 << (count - 1).bit_length()).slice(0, count)
 
 
 def _column_of(value: str | int, count: int) -> pa.Array:
