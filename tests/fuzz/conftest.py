@@ -46,9 +46,19 @@ def victim(request, serve, tmp_path_factory):
     """The broker of one test module, with its SETTINGS if it has any; it must survive and end in order."""
     settings = getattr(request.module, "SETTINGS", {})
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    server = serve(tmp_path_factory.mktemp("victim") / "data", *options)
-    server.wait_until_ready()
-    broker = Victim(server, options)
+    broker = Victim(serve(tmp_path_factory.mktemp("victim") / "data", *options), options)
+    yield from _lived(broker)
+
+
+@pytest.fixture
+def untouched(serve, tmp_path):
+    """A broker of one test alone: nothing that others asked for is still under way in it."""
+    yield from _lived(Victim(serve(tmp_path / "data")))
+
+
+def _lived(broker):
+    """The broker with its topic; in the end, the proof that it can still end in order."""
+    broker.server.wait_until_ready()
     with broker.connect() as peer:
         peer.create(broker.topic)
     yield broker
