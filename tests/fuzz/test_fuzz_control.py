@@ -270,6 +270,15 @@ def test_a_controller_makes_no_directory_of_a_name_that_no_topic_has(untouched, 
     assert not [path for path in made if path.is_dir()]
 
 
+@pytest.mark.parametrize("name", ["\0", "", "/", "..", "a//b"])
+def test_a_name_that_no_topic_has_cannot_be_deleted(untouched, name):
+    with untouched.connect() as peer:
+        answer = peer.ask(DeleteTopicsRequest(topic_names=[name]), 5)
+
+        assert answer.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not untouched.failures(), "\n".join(untouched.failures())
+
+
 def test_every_api_is_fuzzed_that_the_other_fuzzer_leaves_out():
     from test_fuzz_broker import LEFT_OUT
 

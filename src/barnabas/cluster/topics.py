@@ -25,7 +25,7 @@ from barnabas.cluster.store import (
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import ZERO_UUID, Uuid, topics_collide, validate_topic_name
+from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, topics_collide, validate_topic_name
 from barnabas.core.pending import Steps, steps
 from barnabas.core.topic_config import topic_config
 
@@ -197,7 +197,7 @@ class TopicAdmin:
     @steps
     def delete(self, name: str) -> Steps[None]:
         """Marks a topic for deletion; marking it again is no error. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        if (yield self._store.exists(znodes.topic_path(name))) is None:
+        if not is_topic_name(name) or (yield self._store.exists(znodes.topic_path(name))) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic `{name}` to delete does not exist")
         try:
             yield self._store.create(znodes.delete_topic_path(name))
