@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-jvm parity suites check format docs bench clean
+.PHONY: help setup demo test test-jvm parity suites mutation check format docs bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ parity: $(STAMP) ## ask Apache Kafka 3.9 and ours the same, compare the answers 
 
 suites: $(STAMP) ## suites of outside clients: make suites SUITES=folder-with-their-repositories
 	$(BIN)/python tests/suites/run.py $(SUITES)
+
+mutation: $(STAMP) ## plant bugs, tell which the tests do not see: make mutation FOLDERS="log replica"
+	$(BIN)/python tests/mutation/run.py $(FOLDERS)
 
 check: $(STAMP)  ## format, lint, types, layers, dead code
 	$(BIN)/ruff format --check .
