@@ -11,10 +11,11 @@ whole request answered with that code; any other exception is a bug, answered UN
 once. Every response leaves through `_finish`: there, and only there, throttling happens.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.registry import Api, Outcome
+from barnabas.broker.registry import Api
 from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -30,7 +31,56 @@ from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsRespo
 
 _log = EventLog("broker.dispatch")
 
+T = TypeVar("T")
+
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+
+
+def execute(
+    api: Api,
+    context: RequestContext,
+    request: Request,
+    finish: Callable[[Api, RequestContext, Response | None], T],
+) -> T | Pending[T]:
+    """Calls the handler; what `finish` makes of its response, now or when the handler's Pending is done.
+
+    An exception becomes a code here and nowhere else, for requests from the wire and for those in process:
+    one that the handler raises, and one that its Pending fails with. CloseConnection is passed on.
+    """
+    try:
+        outcome = api.handler(context, request)
+    except CloseConnection:
+        raise
+    except Exception as error:
+        outcome = _failed(api, context, request, error)
+    if not isinstance(outcome, Pending):
+        return finish(api, context, outcome)
+    answer: Pending[T] = Pending()
+
+    def done(handled: Pending[Response | None]) -> None:
+        error = handled.error
+        if isinstance(error, CloseConnection):
+            answer.fail(error)
+            return
+        try:
+            response = handled.result() if error is None else _failed(api, context, request, error)
+            finished = finish(api, context, response)
+        except Exception as unforeseen:
+            # Whatever completes this request may be about to complete others: what cannot be written
+            # ends this connection, and must not keep the rest of a group from its answers.
+            answer.fail(unforeseen)
+        else:
+            answer.complete(finished)
+
+    outcome.when_done(done)
+    return answer
+
+
+def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Response | None:
+    if not isinstance(error, KafkaError):
+        _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return api.failed(request, error, context.version)
 
 
 class Dispatcher:
@@ -60,15 +110,7 @@ class Dispatcher:
                 f"connectionId: {peer.address[0]}:{peer.address[1]}, listenerName: {peer.listener.name}: {error}"
             ) from error
         context = RequestContext(self._services, header, peer, len(frame))
-        try:
-            outcome: Outcome = api.handler(context, request)
-        except CloseConnection:
-            raise
-        except Exception as error:
-            outcome = self._failed(api, context, request, error)
-        if isinstance(outcome, Pending):
-            return self._later(api, context, request, outcome)
-        return self._finish(api, context, outcome)
+        return execute(api, context, request, self._finish)
 
     def _unsupported(self, header: RequestHeader) -> Chunks:
         if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:
@@ -83,38 +125,6 @@ class Dispatcher:
         raise CloseConnection(
             f"Received request api key {name} with version {header.api_version} which is not enabled"
         )
-
-    def _later(
-        self, api: Api, context: RequestContext, request: Request, outcome: Pending[Response | None]
-    ) -> Pending[Chunks | None]:
-        answer: Pending[Chunks | None] = Pending()
-
-        def finish(done: Pending[Response | None]) -> None:
-            error = done.error
-            if isinstance(error, CloseConnection):
-                answer.fail(error)
-                return
-            try:
-                response = done.result() if error is None else self._failed(api, context, request, error)
-                chunks = self._finish(api, context, response)
-            except Exception as unforeseen:
-                # Whoever completes this request may be about to complete others: what cannot be written
-                # ends this connection, and must not keep the rest of a group from its answers.
-                answer.fail(unforeseen)
-            else:
-                answer.complete(chunks)
-
-        outcome.when_done(finish)
-        return answer
-
-    def _failed(
-        self, api: Api, context: RequestContext, request: Request, error: BaseException
-    ) -> Response | None:
-        """The one place where an exception becomes a code in a response."""
-        if not isinstance(error, KafkaError):
-            _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        return api.failed(request, error, context.version)
 
     def _finish(self, api: Api, context: RequestContext, response: Response | None) -> Chunks | None:
         """The one point through which every response leaves."""
