@@ -19,6 +19,7 @@ from barnabas.core.config import (
     one_of,
 )
 from barnabas.core.coordinator_config import GROUP_KEYS, check_group_keys
+from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
@@ -183,6 +184,14 @@ BROKER_CONFIG: Final = ConfigTable(
             "How long, in microseconds, the event loop stays awake after a small request while others follow it "
             "closely; 0 lets it sleep at once.",
             between(0, 10_000),
+        ),
+        ConfigKey(
+            "barnabas.reserved.descriptors",
+            INT,
+            RESERVE,
+            "File descriptors that connections leave to logs and the store, a quarter of the process's limit at most: "
+            "while fewer are free, new connections are refused.",
+            at_least(0),
         ),
         # Metadata store
         ConfigKey(

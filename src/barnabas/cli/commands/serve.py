@@ -12,6 +12,7 @@ import click
 
 from barnabas.core.broker_config import SHIPPED_VALUES, broker_config, read_properties
 from barnabas.core.config import Config
+from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 
@@ -82,6 +83,7 @@ def serve(
         raise click.ClickException(str(error)) from error
     for key in sorted(config.unknown):
         _log.warning("config.unknown", key=key, meaning="this broker does not obey it")
+    raise_limit()
     _run(config, event_loop)
 
 
