@@ -64,6 +64,13 @@ class Control:
     def __init__(self):
         self.muted_until = None
         self.closed = None
+        self.holds = 0
+
+    def hold(self):
+        self.holds += 1
+
+    def release(self):
+        self.holds -= 1
 
     def mute_until(self, monotonic_ms):
         self.muted_until = monotonic_ms

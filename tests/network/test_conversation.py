@@ -191,6 +191,77 @@ def test_a_muted_peer_is_answered_and_then_heard_no_more_for_a_while(clock):
     assert line.output() == b"next"
 
 
+def test_what_comes_behind_a_held_request_is_handled_when_it_is_released(clock):
+    answer = Pending()
+
+    def handle(peer, body):
+        if body == b"large":
+            peer.hold()
+            return answer
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"before", b"large", b"behind")
+    line.send(b"later")
+
+    assert line.requests == [b"before", b"large"]
+    assert line.output() == b"before"
+    assert not line.conversation.wants_read
+    assert not line.conversation.runnable
+    line.conversation.peer.release()
+    assert line.woken == 1
+    assert line.conversation.runnable
+    line.conversation.resume()
+    assert line.requests == [b"before", b"large", b"behind", b"later"]
+    answer.complete([b"large"])
+    assert line.output() == b"largebehindlater"
+    assert line.conversation.wants_read
+
+
+def test_a_lone_request_waits_behind_a_held_one_too(clock):
+    line = Line(clock, lambda _, body: Pending())
+    line.conversation.peer.hold()
+    data = struct.pack(">i", 1) + b"x"
+    line.conversation.buffers()[0][: len(data)] = data
+
+    assert line.conversation.exchange(len(data)) is None
+    assert line.requests == []
+
+
+def test_holds_add_up_and_with_a_mute(clock):
+    line = Line(clock, lambda _, body: [body])
+    peer = line.conversation.peer
+    peer.hold()
+    peer.hold()
+    peer.mute_until(clock.now + 50)
+    line.send(b"a")
+
+    peer.release()
+    assert not line.conversation.runnable
+    peer.release()
+    assert not line.conversation.runnable
+    clock.advance(50)
+    assert line.conversation.runnable
+    peer.hold()
+    peer.mute_until(clock.now + 50)
+    clock.advance(50)
+    assert not line.conversation.runnable
+    peer.release()
+    assert line.conversation.runnable
+
+
+def test_a_release_after_the_end_starts_nothing(clock):
+    line = Line(clock, lambda _, body: [body])
+    line.conversation.peer.hold()
+    line.send(b"a")
+
+    line.conversation.closed()
+    line.conversation.peer.release()
+
+    assert not line.conversation.runnable
+    assert not line.conversation.wants_read
+
+
 def test_the_longest_mute_counts(clock):
     line = Line(clock, lambda _, body: [body])
     peer = line.conversation.peer

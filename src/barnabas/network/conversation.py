@@ -5,13 +5,15 @@ Theory of operation
 Requests are handled as soon as their frames are there, responses leave in the order of the requests.
 A response that comes later (a `Pending`) holds back those behind it; until then they wait in `_slots`.
 
-Three things make a conversation stop handling requests; frames already read stay in `_backlog` and the
+Four things make a conversation stop handling requests; frames already read stay in `_backlog` and the
 transport is told to stop reading (`wants_read`), so that TCP pushes back on the peer:
 
 - `parked_max` responses wait (for their Pending, or behind one);
 - more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
   read; ranges of files count only as their object);
-- the service muted the peer (quotas).
+- the service muted the peer (quotas);
+- the service holds the peer: a request is decoded or appended in later turns, and those behind it wait, as
+  Kafka mutes a channel until its request is handled.
 
 Apart from that, at most `TURN_REQUESTS_MAX` requests are handled in one go; what is left goes on in the next
 turn of the loop, so that one busy peer does not hold up the others.
@@ -60,6 +62,7 @@ class Conversation:
         "_closed",
         "_draining",
         "_halted",
+        "_held",
         "_muted_until",
         "_output",
         "_output_bytes",
@@ -95,9 +98,10 @@ class Conversation:
         self._output_bytes = 0
         self._muted_until = 0.0
         self._unmute: Timer | None = None
+        self._held = 0
         self._draining = False
         self._closed = False
-        # Muted, draining or closed: one flag for the loop over requests to look at.
+        # Muted, held, draining or closed: one flag for the loop over requests to look at.
         self._halted = False
 
     @property
@@ -251,7 +255,21 @@ class Conversation:
 
     def _on_unmute(self) -> None:
         self._unmute = None
-        self._halted = self._closed or self._draining
+        self._go_on()
+
+    def hold(self) -> None:
+        """Handles no request until `release`; holds add up."""
+        self._held += 1
+        self._halted = True
+
+    def release(self) -> None:
+        """Takes back one `hold`; not called while a request is being handled."""
+        self._held -= 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Handles requests again unless something else is against it."""
+        self._halted = self._closed or self._draining or self._held > 0 or self._unmute is not None
         self._transport.wake()
 
     def drain(self) -> None:
@@ -275,7 +293,12 @@ class Conversation:
         self._output.clear()
 
     def __repr__(self) -> str:
-        states = {"closed": self._closed, "draining": self._draining, "muted": self._unmute is not None}
+        states = {
+            "closed": self._closed,
+            "draining": self._draining,
+            "muted": self._unmute is not None,
+            "held": self._held > 0,
+        }
         state = next((name for name, on in states.items() if on), "open")
         return (
             f"<Conversation {state} waiting={len(self._slots)} backlog={len(self._backlog)} "

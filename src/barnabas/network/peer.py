@@ -22,6 +22,12 @@ class ConnectionControl(Protocol):
     def mute_until(self, monotonic_ms: float) -> None:
         """No request is handled before this time; responses still go out."""
 
+    def hold(self) -> None:
+        """No request is handled until `release`; responses still go out."""
+
+    def release(self) -> None:
+        """Takes back one `hold`; never called while a request of this connection is being handled."""
+
     def close(self, reason: str) -> None:
         """Ends the connection with one log line; what was not sent yet is dropped."""
 
@@ -47,6 +53,16 @@ class Peer:
     def mute_until(self, monotonic_ms: float) -> None:
         """Handles no request of this peer before this time (throttling); responses still go out."""
         self._control.mute_until(monotonic_ms)
+
+    def hold(self) -> None:
+        """Handles no further request of this peer until `release`: the one that is being handled goes on in
+        later turns of the loop, and what the peer asked after it must not be done before it. Holds add up.
+        """
+        self._control.hold()
+
+    def release(self) -> None:
+        """Takes back one `hold`, in a later turn than it."""
+        self._control.release()
 
     def close(self, reason: str) -> None:
         """Ends the connection with one log line; what was not sent yet is dropped."""

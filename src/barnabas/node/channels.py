@@ -43,6 +43,12 @@ class _NoConnection:
     def mute_until(self, monotonic_ms: float) -> None:
         """Requests between the parts of one broker are never throttled."""
 
+    def hold(self) -> None:
+        """The sender of a request waits for its answer anyway."""
+
+    def release(self) -> None:
+        """Nothing was held back."""
+
     def close(self, reason: str) -> None:
         """There is no socket."""
 
