@@ -57,6 +57,21 @@ def test_acks_0_closes_the_connection_where_it_fails(world):
     assert closed.value.reason.endswith("with ack=0: orders-5 -> UNKNOWN_TOPIC_OR_PARTITION")
 
 
+def test_acks_0_names_some_of_the_partitions_that_fail_and_counts_the_rest(world):
+    """One such request with 200,000 unknown partitions wrote a line of 47.7 MB into the log."""
+    world.create()
+    partitions = [PartitionProduceData(index=index, records=b"") for index in range(1, 200_001)]
+    request = ProduceRequest(
+        acks=0, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=partitions)]
+    )
+
+    with pytest.raises(CloseConnection) as closed:
+        world.send(request, 9)
+
+    assert closed.value.reason.endswith("orders-10 -> UNKNOWN_TOPIC_OR_PARTITION, and 199990 more")
+    assert len(closed.value.reason) < 1000
+
+
 @pytest.mark.parametrize("acks", [2, -2, 100])
 def test_other_acks_are_invalid(world, acks):
     world.create()

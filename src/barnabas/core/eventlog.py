@@ -3,10 +3,18 @@
 The message is a dotted name that never changes, so that it can be searched for and counted; everything
 that varies is a field. Quiet by default: what happens in normal operation is INFO or below, and the
 command line shows WARNING unless asked for more. Secrets are never fields.
+
+A field may come from a client or from a damaged file: characters that are not printable are escaped, so that none
+of them moves the cursor of a terminal or breaks a line, and a long value is cut.
 """
 
 import logging
-from typing import Any
+from typing import Any, Final
+
+VALUE_CHARACTERS_MAX: Final = 1000
+"""More of one field says nothing to a reader, and would fill the disk that the log goes to."""
+VALUE_ITEMS_MAX: Final = 20
+"""So many elements of a collection are shown; the rest is counted."""
 
 
 class EventLog:
@@ -40,16 +48,27 @@ class EventLog:
 
 
 def format_event(event: str, fields: dict[str, Any]) -> str:
-    """``event key=value ...``; a value with a blank, a quote or a line break is quoted, so a line stays one."""
+    """``event key=value ...``; a value with a blank, a quote or a control character is quoted: a line stays one."""
     return " ".join([event, *(f"{name}={_format_value(value)}" for name, value in fields.items())])
 
 
 def _format_value(value: Any) -> str:
-    text = str(value)
-    if not text or any(character in text for character in ' "\n\r\t='):
-        return (
-            '"'
-            + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-            + '"'
-        )
-    return text
+    text = str(_few(value)) if isinstance(value, (list, set, frozenset, dict)) else str(value)
+    if len(text) > VALUE_CHARACTERS_MAX:
+        text = f"{text[:VALUE_CHARACTERS_MAX]}... ({len(text)} characters)"
+    if text and text.isprintable() and not any(character in text for character in ' "='):
+        return text
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text if text.isprintable() else "".join(map(_escaped, text))}"'
+
+
+def _few(values: Any) -> Any:
+    """The collection, or as much of it as a line takes: text of a million elements would be made to be cut."""
+    if len(values) <= VALUE_ITEMS_MAX:
+        return values
+    shown = ", ".join(repr(value) for value, _ in zip(values, range(VALUE_ITEMS_MAX), strict=False))
+    return f"[{shown}, ... ({len(values)} in all)]"
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")

@@ -45,6 +45,7 @@ _SMALLEST: Final = 14
 _CODEC_MASK: Final = 7
 _ZSTD: Final = 4
 _TRANSACTIONAL: Final = 0x10
+_ERRORS_NAMED_MAX: Final = 10
 
 
 def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> ProduceResponse | None:
@@ -177,7 +178,10 @@ def _name_leader(
 
 
 def _close_on_error(results: Results) -> None:
-    errors = [f"{result.tp} -> {result.error.name}" for result in results if result.error]
-    if errors:
-        summary = ", ".join(errors)
+    refused = [result for result in results if result.error]
+    if refused:
+        # The text goes into the log: one request may name hundreds of thousands of partitions.
+        named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
+        more = [f"and {len(refused) - len(named)} more"] if len(refused) > len(named) else []
+        summary = ", ".join(named + more)
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {summary}")

@@ -1,0 +1,67 @@
+"""Lines of the log: one event is one line of bounded length, whatever a client put into it."""
+
+import pytest
+
+from barnabas.core.eventlog import VALUE_CHARACTERS_MAX, VALUE_ITEMS_MAX, format_event
+from barnabas.core.ids import TopicPartition
+
+
+def line(value):
+    return format_event("event", {"field": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("plain", "plain"),
+        (7, "7"),
+        ("", '""'),
+        ("two words", '"two words"'),
+        ('a "quote"', r'"a \"quote\""'),
+        ("a=b", '"a=b"'),
+        ("back\\slash", "back\\slash"),
+        ("back\\slash and blank", r'"back\\slash and blank"'),
+        ("\n", r'"\n"'),
+        ("a\r\nb\tc", r'"a\r\nb\tc"'),
+        ("\x1b[2J\x07", r'"\x1b[2J\x07"'),
+        ("\x7f\x80", r'"\x7f\x80"'),
+        ("line\u2028paragraph\u2029", r'"line\u2028paragraph\u2029"'),
+        ("\u202eback to front", r'"\u202eback to front"'),
+        ("half a pair \udc80", r'"half a pair \udc80"'),
+        ("größer", "größer"),
+        (TopicPartition("orders", 3), "orders-3"),
+        (["a", "b"], "\"['a', 'b']\""),
+    ],
+)
+def test_a_value_is_shown_as_it_is_or_quoted_with_control_characters_escaped(value, expected):
+    assert line(value) == f"event field={expected}"
+
+
+@pytest.mark.parametrize("character", ["x", "\x1b", '"'])
+def test_a_long_value_is_cut_and_says_how_long_it_was(character):
+    shown = line(character * 50_000_000)
+
+    assert shown.count("x") >= VALUE_CHARACTERS_MAX or character == '"'
+    assert "(50000000 characters)" in shown
+    assert len(shown) < 5 * VALUE_CHARACTERS_MAX
+
+
+@pytest.mark.parametrize("kind", [list, set, frozenset, dict.fromkeys])
+def test_of_a_large_collection_some_are_shown_and_all_are_counted(kind):
+    numbers = kind(range(VALUE_ITEMS_MAX + 1))
+
+    assert line(numbers) == f'event field="[{", ".join(map(str, range(VALUE_ITEMS_MAX)))}, ... (21 in all)]"'
+    assert str(VALUE_ITEMS_MAX) not in line(kind(range(VALUE_ITEMS_MAX)))
+
+
+def test_text_of_what_is_not_shown_is_never_made():
+    class Costly:
+        made = 0
+
+        def __repr__(self):
+            Costly.made += 1
+            return "costly"
+
+    line([Costly() for _ in range(1000)])
+
+    assert Costly.made == VALUE_ITEMS_MAX
