@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
 from barnabas.node.broker_node import wait
-from barnabas.node.offload import ProcessOffload
+from barnabas.node.offload import LINES_MAX, ProcessOffload
 
 
 def own_pid():
@@ -43,6 +45,52 @@ def test_an_exception_comes_back():
 def test_a_child_that_dies_is_a_failure():
     with pytest.raises(Exception, match="terminated abruptly"):
         asyncio.run(run(die))
+
+
+def log_and_fail(path, code):
+    events = EventLog("log.recovery")
+    events.debug("not.asked_for")
+    events.warning("segment.truncated", segment=path, lost_bytes=7)
+    try:
+        divmod(7, 0)
+    except ZeroDivisionError:
+        events.error("gone.wrong", exc_info=True)
+    if code is not None:
+        raise KafkaError(code, f"in {path}")
+
+
+def log_a_lot():
+    for number in range(LINES_MAX + 10):
+        EventLog("log.recovery").warning("line", number=number)
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.CORRUPT_MESSAGE])
+def test_what_the_work_logs_comes_back_with_its_time_and_level(caplog, code):
+    before_s = time.time()
+    if code is None:
+        asyncio.run(run(log_and_fail, "/data/orders-0/0", code))
+    else:
+        with pytest.raises(KafkaError, match="in /data/orders-0/0") as caught:
+            asyncio.run(run(log_and_fail, "/data/orders-0/0", code))
+        assert caught.value.code is code
+        assert "log_and_fail" in caught.value.__notes__[0], "where in the child it was raised"
+    cut, failed = [record for record in caplog.records if record.name == "barnabas.log.recovery"]
+
+    assert (cut.levelname, cut.message) == (
+        "WARNING",
+        "segment.truncated segment=/data/orders-0/0 lost_bytes=7",
+    )
+    assert before_s <= cut.created <= time.time()
+    assert (failed.levelname, failed.message) == ("ERROR", "gone.wrong")
+    assert "ZeroDivisionError" in failed.exc_text
+
+
+def test_more_lines_than_a_log_wants_are_counted(caplog):
+    asyncio.run(run(log_a_lot))
+    lines = [record.message for record in caplog.records if record.name.startswith("barnabas")]
+
+    assert lines[:-1] == [f"line number={number}" for number in range(LINES_MAX)]
+    assert lines[-1] == "offload.lines_left_out lines=10"
 
 
 PARENT = """

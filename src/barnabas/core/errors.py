@@ -6,7 +6,7 @@ response in one place.
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 
 class ErrorCode(IntEnum):
@@ -180,8 +180,19 @@ class KafkaError(BarnabasError):
         """Whether trying again may help."""
         return self.code.retriable
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A child process sends its errors back: pickle would call the class with the text alone.
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __repr__(self) -> str:
         return f"<KafkaError {self.code.name} {self.message!r}>"
+
+
+def _restored(kind: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
+    """The error that another process sent, whatever its constructor asks for."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 _MESSAGES: Final[dict[ErrorCode, str]] = {

@@ -1,23 +1,32 @@
 """CPU-bound Python in a child process, so that the event loop keeps the interpreter to itself."""
 
 import asyncio
+import logging
 import os
 import threading
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
+from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
+
+_log = EventLog("node.offload")
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+LINES_MAX: Final = 1000
+"""So many lines of the log come back with one piece of work; what is more is counted in a last one."""
 
 
 class ProcessOffload:
     """`core.offload.Offload` on child processes that start with the first piece of work.
 
     A spawned child shares nothing with the broker: forking a process that holds sockets, locks and an event
-    loop would share all of them.
+    loop would share all of them. It has no log of its own either: what the work logs comes back with its value and
+    goes through the broker's log, with the time at which it happened.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, processes: int = 1) -> None:
@@ -30,7 +39,8 @@ class ProcessOffload:
         if self._executor is None:
             self._executor = _children(self._processes)
         outcome: Pending[T] = Pending()
-        future = self._executor.submit(function, *args, **kwargs)
+        level = logging.getLogger("barnabas").getEffectiveLevel()
+        future = self._executor.submit(_work, level, function, args, kwargs)
         future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(_hand_over, done, outcome))
         return outcome
 
@@ -65,10 +75,66 @@ def end_with_the_parent() -> None:
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
-def _hand_over(future: "Future[Any]", outcome: Pending[Any]) -> None:
+class _Done(NamedTuple):
+    """What a child sends back."""
+
+    value: Any
+    error: Exception | None
+    lines: list[logging.LogRecord]
+    left_out: int
+
+
+class _Lines(logging.Handler):
+    """Keeps what is logged as plain values, which can be sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[logging.LogRecord] = []
+        self.left_out = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps the line, as long as there are not too many."""
+        if len(self.kept) >= LINES_MAX:
+            self.left_out += 1
+            return
+        if record.exc_info:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        record.msg, record.args, record.exc_info = record.getMessage(), None, None
+        self.kept.append(record)
+
+
+def _work(level: int, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Done:
+    """Runs in the child: the work, and everything that it logs at this level or above."""
+    lines = _Lines()
+    logger = logging.getLogger("barnabas")
+    logger.setLevel(level)
+    logger.propagate = False
+    logger.addHandler(lines)
+    value, failure = None, None
+    try:
+        value = function(*args, **kwargs)
+    except Exception as error:
+        # A traceback cannot be sent; as a note its text is shown with the error.
+        error.add_note(f"in the child process:\n{traceback.format_exc()}")
+        failure = error
+    finally:
+        logger.removeHandler(lines)
+    return _Done(value, failure, lines.kept, lines.left_out)
+
+
+def _hand_over(future: "Future[_Done]", outcome: Pending[Any]) -> None:
     if future.cancelled():
         outcome.fail(RuntimeError("the broker stopped before this work began"))
-    elif error := future.exception():
+        return
+    if error := future.exception():
         outcome.fail(error)
+        return
+    done = future.result()
+    for line in done.lines:
+        logging.getLogger(line.name).handle(line)
+    if done.left_out:
+        _log.warning("offload.lines_left_out", lines=done.left_out)
+    if done.error is not None:
+        outcome.fail(done.error)
     else:
-        outcome.complete(future.result())
+        outcome.complete(done.value)
