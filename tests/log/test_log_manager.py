@@ -324,3 +324,144 @@ def test_on_a_real_disk(tmp_path):
     world.clock.advance(60_000)
     manager.shutdown()
     assert not list(tmp_path.glob("orders*"))
+
+
+class TestDamagedFiles:
+    """What a clean stop left, and somebody else has damaged since: never more than one partition suffers."""
+
+    def stopped(self, *, clean=True, count=30, **config):
+        """A world with two partitions on its disk, and what the first one held."""
+        world = World(segment_bytes=500, index_interval_bytes=150, **config)
+        manager = world.started()
+        for tp in (TP, OTHER):
+            log = manager.get_or_create(tp, b"1" * 16, is_new=True)
+            for epoch in (0, 3, 8):
+                fill(log, count // 3, epoch=epoch)
+            log.high_watermark = count
+        expected = values_of(manager.get(TP))
+        manager.shutdown(clean=clean)
+        return world, expected
+
+    @pytest.mark.parametrize("clean", [True, False])
+    @pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint"])
+    def test_one_garbage_file_keeps_nobody_from_starting(self, clean, name, caplog):
+        world, expected = self.stopped(clean=clean)
+        world.disk.write_atomic(f"/data/orders-0/{name}", b"\xff\0garbage\n\n7")
+        manager = world.started()
+
+        assert values_of(manager.get(TP)) == expected
+        assert manager.get(TP).leader_epochs.entries == ((0, 0), (3, 10), (8, 20)), "as the batches tell"
+        assert manager.get_or_create(TP, b"1" * 16).topic_id == b"1" * 16, "the controller tells it again"
+        assert manager.get(OTHER).log_end_offset == 30
+        assert [record.levelname for record in caplog.records if name in record.message] == ["WARNING"] * (
+            1 + clean
+        )
+
+    def test_what_cannot_be_repaired_is_not_served_and_nothing_empty_takes_its_place(self, caplog):
+        world, _ = self.stopped()
+        world.disk.remove("/data/orders-0/leader-epoch-checkpoint")
+        bases = [name for name in world.disk.listdir("/data/orders-0") if name.endswith(".log")]
+
+        class Broken:
+            def run(self, function, /, *args, **kwargs):
+                return Pending.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE))
+
+        world.disk.open(f"/data/orders-0/{bases[-1]}").truncate(10)
+        manager = world.manager(["/data", "/more"])
+        manager._recover = lambda *args, **options: Broken().run(None)
+        manager.start(broker_id=1, cluster_id="cluster").result()
+
+        assert manager.get(TP) is None
+        assert manager.get(OTHER).log_end_offset == 30
+        with pytest.raises(KafkaError, match="damaged") as caught:
+            manager.get_or_create(TP)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert manager.offline_directories == []
+        assert [record.message.split()[0] for record in caplog.records if record.levelname == "ERROR"] == [
+            "log.unusable"
+        ]
+
+    def test_a_directory_that_vanished_is_told_once_the_partition_is_made_again(self, caplog):
+        world, _ = self.stopped()
+        world.disk.remove_tree("/data/orders-0")
+        manager = world.started()
+        assert caplog.records == []
+        assert manager.get_or_create(TP).log_end_offset == 0
+        manager.delete(TP)
+        manager.get_or_create(TP, is_new=True)
+
+        (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert record.message == "log.vanished partition=orders-0 directory=/data/orders-0"
+
+    def test_a_new_partition_of_an_old_name_has_not_vanished(self, caplog):
+        world, _ = self.stopped()
+        world.disk.remove_tree("/data/orders-0")
+        world.started().get_or_create(TP, is_new=True)
+
+        assert caplog.records == []
+
+
+class TestRecoveryPoints:
+    """A broker that is killed over and over must not scan the same segments each time."""
+
+    def test_they_are_written_when_a_start_has_recovered(self):
+        world = World(segment_bytes=500)
+        manager = world.started()
+        for tp in (TP, OTHER):
+            fill(manager.get_or_create(tp), 30)
+        manager.shutdown(clean=False)
+        assert not world.disk.exists("/data/recovery-point-offset-checkpoint")
+        world.started().shutdown(clean=False)
+
+        assert (
+            world.disk.read("/data/recovery-point-offset-checkpoint") == b"0\n2\norders 0 30\norders 1 30\n"
+        )
+        recovered = self.scanned_by_a_start(world)
+        assert recovered == [("orders-0", 1), ("orders-1", 1)], "the last segments only"
+
+    def scanned_by_a_start(self, world):
+        scanned = []
+        manager = world.manager()
+        recover = manager._recover
+
+        def counted(path, tp, targets, *args, **options):
+            scanned.append((str(tp), len(targets)))
+            return recover(path, tp, targets, *args, **options)
+
+        manager._recover = counted
+        manager.start(broker_id=1, cluster_id="cluster").result()
+        manager.shutdown(clean=False)
+        return scanned
+
+    def test_they_are_written_while_a_long_start_recovers(self, monkeypatch):
+        monkeypatch.setattr("barnabas.log.manager.CHECKPOINT_AFTER_BYTES", 1000)
+        world = World(segment_bytes=500)
+        manager = world.started()
+        for tp in (TP, OTHER):
+            fill(manager.get_or_create(tp), 30)
+        manager.shutdown(clean=False)
+        world.disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\norders 1 3\n")
+        manager = world.manager()
+        recover = manager._recover
+
+        def killed_at_the_second(path, tp, *args, **options):
+            if tp == OTHER:
+                raise KeyboardInterrupt
+            return recover(path, tp, *args, **options)
+
+        manager._recover = killed_at_the_second
+        with pytest.raises(KeyboardInterrupt):
+            manager.start(broker_id=1, cluster_id="cluster")
+
+        written = world.disk.read("/data/recovery-point-offset-checkpoint")
+        assert sorted(written.splitlines()) == [b"0", b"2", b"orders 0 30", b"orders 1 3"]
+
+    def test_a_start_that_recovers_nothing_writes_nothing(self, world):
+        manager = world.started()
+        fill(manager.get_or_create(TP), 3)
+        manager.shutdown()
+        written = world.disk.modified_ms("/data/recovery-point-offset-checkpoint")
+        world.clock.advance(1000)
+        world.started()
+
+        assert world.disk.modified_ms("/data/recovery-point-offset-checkpoint") == written

@@ -281,6 +281,32 @@ def test_damage_behind_a_clean_shutdown_is_found_and_cut(world, damage):
     assert fill(log, 1).log_end_offset == end + 1
 
 
+@pytest.mark.parametrize("damaged_segment", ["closed", "last"])
+def test_damage_behind_a_clean_shutdown_costs_its_own_segment_only(world, damaged_segment, caplog):
+    """A bad batch in one closed segment made a clean start drop all segments after it."""
+    world.config = type(world.config)(segment_bytes=1000, index_interval_bytes=0)
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 60)
+    expected = values_of(log)
+    bases = [segment.base_offset for segment in log.segments]
+    manager.shutdown()
+    size = len(batch())
+    base, following = (bases[1], bases[2]) if damaged_segment == "closed" else (bases[-1], 60)
+    name = f"{base:020d}.log"
+    length = world.disk.size(f"{ROOT}/{name}")
+    # What the index leads to is gone: a start that trusts the indexes notices it.
+    world.disk.open(f"{ROOT}/{name}").truncate(2 * size + 20)
+    log = world.started().get(TP)
+
+    gone = set(range(base + 2, following))
+    assert values_of(log) == [(offset, value) for offset, value in expected if offset not in gone]
+    assert [segment.base_offset for segment in log.segments] == bases
+    assert 2 * size + 20 < length
+    cut = [record.message for record in caplog.records if record.message.startswith("segment.truncated")]
+    assert cut == [f"segment.truncated segment={ROOT}/{base:020d} position={2 * size} lost_bytes=20"]
+    assert fill(log, 1).log_end_offset == (61 if damaged_segment == "closed" else base + 3)
+
+
 def test_what_goes_to_the_child_process_can_be_sent():
     import pickle
 

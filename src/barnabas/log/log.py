@@ -30,7 +30,8 @@ from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.replay import marker_in, replay, take_in
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
-from barnabas.log.segment import RELATIVE_OFFSET_MAX, LogSegment, Place
+from barnabas.log.scan import RELATIVE_OFFSET_MAX
+from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import AbortedTxn

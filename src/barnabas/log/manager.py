@@ -39,12 +39,23 @@ from barnabas.log.names import (
     retired_name,
 )
 from barnabas.log.partition_metadata import PartitionMetadataError
-from barnabas.log.recovery import base_offsets, bytes_of, recover_log, segments_to_recover
+from barnabas.log.recovery import (
+    base_offsets,
+    bytes_of,
+    drop_torn_files,
+    recover_log,
+    segments_to_recover,
+)
 from barnabas.log.retention import delete_old_segments
 
 IN_PLACE_RECOVERY_BYTES: Final = 1 << 20
 """Less than this is scanned on the spot: sending it to a child process would take longer."""
+CHECKPOINT_AFTER_BYTES: Final = 1 << 28
+"""While a start recovers, its recovery points are written whenever so much has been scanned."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
+
+_DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError)
+"""What files raise that hold something else than they should."""
 
 _events: Final = EventLog("log.manager")
 
@@ -74,6 +85,12 @@ class LogManager:
         self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
         self._logs: dict[TopicPartition, Log] = {}
         self._unique = 0
+        self._unusable: set[TopicPartition] = set()
+        """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
+        self._vanished: dict[TopicPartition, str] = {}
+        """Where a checkpoint names a partition with records, of which there is no directory any more."""
+        self._recovered_bytes = 0
+        """Bytes that recovery has scanned since the recovery points were written."""
         commits = GroupCommit(clock, syncer or InPlaceSyncer())
         self._resources = LogResources(filesystem, DescriptorCache(filesystem), commits, self._failed)
 
@@ -162,52 +179,82 @@ class LogManager:
             log = yield self._load(
                 directory, tp, recovery_point=recovery_points.get(tp, 0), log_start=log_starts.get(tp, 0)
             )
+            if log is None:
+                continue
             if tp in self._logs:
                 raise ConfigError(
                     f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {path}"
                 )
             log.high_watermark = high_watermarks.get(tp, log.log_start_offset)
             self._logs[tp] = log
+            recovery_points[tp] = log.recovery_point
+            if self._recovered_bytes >= CHECKPOINT_AFTER_BYTES:
+                self._keep_recovered(directory, recovery_points)
+        if self._recovered_bytes:
+            self._keep_recovered(directory, recovery_points)
+        for tp, offset in high_watermarks.items():
+            if offset and tp not in self._logs:
+                self._vanished[tp] = directory.path
+
+    def _keep_recovered(self, directory: LogDirectory, recovery_points: Mapping[TopicPartition, int]) -> None:
+        """Writes what has been scanned and synced, so that no later start scans it again. Raises OSError.
+
+        A broker that is killed over and over would else do all of it each time: the timer that writes these
+        points comes half a minute after the start. Partitions that are not loaded yet keep what they had.
+        """
+        directory.recovery_points.write(recovery_points)
+        self._recovered_bytes = 0
 
     @steps
     def _load(
         self, directory: LogDirectory, tp: TopicPartition, *, recovery_point: int, log_start: int
-    ) -> Steps[Log]:
+    ) -> Steps[Log | None]:
+        """The partition's log, recovered if need be; None for one that is beyond repair."""
         path = f"{directory.path}/{directory_name(tp)}"
         config = self._log_config(tp.topic)
         tidy(self._filesystem, path)
-        targets = segments_to_recover(
-            self._filesystem, path, clean=directory.clean, recovery_point=recovery_point
-        )
-        if targets:
-            yield self._recover(path, tp, targets, config, clean=directory.clean, log_start=log_start)
-            recovery_point = LONG_MAX
-        elif directory.clean:
-            recovery_point = LONG_MAX
         try:
+            targets = segments_to_recover(
+                self._filesystem, path, clean=directory.clean, recovery_point=recovery_point
+            )
+            if targets:
+                yield self._recover(path, tp, targets, config, clean=directory.clean, log_start=log_start)
+            if targets or directory.clean:
+                recovery_point = LONG_MAX
             return self._load_log(tp, path, config, log_start=log_start, recovery_point=recovery_point)
-        except KafkaError as error:
+        except _DAMAGE as error:
             # What was closed cleanly has been damaged since: nothing is taken on trust then.
             _events.warning("log.damaged", partition=tp, directory=path, error=error)
-        everything = base_offsets(self._filesystem, path)
-        yield self._recover(path, tp, everything, config, clean=False, log_start=log_start)
-        return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
+        try:
+            drop_torn_files(self._filesystem, path)
+            everything = base_offsets(self._filesystem, path)
+            if everything:
+                yield self._recover(path, tp, everything, config, clean=directory.clean, log_start=log_start)
+            return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
+        except _DAMAGE as error:
+            # One partition that cannot be read must not keep all the others from being served.
+            _events.error(
+                "log.unusable",
+                partition=tp,
+                directory=path,
+                error=error,
+                mend="restore the directory or move it away, then restart the broker",
+            )
+        self._unusable.add(tp)
+        return None
 
     def _load_log(
         self, tp: TopicPartition, path: str, config: LogConfig, *, log_start: int, recovery_point: int
     ) -> Log:
-        try:
-            return load_log(
-                tp,
-                path,
-                config,
-                self._resources,
-                now_ms=self._clock.time_ms(),
-                log_start_offset=log_start,
-                recovery_point=recovery_point,
-            )
-        except (CheckpointError, PartitionMetadataError) as error:
-            raise ConfigError(f"Cannot load {path}: {error}") from error
+        return load_log(
+            tp,
+            path,
+            config,
+            self._resources,
+            now_ms=self._clock.time_ms(),
+            log_start_offset=log_start,
+            recovery_point=recovery_point,
+        )
 
     def _recover(
         self,
@@ -221,6 +268,7 @@ class LogManager:
     ) -> Pending[Any]:
         size = bytes_of(self._filesystem, path, targets)
         _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
+        self._recovered_bytes += max(1, size)
         run: Offload = self._offload if size > IN_PLACE_RECOVERY_BYTES else InPlace()
         return run.run(
             recover_log,
@@ -255,6 +303,10 @@ class LogManager:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"Can not create log for {tp} because log directories {','.join(offline)} are offline",
             )
+        if tp in self._unusable:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {tp} is damaged")
+        if (lost_from := self._vanished.pop(tp, None)) is not None and not is_new:
+            _events.warning("log.vanished", partition=tp, directory=f"{lost_from}/{directory_name(tp)}")
         for directory in self._by_load():
             path = f"{directory.path}/{directory_name(tp)}"
             try:

@@ -6,7 +6,9 @@ Theory of operation
 shares the interpreter with the event loop. It checks every segment that reaches beyond the recovery point,
 cuts the log at the first bad batch, drops all later segments, writes the indexes anew, fills the
 leader-epoch file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no
-batches. After a clean shutdown only segments whose indexes are missing or impossible are treated.
+batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what else
+turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced
+when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
 """
 
 import itertools
@@ -33,7 +35,7 @@ from barnabas.log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from barnabas.log.partition_metadata import PartitionMetadataError, read_topic_id
 from barnabas.log.producers import ProducerStateManager
 from barnabas.log.replay import marker_in, take_in
-from barnabas.log.scan import SegmentScan, scan_segment
+from barnabas.log.scan import RELATIVE_OFFSET_MAX, SegmentScan, scan_segment
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import BatchHeader
@@ -95,7 +97,13 @@ def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool
     try:
         index_bytes = filesystem.size(stem + INDEX_SUFFIX)
         time_bytes = filesystem.size(stem + TIME_INDEX_SUFFIX)
-        OffsetIndex(files, stem + INDEX_SUFFIX, base, index_bytes // 8, index_bytes).sanity_check(index_bytes)
+        index = OffsetIndex(files, stem + INDEX_SUFFIX, base, index_bytes // 8, index_bytes)
+        index.sanity_check(index_bytes)
+        last_position = index.lookup(base + RELATIVE_OFFSET_MAX)[1]
+        if last_position and last_position >= (size := filesystem.size(stem + LOG_SUFFIX)):
+            raise IndexCorruptError(
+                f"{index.path} leads to position {last_position} of a log of {size} bytes"
+            )
         TimeIndex(files, stem + TIME_INDEX_SUFFIX, base, time_bytes // 12, time_bytes).sanity_check(
             time_bytes
         )
@@ -166,9 +174,10 @@ class _Recovering:
                 self._snapshots.take(self._producers)
             scan = self._rebuild(base)
             if not scan.is_whole:
-                truncated = scan.size - scan.valid_bytes
-                self._drop_after(base, scan.next_offset)
-                break
+                truncated += scan.size - scan.valid_bytes
+                if not clean:
+                    self._drop_after(base, scan.next_offset)
+                    break
         if truncated or not clean:
             self._snapshots.take(self._producers)
         # From now on all of it counts as synced, so the names must be as durable as the bytes.
@@ -237,7 +246,10 @@ class _Recovering:
         """Removes all segments after the one that was cut: the log has no holes."""
         for later in self._bases:
             if later > base:
-                _events.warning("segment.dropped", directory=self._directory, base_offset=later)
+                lost = self._filesystem.size(f"{self._directory}/{offset_name(later, LOG_SUFFIX)}")
+                _events.warning(
+                    "segment.dropped", directory=self._directory, base_offset=later, lost_bytes=lost
+                )
                 for suffix in SEGMENT_SUFFIXES:
                     self._filesystem.remove(f"{self._directory}/{offset_name(later, suffix)}")
         self._snapshots.remove_outside(-1, end_offset)

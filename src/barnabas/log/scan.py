@@ -21,7 +21,7 @@ from barnabas.records.batch import (
 from barnabas.records.crc import crc32c
 
 BLOCK_BYTES: Final = 1 << 20
-_RELATIVE_MAX: Final = 2**31 - 1
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
 """Told each valid batch that has a producer or another leader epoch than the one before: its header, and the
@@ -131,7 +131,7 @@ class _Indexer:
         """The position from which on the next batch makes an entry."""
         self._max_offset = base_offset
         self._written = -1
-        self.offset_max = base_offset + _RELATIVE_MAX
+        self.offset_max = base_offset + RELATIVE_OFFSET_MAX
 
     def add(self, header: BatchHeader, position: int) -> None:
         scan = self._scan

@@ -29,6 +29,7 @@ from barnabas.log.names import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
+from barnabas.log.scan import RELATIVE_OFFSET_MAX
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import (
     HEADER_SIZE,
@@ -39,7 +40,6 @@ from barnabas.records.batch import (
     parse_header_at,
 )
 
-RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 SCAN_BYTES: Final = 16 * 1024
 """Read at once while looking for a batch: a little more than one index interval of small ones."""
 
