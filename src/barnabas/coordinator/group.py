@@ -52,6 +52,12 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether it has no members."""
 
+    def end_overdue_sessions(self, now_ms: float) -> None:
+        """Removes members whose session is over, by the monotonic clock, though its timer has not run yet.
+
+        The group may go over to the other protocol by that: look it up again.
+        """
+
     def validate_offset_commit(
         self,
         *,

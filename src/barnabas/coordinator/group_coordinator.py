@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
+from barnabas.coordinator.consumer.member import JOIN_EPOCH
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
 from barnabas.coordinator.loading import Loader
@@ -190,6 +191,14 @@ class GroupCoordinator:
             return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
+    def _group(self, shard: Shard, group_id: str) -> Group | None:
+        """The group as whoever is no member may see it: sessions that are over have ended."""
+        group = shard.groups.get(group_id)
+        if group is None:
+            return None
+        group.end_overdue_sessions(self._clock.monotonic_ms())
+        return shard.groups.get(group_id)
+
     def _members(self, shard: Shard, group_id: str) -> "ClassicGroups | ConsumerGroups":
         """Who speaks the classic protocol for a group."""
         group = shard.groups.get(group_id)
@@ -209,6 +218,8 @@ class GroupCoordinator:
     ) -> Answer[JoinGroupResponse]:
         """Joins a group; answered when all have joined."""
         shard = self._shard(request.group_id)
+        if not request.member_id:
+            self._group(shard, request.group_id)
         return self._members(shard, request.group_id).join(shard, client, request, version)
 
     def sync_group(
@@ -253,7 +264,10 @@ class GroupCoordinator:
     ) -> Answer[OffsetCommitResponse]:
         """Writes down how far a group has come."""
         del client
-        return self._offsets.commit(self._shard_of_any(request.group_id), request, version)
+        shard = self._shard_of_any(request.group_id)
+        if request.generation_id_or_member_epoch < 0:
+            self._group(shard, request.group_id)
+        return self._offsets.commit(shard, request, version)
 
     def offset_fetch(
         self, group: OffsetFetchRequestGroup, *, require_stable: bool
@@ -263,14 +277,19 @@ class GroupCoordinator:
 
     def offset_delete(self, request: OffsetDeleteRequest) -> Answer[OffsetDeleteResponse]:
         """Forgets how far a group has come."""
-        return self._offsets.delete(self._shard(request.group_id), request)
+        shard = self._shard(request.group_id)
+        self._group(shard, request.group_id)
+        return self._offsets.delete(shard, request)
 
     def txn_offset_commit(
         self, client: Client, request: TxnOffsetCommitRequest, version: int
     ) -> Answer[TxnOffsetCommitResponse]:
         """Writes down how far a group has come if a transaction commits."""
         del client
-        return self._offsets.txn_commit(self._shard(request.group_id), request, version)
+        shard = self._shard(request.group_id)
+        if request.generation_id < 0:
+            self._group(shard, request.group_id)
+        return self._offsets.txn_commit(shard, request, version)
 
     def complete_transaction(self, producer_id: int, partitions: set[int], *, committed: bool) -> None:
         """The marker of a transaction is in these partitions of ``__consumer_offsets``."""
@@ -287,7 +306,7 @@ class GroupCoordinator:
 
     def _describe(self, group_id: str) -> DescribedGroup:
         try:
-            group = self._shard_of_any(group_id).groups.get(group_id)
+            group = self._group(self._shard_of_any(group_id), group_id)
         except KafkaError as refusal:
             return DescribedGroup(group_id=group_id, error_code=refusal.code)
         if group is None or group.type is not GroupType.CLASSIC:
@@ -303,7 +322,10 @@ class GroupCoordinator:
         response = ListGroupsResponse()
         if self._shards.loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        now_ms = self._clock.monotonic_ms()
         for shard in self._led.values():
+            for group in list(shard.groups.values()):
+                group.end_overdue_sessions(now_ms)
             response.groups += [
                 _listed(group)
                 for group in shard.groups.values()
@@ -322,7 +344,7 @@ class GroupCoordinator:
     def _delete(self, group_id: str) -> ErrorCode:
         try:
             shard = self._shard_of_any(group_id)
-            group = shard.groups.get(group_id)
+            group = self._group(shard, group_id)
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             group.validate_delete()
@@ -349,7 +371,10 @@ class GroupCoordinator:
         """A member joins, lives or leaves (KIP-848)."""
         if self._consumer is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        return self._consumer.consumer_heartbeat(self._shard(request.group_id), client, request, version)
+        shard = self._shard(request.group_id)
+        if request.member_epoch == JOIN_EPOCH:
+            self._group(shard, request.group_id)
+        return self._consumer.consumer_heartbeat(shard, client, request, version)
 
     def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
         """Groups of the consumer protocol, each with an error of its own."""
@@ -359,7 +384,7 @@ class GroupCoordinator:
 
     def _describe_consumer(self, consumer: "ConsumerGroups", group_id: str) -> DescribedConsumerGroup:
         try:
-            group = self._shard(group_id).groups.get(group_id)
+            group = self._group(self._shard(group_id), group_id)
         except KafkaError as refusal:
             return DescribedConsumerGroup(group_id=group_id, error_code=refusal.code)
         if group is None or group.type is not GroupType.CONSUMER:

@@ -3,33 +3,71 @@
 One timer a member, as Kafka has one delayed operation a member. A heartbeat only moves the deadline; the timer
 finds out when it fires and goes on from there. So twenty thousand members that say so every three seconds cost
 one assignment each, and one timer per member and session time-out.
+
+An event loop runs its timers a few milliseconds late, and after the requests that came meanwhile. A client that
+knows when a session is over, and deletes the group then, must not find the member: `Due.end_overdue` ends what
+is over before a request looks at a group. `Due` knows the earliest deadline there can be, so that a group of
+five hundred is walked about once in a session time-out and not for each request.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from barnabas.core.clock import Clock, Timer
+
+LATE_MS_MAX: Final = 100
+"""How late the loop may be for a request to end a session. If it was held for longer, the member's own sign of life
+may lie unread in another connection: then the timer decides, which runs after what has come."""
+
+
+class Due:
+    """When the first session of a group can be over, in monotonic milliseconds.
+
+    A lower bound: signs of life only move deadlines away, and what is not walked is not known.
+    """
+
+    __slots__ = ("at_ms",)
+
+    def __init__(self) -> None:
+        self.at_ms = math.inf
+
+    def end_overdue(self, sessions: Iterable["Session"], now_ms: float) -> None:
+        """Ends those of the group's sessions that are over, as their timers would in a moment."""
+        over = []
+        self.at_ms = math.inf
+        for session in sessions:
+            if session.running:
+                if 0 <= now_ms - session.deadline_ms <= LATE_MS_MAX:
+                    over.append(session)
+                else:
+                    self.at_ms = min(self.at_ms, session.deadline_ms)
+        for session in over:
+            session.expire()
 
 
 class Session:
     """Calls back once when nothing was heard for the time-out; held, it never does."""
 
-    __slots__ = ("_clock", "_deadline_ms", "_expired", "_timer")
+    __slots__ = ("_clock", "_due", "_expired", "_timer", "deadline_ms")
 
-    def __init__(self, clock: Clock, expired: Callable[[], object]) -> None:
+    def __init__(self, clock: Clock, expired: Callable[[], object], due: Due) -> None:
         self._clock = clock
         self._expired = expired
-        self._deadline_ms = 0.0
+        self._due = due
+        self.deadline_ms = 0.0
         self._timer: Timer | None = None
 
     def extend(self, timeout_ms: float) -> None:
         """The member is alive: counts anew from now, with this time-out."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        sooner = deadline_ms < self._deadline_ms
-        self._deadline_ms = deadline_ms
+        sooner = deadline_ms < self.deadline_ms
+        self.deadline_ms = deadline_ms
         if sooner and self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
+            self._due.at_ms = min(self._due.at_ms, deadline_ms)
             self._timer = self._clock.call_later(timeout_ms, self._check)
 
     def end(self) -> None:
@@ -43,8 +81,13 @@ class Session:
         """Whether the member must speak before a deadline."""
         return self._timer is not None
 
+    def expire(self) -> None:
+        """Ends the session as its timer would."""
+        self.end()
+        self._expired()
+
     def _check(self) -> None:
-        left_ms = self._deadline_ms - self._clock.monotonic_ms()
+        left_ms = self.deadline_ms - self._clock.monotonic_ms()
         if left_ms > 0:
             self._timer = self._clock.call_later(left_ms, self._check)
             return

@@ -17,6 +17,7 @@ from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, check_t
 from barnabas.coordinator.classic.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.session import Due
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
@@ -32,6 +33,7 @@ class ClassicGroup:
         "_clock",
         "delayed_join",
         "delayed_sync",
+        "due",
         "generation_id",
         "group_id",
         "journal",
@@ -56,6 +58,7 @@ class ClassicGroup:
         self.protocol_type = ""
         self.protocol_name: str | None = None
         self.members = Membership()
+        self.due = Due()
         self.subscribed_topics: frozenset[str] | None = None
         """Of the current generation of consumers; None: not known."""
         self.delayed_join: DelayedJoin | None = None
@@ -146,6 +149,12 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # What offsets and listings ask (`Group`)
+
+    def end_overdue_sessions(self, now_ms: float) -> None:
+        """Removes members whose session is over though its timer has not run yet."""
+        if now_ms >= self.due.at_ms:
+            sessions = [member.session for member in self.members if member.session is not None]
+            self.due.end_overdue(sessions, now_ms)
 
     def validate_offset_commit(
         self,

@@ -185,7 +185,7 @@ class Rebalances:
 
     def watch(self, group: ClassicGroup, member: ClassicMember) -> Session:
         """Gives the member a session, not running yet, whose end removes it."""
-        member.session = Session(self._clock, lambda: self._member_is_silent(group, member))
+        member.session = Session(self._clock, lambda: self._member_is_silent(group, member), group.due)
         return member.session
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember, reason: str) -> None:

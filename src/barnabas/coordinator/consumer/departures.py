@@ -122,6 +122,7 @@ class Departures:
         timers = group.timers[member_id] = MemberTimers(
             self._clock,
             lambda: self._fence(shard, group, member_id, "its session ended", timers.session.extend),
+            group.due,
         )
         return timers
 

@@ -23,6 +23,7 @@ from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.target import TargetAssignment
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.session import Due
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import Uuid
 
@@ -46,6 +47,7 @@ class ConsumerGroup:
         "_partition_epochs",
         "_refresh",
         "classic_member_count",
+        "due",
         "epoch",
         "group_id",
         "last_write",
@@ -70,6 +72,7 @@ class ConsumerGroup:
         self.target = TargetAssignment()
         self.classic_member_count = 0
         self.timers: dict[str, MemberTimers] = {}
+        self.due = Due()
         self.last_write: Pending[int] | None = None
         """Of the group's records; None once it is known that the replicas have all of them."""
         self.lookup_running = False
@@ -111,6 +114,11 @@ class ConsumerGroup:
     def state_name(self) -> str:
         """The state as tools print it."""
         return self.state.value
+
+    def end_overdue_sessions(self, now_ms: float) -> None:
+        """Removes members whose session is over though its timer has not run yet."""
+        if now_ms >= self.due.at_ms:
+            self.due.end_overdue([timers.session for timers in self.timers.values()], now_ms)
 
     def validate_offset_commit(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from barnabas.coordinator.session import Session
+from barnabas.coordinator.session import Due, Session
 from barnabas.core.clock import Clock, Timer
 
 
@@ -41,8 +41,8 @@ class MemberTimers:
 
     __slots__ = ("join", "rebalance", "session", "sync")
 
-    def __init__(self, clock: Clock, expired: Callable[[], object]) -> None:
-        self.session = Session(clock, expired)
+    def __init__(self, clock: Clock, expired: Callable[[], object], due: Due) -> None:
+        self.session = Session(clock, expired, due)
         self.rebalance = Alarm()
         """To confirm that it gave partitions up (consumer protocol)."""
         self.join = Alarm()
