@@ -123,23 +123,23 @@ def test_a_bad_disk_is_told_per_partition(world):
     assert lisr(world, is_new=True, leader_epoch=1) == "KAFKA_STORAGE_ERROR"
 
 
-def stop(world, *, version=4, delete=True, leader_epoch=-2, partition=0):
+def stop(world, *, version=4, delete=True, leader_epoch=-2, partition=0, topic="orders"):
     request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7)
     if version >= 3:
         state = StopReplicaPartitionState(
             partition_index=partition, leader_epoch=leader_epoch, delete_partition=delete
         )
-        request.topic_states = [StopReplicaTopicState(topic_name="orders", partition_states=[state])]
+        request.topic_states = [StopReplicaTopicState(topic_name=topic, partition_states=[state])]
     else:
         request.delete_partitions = delete
         if version:
-            request.topics = [StopReplicaTopicV1(name="orders", partition_indexes=[partition])]
+            request.topics = [StopReplicaTopicV1(name=topic, partition_indexes=[partition])]
         else:
             request.ungrouped_partitions = [
-                StopReplicaPartitionV0(topic_name="orders", partition_index=partition)
+                StopReplicaPartitionV0(topic_name=topic, partition_index=partition)
             ]
     [found] = world.send(request, version).partition_errors
-    assert (found.topic_name, found.partition_index) == ("orders", partition)
+    assert (found.topic_name, found.partition_index) == (topic, partition)
     return ErrorCode.of(found.error_code).name
 
 
@@ -166,6 +166,21 @@ def test_stop_replica_is_fenced_by_the_leader_epoch(world):
     assert stop(world, leader_epoch=-1, delete=False) == "NONE"
     assert stop(world, leader_epoch=5) == "NONE"
     assert stop(world, leader_epoch=5) == "NONE", "what is not here any more is deleted again"
+
+
+def test_a_fenced_stop_replica_resigns_no_coordinator(world, monkeypatch):
+    from barnabas.core.ids import GROUP_METADATA_TOPIC
+
+    world.create(GROUP_METADATA_TOPIC, epoch=5)
+    resigned = []
+    monkeypatch.setattr(world.coordinator, "resigned", lambda *told: resigned.append(told))
+
+    assert stop(world, topic=GROUP_METADATA_TOPIC, leader_epoch=4) == "FENCED_LEADER_EPOCH"
+    assert resigned == []
+    assert stop(world, topic=GROUP_METADATA_TOPIC, leader_epoch=5, delete=False) == "NONE"
+    assert resigned == [], "what is only stopped may be led again"
+    assert stop(world, topic=GROUP_METADATA_TOPIC, leader_epoch=5) == "NONE"
+    assert resigned == [(0, 5)]
 
 
 def test_a_deleted_topic_releases_those_who_wait(world):

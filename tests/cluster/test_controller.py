@@ -193,6 +193,32 @@ def test_a_leader_dies_and_the_next_in_sync_takes_over(three):
     assert [each.id for each in three.brokers[0].cache.alive_brokers()] == [0, 2]
 
 
+def test_the_next_leader_is_chosen_in_the_order_of_the_assignment(three):
+    three.create("t", {0: [1, 2, 0]})
+    _altered(three, 1, [0, 1, 2])
+    three.brokers[1].stop()
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (0, 2)), "0 is first in the ISR"
+
+
+def test_a_shutdown_gives_the_leadership_on_in_the_order_of_the_assignment(three):
+    three.create("t", {0: [1, 2, 0]})
+    _altered(three, 1, [0, 1, 2])
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    three.wait(three.controller.controller.controlled_shutdown(request))
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (0, 2))
+
+
+def test_an_unclean_leader_is_the_first_that_lives_in_the_order_of_the_assignment(make_cluster):
+    cluster = make_cluster(0, 1, 2, 3)
+    cluster.create("t", {0: [3, 2, 1]}, {"unclean.leader.election.enable": "true"})
+    _altered(cluster, 3, [3])
+    cluster.brokers[3].stop()
+
+    assert (cluster.state("t").leader, cluster.state("t").isr) == (2, (2,))
+
+
 def test_a_follower_dies_and_leaves_the_isr(three):
     three.create("t", {0: [0, 1, 2]})
     three.brokers[2].stop()
@@ -475,6 +501,21 @@ def test_alter_partition_refusals(three, change, code):
     assert three.state("t").isr == (1, 2, 0)
 
 
+def test_a_broker_that_is_shutting_down_may_not_join(three):
+    """KIP-841: its leader would wait for it, and it stops in a moment."""
+    three.create("t", {0: [1, 2, 0]})
+    request = ControlledShutdownRequest(broker_id=2, broker_epoch=-1)
+    three.wait(three.controller.controller.controlled_shutdown(request))
+    assert three.state("t").isr == (1, 0)
+    assert 2 in [each.id for each in three.brokers[1].cache.alive_brokers()]
+
+    assert _altered(three, 1, [1, 0, 2]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert three.state("t").isr == (1, 0)
+    three.brokers[2].stop()
+    three.brokers[2].start()
+    assert _altered(three, 1, [1, 0, 2]).error_code == ErrorCode.NONE
+
+
 def test_alter_partition_of_an_unknown_topic_id(three):
     three.create("t", {0: [1, 2, 0]})
     request = _alteration(three, 1, [1])
@@ -644,7 +685,8 @@ def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
     cluster.ensemble.write = fail_once
     broker.start()
     assert not broker.controller.is_active
-    assert "/controller" not in cluster.paths() or broker.controller.epoch == 0
+    assert "/controller" not in cluster.paths()
+    assert broker.controller.epoch == 0
 
     cluster.clock.advance(1_000)
     assert broker.controller.is_active

@@ -1,6 +1,7 @@
 """Roles, the high watermark, and the ISR of one partition."""
 
 import pytest
+from replica_rig import LAG_MS
 
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -158,6 +159,69 @@ def test_a_follower_joins_the_isr_by_the_controllers_word(rig):
     assert rig.partition.partition_epoch == 8
 
 
+def test_an_open_expansion_counts_with_both_sets(make_rig):
+    """KIP-966 and KIP-497: the high watermark waits for who may be in already, and does not move before the
+    controller has spoken while those that are in for certain are too few.
+    """
+    rig = make_rig(min_insync_replicas=2)
+    rig.lead(isr=(1,))
+    rig.append(5)
+    rig.fetch_as(3, 5)
+    [(proposal, answer)] = rig.isr.proposals
+    assert proposal.isr == (1, 3)
+    assert (rig.high_watermark, rig.partition.under_min_isr) == (0, True)
+    assert code(lambda: rig.append(acks=-1)) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    answer.complete(LeaderAndIsr(1, (1, 3), 0, partition_epoch=1))
+    assert rig.high_watermark == 5
+    assert rig.progress == [rig.partition.tp]
+
+
+def test_an_open_expansion_that_grows_old_is_still_waited_for(rig):
+    """Nobody knows whether the controller has taken the replica in: it is counted however far behind it is."""
+    rig.lead(isr=(1, 2))
+    rig.fetch_as(3, 0)
+    assert rig.partition.isr_state.maximal == {1, 2, 3}
+    rig.append(5)
+    rig.clock.advance(LAG_MS + 1)
+    rig.alive.discard(3)
+    rig.fetch_as(2, 5)
+    assert rig.high_watermark == 0
+    rig.isr.proposals[0][1].fail(KafkaError(ErrorCode.INELIGIBLE_REPLICA))
+    rig.append(1)
+    rig.fetch_as(2, 6)
+    assert rig.high_watermark == 6, "the controller has refused it"
+
+
+def test_enough_replicas_counts_who_may_be_in_already(make_rig):
+    """What is below the high watermark is safe on the maximal ISR; the answer does not wait for the controller."""
+    rig = make_rig(min_insync_replicas=2)
+    rig.lead(isr=(1, 2))
+    rig.append(5, acks=-1)
+    rig.fetch_as(2, 5)
+    assert rig.high_watermark == 5
+    rig.lead(isr=(1,), partition_epoch=1)
+    assert rig.partition.enough_replicas(5) == (True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    rig.fetch_as(3, 5)
+
+    assert rig.partition.isr_state.maximal == {1, 3}
+    assert rig.partition.enough_replicas(5) == (True, ErrorCode.NONE)
+
+
+def test_an_open_shrink_still_waits_for_who_is_to_leave(rig):
+    rig.lead(isr=(1, 2))
+    rig.alive.discard(3)
+    rig.append(5)
+    rig.clock.advance(LAG_MS + 1)
+    rig.partition.maybe_shrink_isr()
+    rig.append(1)
+    assert (rig.isr.proposals[0][0].isr, rig.high_watermark) == ((1,), 0)
+    rig.partition.maybe_shrink_isr()
+    assert len(rig.isr.proposals) == 1, "one at a time"
+    rig.fetch_as(2, 6)
+    assert rig.high_watermark == 6
+
+
 def test_a_follower_must_reach_the_epochs_start(rig):
     rig.lead(isr=(1, 2), epoch=1)
     rig.append(5)
@@ -190,6 +254,47 @@ def test_followers_that_fall_behind_leave(rig):
     assert rig.high_watermark == 5
 
 
+def test_a_follower_may_be_behind_for_as_long_as_the_limit_says(rig):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.fetch_as(2, 0)
+    rig.append(1)
+    rig.clock.advance(LAG_MS)
+    rig.partition.maybe_shrink_isr()
+    assert rig.isr.proposals == [], "exactly the limit"
+    rig.clock.advance(1)
+    rig.partition.maybe_shrink_isr()
+    assert [proposal.isr for proposal, _ in rig.isr.proposals] == [(1,)]
+
+
+def test_lag_is_counted_from_the_fetch_before_the_last(rig):
+    """KIP-16: who reaches the end that there was at its previous fetch had everything then, not now."""
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(5)
+    rig.clock.advance(10_000)
+    rig.fetch_as(2, 0)  # learns of the end at 5
+    rig.append(5)
+    rig.clock.advance(10_000)
+    rig.fetch_as(2, 5)  # has all there was 10 s ago
+    rig.append(5)
+    rig.clock.advance(LAG_MS - 10_000)
+    rig.partition.maybe_shrink_isr()
+    assert rig.isr.proposals == [], "the fetch before its last was a limit ago"
+    rig.clock.advance(1)
+    rig.partition.maybe_shrink_isr()
+    assert [proposal.isr for proposal, _ in rig.isr.proposals] == [(1,)]
+
+
+def test_a_fetch_that_does_not_reach_the_last_known_end_is_no_catching_up(rig):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(10)
+    rig.fetch_as(2, 0)
+    rig.clock.advance(LAG_MS)
+    rig.fetch_as(2, 9)
+    rig.clock.advance(1)
+    rig.partition.maybe_shrink_isr()
+    assert [proposal.isr for proposal, _ in rig.isr.proposals] == [(1,)]
+
+
 def test_a_follower_that_keeps_up_with_a_moving_end_stays(rig):
     rig.lead(isr=(1, 2), replicas=(1, 2))
     for offset in range(0, 20, 5):
@@ -219,6 +324,41 @@ def test_refused_proposals(rig, error, in_flight, again):
     assert rig.partition.isr_state.in_flight is in_flight
     assert len(rig.isr.proposals) == again
     assert rig.partition.isr_state.isr == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.INELIGIBLE_REPLICA,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+@pytest.mark.parametrize("isr", [(1, 2), (1,)])
+def test_a_refusal_that_comes_after_the_controllers_order_changes_nothing(rig, error, isr):
+    rig.lead(isr=(1, 2, 3))
+    rig.append(5)
+    rig.clock.advance(LAG_MS + 1)
+    rig.partition.maybe_shrink_isr()
+    [(_, late)] = rig.isr.proposals
+    rig.lead(isr=isr, partition_epoch=1)
+    rig.fetch_as(3, 5)
+    ordered = rig.partition.isr_state
+    assert (ordered.isr, ordered.proposed) == (frozenset(isr), frozenset({*isr, 3}))
+
+    late.fail(KafkaError(error))
+
+    assert rig.partition.isr_state == ordered
+    assert len(rig.isr.proposals) == 2, "the refused one is not asked again"
+
+
+def test_an_answer_of_an_older_epoch_than_the_partitions_is_ignored(rig):
+    rig.lead(isr=(1, 2), partition_epoch=5)
+    rig.fetch_as(3, 0)
+    rig.isr.proposals[0][1].complete(LeaderAndIsr(1, (1, 2, 3), 0, partition_epoch=4))
+
+    assert (rig.partition.isr_state.isr, rig.partition.partition_epoch) == ({1, 2}, 5)
 
 
 def test_an_answer_that_comes_after_the_controllers_order_is_ignored(rig):
