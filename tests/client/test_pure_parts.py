@@ -15,6 +15,7 @@ from barnabas.client.fetch_session import FetchSession, FetchTarget
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.partitioner import StickyPartitioner, key_hash, murmur2
+from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.record_decoder import decode_consumer_records
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -116,7 +117,9 @@ def test_a_batch_refuses_what_would_make_it_too_large_but_for_its_first_record()
 def queue_with(count):
     queue = PartitionQueue(TP)
     for _ in range(count):
-        queue.start_batch(Codec.NONE, 0.0).builder.append(0, None, b"x", (), 100)
+        batch = ProducerBatch(TP, Codec.NONE, 0.0)
+        batch.builder.append(0, None, b"x", (), 100)
+        queue.add(batch)
     return queue
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         CommitFailedError,
         DeliveryError,
         GroupError,
+        InvalidRecordError,
         NoOffsetError,
         RecordTooLargeError,
     )
@@ -43,6 +44,7 @@ _HOMES = {
     "Delivery": "barnabas.client.producer_batch",
     "DeliveryError": "barnabas.client.errors",
     "GroupError": "barnabas.client.errors",
+    "InvalidRecordError": "barnabas.client.errors",
     "NoOffsetError": "barnabas.client.errors",
     "OffsetAndMetadata": "barnabas.client.types",
     "OffsetAndTimestamp": "barnabas.client.types",
@@ -66,6 +68,7 @@ __all__ = [
     "Delivery",
     "DeliveryError",
     "GroupError",
+    "InvalidRecordError",
     "NoOffsetError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

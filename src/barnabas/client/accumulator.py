@@ -7,15 +7,17 @@ something new to consider: a batch was opened, or one is full.
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from barnabas.client.errors import RecordTooLargeError
+from barnabas.client.errors import ClientClosedError, InvalidRecordError, RecordTooLargeError
 from barnabas.client.partition_queue import PartitionQueue, ProducerIdentity
 from barnabas.client.partitioner import StickyPartitioner, key_hash
 from barnabas.client.producer_batch import Delivery, ProducerBatch
 from barnabas.client.types import Headers
-from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
+
+_LOCK_S: Final = 1.0
 
 
 class TopicQueues:
@@ -58,6 +60,7 @@ class RecordAccumulator:
         self._lock = threading.Lock()
         self._topics: dict[str, TopicQueues] = {}
         self._active: dict[PartitionQueue, None] = {}
+        self._closed = False
 
     def knows(self, topic: str) -> bool:
         """Whether the topic's partitions are known."""
@@ -88,8 +91,12 @@ class RecordAccumulator:
         timestamp: int,
         headers: Headers,
     ) -> Delivery | None:
-        """Adds a record; None when the topic is not known yet or there is no room."""
+        """Adds a record; None when the topic is not known yet or there is no room. Raises ClientClosedError,
+        InvalidRecordError.
+        """
         with self._lock:
+            if self._closed:
+                raise ClientClosedError("The producer was closed")
             known = self._topics.get(topic)
             if known is None or self.waiting_bytes >= self._buffer_bytes:
                 return None
@@ -111,17 +118,19 @@ class RecordAccumulator:
     def _append_first(
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
-        batch = queue.start_batch(self._codec, self._monotonic())
+        # Whatever can fail comes before the queue knows the batch: one that is left behind there without its
+        # first record would take in all later ones, and nobody would send it.
+        batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
         batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
         if batch.size_bytes > self._request_bytes_max:
-            queue.waiting.pop()
             raise RecordTooLargeError(
                 f"A record of {batch.size_bytes} bytes is larger than max.request.size,"
                 f" which is {self._request_bytes_max}"
             )
+        self._on_work()
+        queue.add(batch)
         self.waiting_bytes += batch.size_bytes
         self._active[queue] = None
-        self._on_work()
         return Delivery(batch, 0, timestamp)
 
     def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
@@ -160,6 +169,22 @@ class RecordAccumulator:
         if not queue.waiting and not queue.in_flight:
             self._active.pop(queue, None)
 
+    def close(self) -> None:
+        """Refuses records from now on. Under the lock, so that no thread can add one after the last look."""
+        with self._lock:
+            self._closed = True
+
+    def held_records(self) -> int:
+        """How many records have neither been stored nor given up; 0 where the lock cannot be had, because its
+        holder is a thread that was stopped for good at the end of the process.
+        """
+        if not self._lock.acquire(timeout=_LOCK_S):
+            return 0
+        try:
+            return sum(batch.count for queue in self._active for batch in (*queue.in_flight, *queue.waiting))
+        finally:
+            self._lock.release()
+
     def unfinished(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """Every batch that has neither been stored nor given up, oldest first within a partition."""
         with self._lock:
@@ -176,7 +201,7 @@ class RecordAccumulator:
 
 def _explicit(known: TopicQueues, topic: str, partition: int) -> PartitionQueue:
     if not 0 <= partition < len(known.queues):
-        raise BarnabasError(
+        raise InvalidRecordError(
             f"Invalid partition {partition} for topic {topic}: it has partitions 0 to {len(known.queues) - 1}"
         )
     return known.queues[partition]

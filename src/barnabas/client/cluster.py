@@ -33,6 +33,9 @@ T = TypeVar("T")
 _WARN_AFTER: Final = 3
 """Failed attempts after which somebody who waits in front of a terminal should hear why."""
 
+_STRING_BYTES_MAX: Final = 2**15 - 1
+"""The longest text that every version of a request can carry."""
+
 _log = EventLog("client")
 
 
@@ -54,6 +57,19 @@ class Deadline:
     def is_over(self) -> bool:
         """Whether the time is over."""
         return time.monotonic() >= self._at
+
+
+def _check_sendable(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"a topic's name must be str, not {type(name).__name__}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        size = -1
+    if not 0 <= size <= _STRING_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name[:80]!r} cannot be sent"
+        )
 
 
 class Cluster:
@@ -166,8 +182,14 @@ class Cluster:
         return ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}")
 
     def need(self, topics: Iterable[str]) -> None:
-        """From now on these topics are asked about as well."""
-        self._topics.update(topics)
+        """From now on these topics are asked about as well. Raises TypeError for a name that is no text, and
+        KafkaError (INVALID_TOPIC_EXCEPTION) for a text that UTF-8 cannot encode: a request for it could never
+        be sent, nor one for any other topic with it.
+        """
+        names = set(topics)
+        for name in names:
+            _check_sendable(name)
+        self._topics |= names
 
     def need_all(self, needed: bool) -> None:
         """From now on all topics are asked about, or no longer."""
@@ -191,7 +213,14 @@ class Cluster:
             self._refreshing = asyncio.create_task(self._ask(names))
             # Whoever waited may be gone by the time it fails: that is nobody's mistake.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._refreshing)
+        try:
+            await asyncio.shield(self._refreshing)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                # `close` cancelled the request, not somebody this caller.
+                raise ClientClosedError("The client was closed") from None
+            raise
 
     async def _ask(self, names: Iterable[str] | None) -> None:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]

@@ -14,7 +14,11 @@ class ClientTimeoutError(BarnabasError):
     """Nobody gave an answer in time; the text says what was waited for, how long, and the last failure."""
 
 
-class RecordTooLargeError(BarnabasError):
+class InvalidRecordError(BarnabasError, ValueError):
+    """A record that cannot be sent as it is; the text names the argument of `send` and what is allowed."""
+
+
+class RecordTooLargeError(InvalidRecordError):
     """A record that does not fit the limits of this producer; the text names size, limit and option."""
 
 

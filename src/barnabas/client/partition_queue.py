@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from barnabas.client.producer_batch import NO_SEQUENCE, ProducerBatch
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import SEQUENCE_MAX
-from barnabas.records.compression import Codec
 
 EPOCH_MAX = 2**15 - 1
 
@@ -48,12 +47,11 @@ class PartitionQueue:
         self._next_sequence = 0
         self._restart = False
 
-    def start_batch(self, codec: Codec, now: float) -> ProducerBatch:
-        """A new open batch at the end."""
-        batch = ProducerBatch(self.tp, self._next_number, codec, now)
+    def add(self, batch: ProducerBatch) -> None:
+        """Takes in a new batch, at the end."""
+        batch.number = self._next_number
         self._next_number += 1
         self.waiting.append(batch)
-        return batch
 
     def due_at(self, linger_s: float, full_bytes: int) -> float | None:
         """When the first batch may go (seconds of the monotonic clock); None when there is nothing to send,

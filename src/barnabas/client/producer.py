@@ -21,6 +21,16 @@ from barnabas.client.config import BootstrapServers, producer_config
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.producer_batch import Delivery, ProducerBatch
+from barnabas.client.record_arguments import (
+    PARTITION_MAX,
+    TIMESTAMP_MAX,
+    as_bytes,
+    check_topic,
+    plain_headers,
+    plain_topic,
+    warn_of_records,
+    whole_number,
+)
 from barnabas.client.sender import Sender
 from barnabas.client.types import Headers, RecordMetadata
 from barnabas.records.compression import Codec
@@ -33,6 +43,9 @@ class AsyncProducer:
 
     Use it as a context manager; leaving it flushes. Raises ConfigError for a bad option.
     """
+
+    _released = True
+    """Whether nothing can be lost with the object: it was closed, or never came to be."""
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
         config = producer_config(
@@ -58,8 +71,10 @@ class AsyncProducer:
         self._sender = Sender(config, self._cluster, self._accumulator, self._batch_finished)
         self._woken = False
         self._closed = False
+        self._ended = asyncio.Event()
         self._room: list[asyncio.Future[None]] = []
         self._failure: Exception | None = None
+        self._released = False
 
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. `send` does it by itself otherwise."""
@@ -86,8 +101,10 @@ class AsyncProducer:
     ) -> Delivery:
         """Accepts a record for sending; texts are encoded in UTF-8, the time is now unless given.
 
-        Raises `ClientTimeoutError` when topic or room are not there within ``max.block.ms``, `KafkaError`
-        when the topic may not be used, `RecordTooLargeError`.
+        Raises TypeError and `InvalidRecordError` (a ValueError) for an argument that cannot be sent, at once
+        and by its name; `ClientTimeoutError` when topic or room are not there within ``max.block.ms``,
+        `KafkaError` when the topic may not be used. A record that was accepted, or whose call was cancelled
+        after that, is accounted for by its `Delivery`, by `flush` and by `close`.
         """
         delivery = self.try_send(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
@@ -125,21 +142,31 @@ class AsyncProducer:
         timestamp_ms: int | None,
         headers: Headers,
     ) -> Delivery | None:
-        """Accepts a record from any thread; None when `make_ready` has to run first."""
+        """Accepts a record from any thread; None when `make_ready` has to run first. Raises as `send`."""
         if self._closed:
             raise ClientClosedError("The producer was closed")
+        # The usual kinds cost one comparison each; what differs is looked at closely.
+        if topic.__class__ is not str:
+            topic = plain_topic(topic)
         if value is not None and value.__class__ is not bytes:
-            value = _as_bytes("value", value)
+            value = as_bytes("value", value)
         if key is not None and key.__class__ is not bytes:
-            key = _as_bytes("key", key)
+            key = as_bytes("key", key)
+        if partition is not None:
+            partition = whole_number("partition", partition, PARTITION_MAX)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // _NS_PER_MS
+        else:
+            timestamp_ms = whole_number("timestamp_ms", timestamp_ms, TIMESTAMP_MAX)
+        if headers:
+            headers = plain_headers(headers)
         return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
 
     async def make_ready(self, topic: str, deadline: Deadline) -> None:
         """Waits until the topic is known and there is room; raises as `send` does."""
         self._attach()
         if not self._accumulator.knows(topic):
+            check_topic(topic)
             await self._cluster.topic(topic, deadline)
         while not self._accumulator.has_room:
             self._sender.pump()
@@ -162,10 +189,15 @@ class AsyncProducer:
         return self._woken
 
     def _wake(self) -> None:
-        """There is work; called under the accumulator's lock, by any thread."""
+        """There is work; called under the accumulator's lock, by any thread. Raises ClientClosedError."""
         if not self._woken and self._loop is not None:
+            self._check_loop()
             self._woken = True
             self._loop.call_soon_threadsafe(self._woken_up)
+
+    def _check_loop(self) -> None:
+        if self._loop is not None and self._loop.is_closed():
+            raise ClientClosedError("The event loop that the producer ran on is closed")
 
     def _woken_up(self) -> None:
         self._woken = False
@@ -178,7 +210,7 @@ class AsyncProducer:
         self._sender.pump()
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
-        if error is not None and not batch.observed and self._failure is None:
+        if error is not None and not batch.is_observed and self._failure is None:
             self._failure = error
         if self._room and self._accumulator.has_room:
             waiting, self._room = self._room, []
@@ -190,8 +222,10 @@ class AsyncProducer:
         """Sends everything accepted so far, without lingering, and waits until it is stored.
 
         Raises the first failure since the last flush of a record whose `Delivery` nobody waited for: what
-        nobody looks at is not lost in silence.
+        nobody looks at is not lost in silence. Raises ClientClosedError where the event loop that the producer
+        ran on is closed.
         """
+        self._check_loop()
         batches = [batch for _, batch in self._accumulator.unfinished()]
         self._sender.hurry += 1
         try:
@@ -205,8 +239,11 @@ class AsyncProducer:
             raise failure
 
     async def close(self) -> None:
-        """Flushes and closes the connections; raises as `flush`. Harmless when repeated."""
+        """Flushes and closes the connections; raises as `flush`. Harmless when repeated: a second call waits
+        for the first.
+        """
         if self._closed:
+            await self._ended.wait()
             return
         self._closed = True
         try:
@@ -217,13 +254,26 @@ class AsyncProducer:
     async def abort(self) -> None:
         """Closes at once; records that are not stored fail with ClientClosedError."""
         self._closed = True
-        await self._sender.close()
-        await self._cluster.close()
+        try:
+            await self._sender.close()
+        finally:
+            self._released = True
+            self._ended.set()
+            await self._cluster.close()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic; raises as `send` does."""
         known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
         return list(known.partitions)
+
+    @property
+    def held_records(self) -> int:
+        """How many accepted records are neither stored nor failed at the moment."""
+        return self._accumulator.held_records()
+
+    def __del__(self) -> None:
+        if not self._released:
+            warn_of_records(self, self.held_records)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -233,11 +283,3 @@ class AsyncProducer:
 
     def __repr__(self) -> str:
         return f"<AsyncProducer {self._cluster.bootstrap} {self._accumulator!r}>"
-
-
-def _as_bytes(what: str, value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytearray | memoryview | bytes):
-        return bytes(value)
-    raise TypeError(f"a record's {what} must be bytes, str or None, not {type(value).__name__}")

@@ -34,9 +34,9 @@ class ProducerBatch:
         "tp",
     )
 
-    def __init__(self, tp: TopicPartition, number: int, codec: Codec, created_at: float) -> None:
+    def __init__(self, tp: TopicPartition, codec: Codec, created_at: float) -> None:
         self.tp = tp
-        self.number = number
+        self.number = -1
         """Its place among the batches of the partition, from the first: the order to keep."""
         self.builder = BatchBuilder(codec)
         self.created_at = created_at
@@ -44,8 +44,8 @@ class ProducerBatch:
         self.retry_at = 0.0
         self.attempts = 0
         self.base_sequence = NO_SEQUENCE
-        self.observed = False
-        """Whether somebody waits, or waited, for the outcome of a record in it."""
+        self.observed: set[int] = set()
+        """The records in it, by index, whose outcome somebody waits for, or has."""
         self._future: Future[tuple[int, int]] = Future()
         self._future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel the batch
 
@@ -63,6 +63,11 @@ class ProducerBatch:
     def future(self) -> "Future[tuple[int, int]]":
         """Completes with base offset and log append time (-1: the records' own times)."""
         return self._future
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether somebody looks at the outcome of each of its records."""
+        return len(self.observed) == self.count
 
     def complete(self, base_offset: int, log_append_time: int) -> None:
         """The broker stored it; the offset is -1 when the broker did not say where."""
@@ -98,20 +103,33 @@ class Delivery:
         """Blocks until the record is stored. Raises `KafkaError` if it was not, `ClientTimeoutError` when
         the time is over first. Never call it on the producer's own event loop: await instead.
         """
-        self._batch.observed = True
+        self._batch.observed.add(self._index)
         try:
             stored = self._batch.future.result(None if timeout_ms is None else timeout_ms / 1000)
-        except FutureTimeoutError:
-            if self._batch.future.done():
-                raise
-            raise ClientTimeoutError(f"No acknowledgement from {self._batch.tp} in {timeout_ms} ms") from None
+        except BaseException as error:
+            self._not_seen_yet()
+            if isinstance(error, FutureTimeoutError) and not self._batch.future.done():
+                raise ClientTimeoutError(
+                    f"No acknowledgement from {self._batch.tp} in {timeout_ms} ms"
+                ) from None
+            raise
         return self._metadata(*stored)
 
+    def _not_seen_yet(self) -> None:
+        """A wait has ended. When it was cut short, nobody has the outcome: then `flush` tells it."""
+        if not self._batch.future.done():
+            self._batch.observed.discard(self._index)
+
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        self._batch.observed = True
+        self._batch.observed.add(self._index)
         future = self._batch.future
-        stored = future.result() if future.done() else (yield from asyncio.wrap_future(future).__await__())
-        return self._metadata(*stored)
+        if not future.done():
+            try:
+                yield from asyncio.wrap_future(future).__await__()
+            except BaseException:
+                self._not_seen_yet()
+                raise
+        return self._metadata(*future.result())
 
     def _metadata(self, base_offset: int, log_append_time: int) -> RecordMetadata:
         return RecordMetadata(

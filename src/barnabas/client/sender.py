@@ -139,14 +139,23 @@ class Sender:
             self.pump()
             return
         try:
+            await self._ask(node_id, sent)
+        except Exception as error:
+            _log.error("request.failed", node=node_id, error=repr(error))
+            for queue, batch in sent:
+                if batch in queue.in_flight:
+                    self._give_up(queue, batch, error)
+        finally:
+            self._in_flight[node_id] -= 1
+            self.pump()
+
+    async def _ask(self, node_id: int, sent: Sent) -> None:
+        try:
             response = await self._cluster.send(node_id, self._request(sent), ProduceResponse)
         except (BarnabasError, OSError) as error:
             self._request_failed(sent, error)
         else:
             self._answered(sent, response)
-        finally:
-            self._in_flight[node_id] -= 1
-            self.pump()
 
     def _without_overtaking(self, sent: Sent) -> Sent:
         """What may still go. A connection may have failed between taking a batch and sending it: then an older
@@ -277,13 +286,15 @@ class Sender:
     async def close(self) -> None:
         """Stops sending; what is not stored yet fails with ClientClosedError."""
         self._closed = True
+        self._accumulator.close()
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # Before the first wait, which may be cancelled: no record may be left without an end.
         for queue, batch in self._accumulator.unfinished():
             self._give_up(
                 queue, batch, ClientClosedError("The producer was closed before the record was sent")
             )
+        await asyncio.gather(*tasks, return_exceptions=True)

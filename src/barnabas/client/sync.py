@@ -21,9 +21,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 from barnabas.client.cluster import Deadline
 from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
+from barnabas.client.errors import ClientClosedError
 from barnabas.client.group.commits import Offsets
 from barnabas.client.producer import AsyncProducer
 from barnabas.client.producer_batch import Delivery
+from barnabas.client.record_arguments import warn_of_records
 from barnabas.client.types import ConsumerRecord, Headers, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
 
@@ -41,6 +43,8 @@ class LoopThread:
         self._loop = asyncio.new_event_loop()
         self._callers: list[queue.SimpleQueue[Callable[[], object] | None]] = []
         """What those who wait are to run meanwhile, the innermost last; None when they need not wait longer."""
+        self._entrance = threading.Lock()
+        self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -49,15 +53,25 @@ class LoopThread:
         self._loop.run_forever()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's value; an interrupt of the waiting thread cancels it."""
+        """The coroutine's value; an interrupt of the waiting thread cancels it. Raises ClientClosedError when
+        another thread closes this one first.
+        """
         tasks: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        with self._entrance:
+            if self._closing:
+                work.close()
+                raise ClientClosedError("The client was closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         self._callers.append(tasks)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _done: tasks.put(None))
         try:
             while (task := tasks.get()) is not None:
                 task()
             return future.result()
+        except concurrent.futures.CancelledError:
+            if not self._closing:
+                raise
+            raise ClientClosedError("The client was closed") from None
         except BaseException:
             future.cancel()
             raise
@@ -103,11 +117,22 @@ class LoopThread:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """Ends the thread; harmless when repeated."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        """Ends the thread, and the wait of those who are inside `run`; harmless when repeated."""
+        with self._entrance:
+            if self._closing:
+                return
+            self._closing = True
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @staticmethod
+    async def _cancel_all() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Face(Generic[A]):
@@ -116,14 +141,21 @@ class Face(Generic[A]):
     def __init__(self, twin: A, thread: LoopThread) -> None:
         self._twin = twin
         self._thread = thread
+        self._ending = threading.RLock()
 
     def end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Closes the twin, then the thread; harmless when repeated."""
-        if not self._thread.closed:
-            try:
-                self._thread.run(close())
-            finally:
-                self._thread.close()
+        """Closes the twin, then the thread; harmless when repeated. Who comes second, on a thread of its own,
+        waits: what the first one flushes must not lose its loop.
+        """
+        with self._ending:
+            if not self._thread.closed:
+                try:
+                    self._thread.run(close())
+                finally:
+                    self._thread.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._twin!r}>"
 
 
 def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
@@ -221,6 +253,11 @@ class Producer(Face[AsyncProducer]):
     def close(self) -> None:
         """Flushes and closes; raises as `flush`. Harmless when repeated."""
         self.end(self._twin.close)
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and not thread.closed:
+            warn_of_records(self, self._twin.held_records)
 
     def __enter__(self) -> Self:
         try:
