@@ -226,3 +226,69 @@ def test_nobody_there_is_one_line(barnabas, tmp_path):
     result = barnabas("get-offsets", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(quick))
     assert result.exit_code == 1
     assert "Error occurred: No broker of 127.0.0.1:1 answered in 100 ms" in result.stderr
+
+
+SECURITY = {
+    "security.protocol=SASL_SSL": "security.protocol='SASL_SSL'",
+    "security.protocol=ssl": "security.protocol='ssl'",
+    "sasl.jaas.config=password": "sasl.jaas.config",
+    "ssl.truststore.location=/x": "ssl.truststore.location",
+}
+COMMANDS = {
+    "topics": ("--list",),
+    "get-offsets": (),
+    "groups": ("--list",),
+    "explain": ("coordinator", "g"),
+    "produce": ("--topic", "t"),
+    "consume": ("--topic", "t", "--from-beginning", "--max-messages", "1"),
+}
+FILES = {
+    "produce": ["--producer.config", "--reader-config"],
+    "consume": ["--consumer.config", "--formatter-config"],
+}
+PAIRS = {"produce": ["--producer-property", "--property"], "consume": ["--consumer-property", "--property"]}
+
+
+@pytest.mark.parametrize("setting", SECURITY)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_is_asked_for_security_ends_and_sends_nothing(
+    barnabas, cluster, tmp_path, command, setting
+):
+    file = tmp_path / "client.properties"
+    file.write_text(f"client.id=x\n{setting}\n")
+    ways = [[flag, str(file)] for flag in FILES.get(command, ["--command-config"])]
+    ways += [[flag, setting] for flag in PAIRS.get(command, [])]
+    for way in ways:
+        flags = (*COMMANDS[command], "--bootstrap-server", cluster.bootstrap, *way)
+        result = barnabas(command, *flags, stdin="a line\n")
+
+        assert result.exit_code == 1, result.output
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.endswith(
+            f"{SECURITY[setting]} asks for security, which this client does not have yet: it speaks PLAINTEXT only"
+        )
+    assert cluster.seen == []
+
+
+@pytest.mark.parametrize("command", ["topics", "groups", "produce"])
+def test_a_command_that_is_told_to_talk_plaintext_does(barnabas, cluster, groups, tmp_path, command):
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\n")
+    flag = FILES.get(command, ["--command-config"])[0]
+    flags = (*COMMANDS[command], "--bootstrap-server", cluster.bootstrap, flag, str(file))
+    result = barnabas(command, *flags, stdin="")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["topics", "get-offsets"])
+def test_a_file_of_options_that_cannot_be_read_is_one_line(barnabas, cluster, tmp_path, command):
+    (tmp_path / "latin").write_bytes(b"client.id=\xff")
+    for name, words in (("none", "none"), ("latin", "latin is not a text in UTF-8")):
+        path = str(tmp_path / name)
+        result = barnabas(
+            command, "--bootstrap-server", cluster.bootstrap, *COMMANDS[command], "--command-config", path
+        )
+        assert result.exit_code == 1
+        (line,) = result.stderr.splitlines()
+        assert words in line

@@ -462,7 +462,7 @@ def test_the_synchronous_face_refuses_at_once_and_loses_nothing(background_clust
 
 
 def test_a_thread_that_waits_for_a_topic_hears_that_another_closed(background_cluster):
-    producer = Producer(background_cluster.bootstrap, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    producer = Producer(background_cluster.bootstrap, retry_backoff_ms=20_000, retry_backoff_max_ms=20_000)
     producer.send("t", "x").result()
     heard = []
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.admin import Admin, BlockingAdmin
+from barnabas.client import AsyncConsumer, AsyncProducer, Consumer, Producer
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.completed_fetch import CompletedFetch
@@ -308,3 +310,26 @@ def test_addresses():
 def test_options_are_keywords_or_keys_of_kafka():
     config = client_config(CONSUMER_CONFIG, {"bootstrap_servers": "a:1,b:2", "fetch.min.bytes": "7"})
     assert (config["bootstrap.servers"], config["fetch.min.bytes"]) == (["a:1", "b:2"], 7)
+
+
+@pytest.mark.parametrize("client", [AsyncProducer, AsyncConsumer, Producer, Consumer, Admin, BlockingAdmin])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"security_protocol": "SASL_PLAINTEXT"}, "security.protocol='SASL_PLAINTEXT' asks for security"),
+        ({"security.protocol": "ssl"}, "security.protocol='ssl' asks for security"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl.mechanism asks for security"),
+        ({"ssl_cafile": "PLAINTEXT"}, "ssl.cafile asks for security"),
+        ({"bootstrap_servers": "SASL_SSL://h:9093"}, "security.protocol='SASL_SSL' asks for security"),
+    ],
+)
+def test_a_client_that_is_asked_for_security_does_not_begin(client, options, words):
+    with pytest.raises(ConfigError) as refused:
+        client(**{"bootstrap_servers": "127.0.0.1:1", **options})
+    assert str(refused.value).startswith(words)
+
+
+def test_plaintext_may_be_asked_for_by_name():
+    made = client_config(CONSUMER_CONFIG, {"bootstrap_servers": "h:1", "security_protocol": "PLAINTEXT"})
+    assert made["security.protocol"] == "PLAINTEXT"
+    assert bootstrap_addresses(["PLAINTEXT://h:1", "h:2"]) == [("h", 1), ("h", 2)]

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
 
 from barnabas.core.errors import BarnabasError
 from barnabas.spark.errors import OptionError
-from barnabas.spark.options import client_options, sink_options
+from barnabas.spark.options import client_options, sink_options, source_options
 from barnabas.spark.sink import check_columns, rows_of, send_all
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -110,12 +110,33 @@ def test_a_task_is_done_when_everything_is_stored():
     assert (producer.sent, producer.flushed) == ([("t", b"a"), ("t", b"b"), ("t", b"c")], 3)
 
 
-def test_options_for_java_alone_are_left_out_but_security_is_not():
+def source_options_of_a_batch(given):
+    return source_options(given, streaming=False)
+
+
+def test_options_for_java_alone_are_left_out():
     from barnabas.client.config import PRODUCER_CONFIG
 
     given = sink_options(
         {"kafka.bootstrap.servers": "h:1", "kafka.acks": "1", "kafka.session.timeout.ms": "9"}
     ).client
     assert client_options(given, PRODUCER_CONFIG) == {"bootstrap.servers": "h:1", "acks": "1"}
-    with pytest.raises(OptionError, match=r"'security\.protocol' is not supported"):
-        client_options({"security.protocol": "SASL_SSL"}, PRODUCER_CONFIG)
+
+
+@pytest.mark.parametrize("options", [source_options_of_a_batch, sink_options])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka.security.protocol": "SASL_SSL"},
+        {"kafka.Security.Protocol": "ssl"},
+        {"kafka.sasl.jaas.config": "secret"},
+        {"kafka.ssl.truststore.location": "plaintext"},
+    ],
+)
+def test_a_job_that_asks_for_security_does_not_run_without(options, given):
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}
+    name = list(given)[-1]
+    with pytest.raises(OptionError, match=name.lower().removeprefix("kafka.")) as refused:
+        options(given)
+    assert "secret" not in str(refused.value)
+    options({"kafka.bootstrap.servers": "h:1", "subscribe": "t", "kafka.security.protocol": "plaintext"})

@@ -25,16 +25,38 @@ def client_options(
 ) -> dict[str, Any]:
     """Options for a client: the file's, then the pairs, then the bootstrap servers.
 
-    Keys that this client does not have are named on stderr and left out, as Java's clients warn about them.
+    Keys that this client does not have are named on stderr and left out, as Java's clients warn about them;
+    one that asks for security raises ClickException.
     """
-    from barnabas.core.broker_config import read_properties
-
-    given = read_properties(file.read_text(encoding="utf-8")) if file else {}
-    given |= key_values(pairs)
+    given = {**properties(file), **key_values(pairs)}
+    refuse_security(given)
     for key in sorted(set(given).difference(known)):
         click.echo(f"Warning: this client does not obey {key}", err=True)
     options = {key: value for key, value in given.items() if key in known}
     return {"client.id": client_id, **options, "bootstrap.servers": bootstrap}
+
+
+def properties(file: Path | None) -> dict[str, str]:
+    """What a file of properties says, nothing without a file. Raises ClickException where it cannot be read."""
+    from barnabas.core.broker_config import read_properties
+
+    if file is None:
+        return {}
+    try:
+        return read_properties(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file} is not a text in UTF-8") from None
+
+
+def refuse_security(given: Mapping[str, str]) -> None:
+    """Raises ClickException for a setting that asks for security, so that nothing is sent without it."""
+    from barnabas.client.config import security_asked_for
+
+    problem = security_asked_for(given)
+    if problem:
+        raise click.ClickException(problem)
 
 
 class TopicFilter:

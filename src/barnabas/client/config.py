@@ -29,6 +29,9 @@ BootstrapServers = str | Sequence[str]
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 
+PLAINTEXT: Final = "PLAINTEXT"
+_SECURITY: Final = ("security.", "sasl.", "ssl.")
+
 
 def _acks(value: Any) -> str | None:
     return None if value in {"all", "-1", "0", "1"} else "String must be one of: all, -1, 0, 1"
@@ -36,6 +39,9 @@ def _acks(value: Any) -> str | None:
 
 _COMMON: Final = (
     ConfigKey("bootstrap.servers", _LIST, None, "Brokers to ask first, host:port each.", required=True),
+    ConfigKey(
+        "security.protocol", _STRING, PLAINTEXT, "How to talk to brokers: PLAINTEXT, nothing else yet."
+    ),
     ConfigKey("client.id", _STRING, "", "A name for this client in the broker's logs and quotas."),
     ConfigKey("metadata.max.age.ms", _LONG, 300_000, "How old metadata may become.", at_least(0)),
     ConfigKey("request.timeout.ms", _INT, 30_000, "How long to wait for one answer.", at_least(1)),
@@ -124,12 +130,38 @@ ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
 def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
     """The config of these options (keywords or Kafka's keys); raises ConfigError, also for an unknown one."""
     given = {name.replace("_", "."): value for name, value in options.items()}
+    refuse_security(given)
     for name in given:
         if name not in table:
             close = difflib.get_close_matches(name, list(table), n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise ConfigError(f"Unknown configuration {name}{hint}")
     return table.parse({name: _text_as_list(value) for name, value in given.items()})
+
+
+def security_asked_for(options: Mapping[str, Any]) -> str | None:
+    """One line on the first of these options (with Kafka's keys) that asks for security; None when none does.
+
+    Java's clients pass over ``ssl.*`` and ``sasl.*`` unless ``security.protocol`` calls for them. Here each of
+    them stops the client: who sets one wants protection, and records would be sent without it.
+    """
+    for name, value in options.items():
+        if name.startswith(_SECURITY) and not (
+            name == "security.protocol" and str(value).strip().upper() == PLAINTEXT
+        ):
+            # The values of the others may be passwords, and are not shown.
+            shown = f"{name}={str(value)[:40]!r}" if name == "security.protocol" else name
+            return (
+                f"{shown} asks for security, which this client does not have yet: it speaks {PLAINTEXT} only"
+            )
+    return None
+
+
+def refuse_security(options: Mapping[str, Any]) -> None:
+    """Raises ConfigError for the first of these options (with Kafka's keys) that asks for security."""
+    problem = security_asked_for(options)
+    if problem:
+        raise ConfigError(problem)
 
 
 def producer_config(options: Mapping[str, Any]) -> Config:
@@ -167,7 +199,8 @@ def bootstrap_addresses(servers: Sequence[str]) -> list[Address]:
 
 
 def _address(server: str) -> Address:
-    server = server.rpartition("://")[2]
+    protocol, _, server = server.rpartition("://")
+    refuse_security({"security.protocol": protocol or PLAINTEXT})
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ConfigError(f"Invalid value {server} for configuration bootstrap.servers: expected host:port")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from barnabas.client.config import security_asked_for
 from barnabas.core.config import ConfigTable
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
@@ -28,7 +29,6 @@ _log = logging.getLogger("barnabas.spark")
 
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
-_SECURITY: Final = ("security.", "sasl.", "ssl.")
 _POLL_TIMEOUT_MS: Final = 120_000
 _DELAY_DEFAULT: Final = "15m"
 
@@ -98,14 +98,7 @@ class SinkOptions:
 
 
 def client_options(given: Mapping[str, str], table: ConfigTable) -> dict[str, str]:
-    """The ``kafka.*`` options that our client has; those of Java's client alone change nothing and are left out.
-
-    Raises OptionError for one that would: were security dropped without a word, a job would run without the
-    protection it asks for.
-    """
-    for name, value in given.items():
-        if name.startswith(_SECURITY) and name not in table and value.upper() != "PLAINTEXT":
-            raise OptionError(f"Kafka option '{name}' is not supported: this client speaks PLAINTEXT")
+    """The ``kafka.*`` options that our client has; those of Java's client alone change nothing and are left out."""
     return {name: value for name, value in given.items() if name in table}
 
 
@@ -269,8 +262,15 @@ def _warn_ignored(texts: Mapping[str, str]) -> None:
 
 
 def _kafka_options(texts: Mapping[str, str]) -> dict[str, str]:
+    """The options without their prefix. Raises OptionError for one that asks for security: were it left out
+    without a word, a job would run without the protection it asks for.
+    """
     prefix = "kafka."
-    return {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
+    given = {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
+    problem = security_asked_for(given)
+    if problem:
+        raise OptionError(f"Kafka option {problem}")
+    return given
 
 
 def _boolean(texts: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values
+from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values, refuse_security
+from barnabas.cli.options import properties as properties_of
 
 if TYPE_CHECKING:
     from barnabas.cli.console_consumer import Opening
@@ -100,13 +101,13 @@ def consume(
     from barnabas.cli.console_consumer import RecordPrinter
     from barnabas.cli.record_formatter import RecordFormatter
     from barnabas.client.config import CONSUMER_CONFIG
-    from barnabas.core.broker_config import read_properties
 
     if (topic is None) == (include is None):
         raise click.UsageError("Exactly one of --include/--topic is required.")
     start = _start(partition, offset, from_beginning=from_beginning)
-    printing = read_properties(formatter_config.read_text(encoding="utf-8")) if formatter_config else {}
-    formatter = RecordFormatter(printing | key_values(properties))
+    printing = properties_of(formatter_config) | key_values(properties)
+    refuse_security(printing)
+    formatter = RecordFormatter(printing)
     given = client_options(config_file, pairs, CONSUMER_CONFIG, bootstrap_server, "console-consumer")
     given = {"isolation.level": isolation_level, **given, **_group_options(group, given)}
     opening: Opening

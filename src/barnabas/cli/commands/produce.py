@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values
+from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values, refuse_security
+from barnabas.cli.options import properties as properties_of
 
 if TYPE_CHECKING:
     from barnabas.cli.line_reader import LineReader
@@ -109,12 +110,13 @@ def produce(
     """
     from barnabas.cli.line_reader import LineReader
     from barnabas.client.config import PRODUCER_CONFIG
-    from barnabas.core.broker_config import read_properties
 
-    reading = read_properties(reader_config.read_text(encoding="utf-8")) if reader_config else {}
+    reading = properties_of(reader_config)
     if key_separator is not None:
         reading |= {"parse.key": "true", "key.separator": key_separator}
-    reader = LineReader(reading | key_values(properties))
+    reading |= key_values(properties)
+    refuse_security(reading)
+    reader = LineReader(reading)
     given = client_options(config_file, pairs, PRODUCER_CONFIG, bootstrap_server, "console-producer")
     asyncio.run(_send_lines(topic, reader, _options(settings) | given, sync=sync))
 
