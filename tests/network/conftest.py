@@ -17,9 +17,14 @@ from barnabas.network.settings import SocketSettings
 def serve() -> Callable[..., None]:
     """Runs a coroutine function against a fresh server: ``serve(scenario, service=..., max_bytes=...)``."""
 
-    def run(scenario: Callable[[Harness], Coroutine[Any, Any, None]], service=echo, **settings: Any) -> None:
+    def run(
+        scenario: Callable[[Harness], Coroutine[Any, Any, None]],
+        service=echo,
+        clock=LoopClock,
+        **settings: Any,
+    ) -> None:
         async def main() -> None:
-            server = Server(LoopClock(asyncio.get_running_loop()), SocketSettings(**settings))
+            server = Server(clock(asyncio.get_running_loop()), SocketSettings(**settings))
             bound = server.bind(LOOPBACK)
             functions = FunctionService(service)
             server.start(functions)

@@ -3,7 +3,11 @@
 `plain_connection` and `tls` are the two kinds; they differ in how bytes get through.
 
 A response that is completed by someone else (a timer, another connection) wakes the connection; all woken
-in one turn of the loop are pumped together in the next, through `Hub.schedule`.
+in one turn of the loop send together in the next, through `Hub.schedule`.
+
+A connection that has more requests than fit one turn waits in a queue (`Hub.queue`). The loop gives a turn to one
+connection of the queue, looks then at all sockets, and goes on with the next: however many clients pipeline, one
+with a request now and then waits for one turn, and a new connection is accepted after one.
 """
 
 import asyncio
@@ -43,6 +47,9 @@ class Hub(Protocol):
     def schedule(self, pump: Callable[[], None]) -> None:
         """Runs it in the next turn of the loop, once, with all others that were scheduled."""
 
+    def queue(self, turn: Callable[[], None]) -> None:
+        """Runs it when everyone before it in the queue had a turn; the loop looks at all sockets in between."""
+
     def forget(self, connection: "Connection") -> None:
         """The connection is closed."""
 
@@ -55,6 +62,7 @@ class Connection:
         "_busy",
         "_draining",
         "_hub",
+        "_queued",
         "active",
         "conversation",
         "idle_since_ms",
@@ -80,6 +88,7 @@ class Connection:
         self.idle_since_ms = 0.0
         self._awake = False
         self._busy = False
+        self._queued = False
         self._draining = False
 
     @property
@@ -104,7 +113,7 @@ class Connection:
             self._pump()
 
     def _pump(self) -> None:
-        """Sends what there is, and handles what was left from earlier reads."""
+        """Sends what there is."""
         self._run(0)
 
     def _received(self, count: int) -> None:
@@ -113,20 +122,41 @@ class Connection:
         self._run(count)
 
     def _run(self, count: int) -> None:
-        conversation = self.conversation
-        more = False
         self._busy = True
         try:
             if count:
-                conversation.received(count)
-            elif self._send() and conversation.runnable:
-                conversation.resume()
-            more = self._send() and conversation.runnable
+                self.conversation.received(count)
+            self._send()
         except Exception as error:
             self._failed(error)
         self._busy = False
-        if more:
-            self.wake()
+        self._go_on()
+
+    def _take_turn(self) -> None:
+        """Handles requests that an earlier turn has left."""
+        self._queued = False
+        if not self.open:
+            return
+        self._busy = True
+        try:
+            # A response that was completed meanwhile may have used up the room for more.
+            if self._send() and self.conversation.runnable:
+                self.conversation.resume()
+                self._send()
+        except Exception as error:
+            self._failed(error)
+        self._busy = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Queues for another turn, or reads, or closes: what comes after each turn."""
+        if not self.open:
+            return
+        if self.conversation.runnable:
+            # While the transport takes no more, there is no turn: it says when it is ready, and pumps.
+            if not self._queued and not self.sending:
+                self._queued = True
+                self._hub.queue(self._take_turn)
         elif self._draining:
             self._close_if_settled()
         if self.open:
@@ -139,6 +169,8 @@ class Connection:
             with contextlib.suppress(Exception):
                 self._send()
         self.abort(error)
+        # It is logged. Its frames know the request, and where a Pending failed with it, itself: a cycle.
+        error.__traceback__ = None
 
     def _send(self) -> bool:
         """Sends the conversation's output; False if the transport takes no more for now."""
@@ -148,7 +180,7 @@ class Connection:
         """Reads again if it was paused and the conversation wants to."""
         raise NotImplementedError
 
-    def abort(self, error: Exception) -> None:
+    def abort(self, error: BaseException) -> None:
         """Closes with one log line whose weight says whose fault it is."""
         if not self.open:
             return

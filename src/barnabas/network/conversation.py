@@ -10,21 +10,22 @@ transport is told to stop reading (`wants_read`), so that TCP pushes back on the
 
 - `parked_max` responses wait (for their Pending, or behind one);
 - more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
-  read; ranges of files count only as their object);
+  read), or waits behind a response that is not there yet; ranges of files count only as their object;
 - the service muted the peer (quotas);
 - the service holds the peer: a request is decoded or appended in later turns, and those behind it wait, as
   Kafka mutes a channel until its request is handled.
 
-Apart from that, at most `TURN_REQUESTS_MAX` requests are handled in one go; what is left goes on in the next
-turn of the loop, so that one busy peer does not hold up the others.
+Apart from that, requests are handled for at most `TURN_MS`, and at most `TURN_REQUESTS_MAX` of them, in one go: a
+*turn*. What is left waits for the connection's next turn, which comes after those of all others (`Hub.queue`).
+
+A conversation and its peer know each other, and so do a conversation and its transport. `closed` cuts both ties:
+reference counting alone then frees what a connection has received, and nothing waits for the garbage collector.
 
 It knows no socket: a `Transport` receives into `buffers`, says so with `received` and takes chunks with
 `take_output`; it is woken when something happened that it did not start.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from itertools import islice
 from typing import Final, Protocol
 
 from barnabas.core.chunks import Chunks, FileSlice
@@ -34,8 +35,11 @@ from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
 from barnabas.network.peer import ListenerId, Peer, Service
 
+TURN_MS: Final = 2.0
+"""How long requests of one peer are handled before others have their turn; the last one may take longer."""
+
 TURN_REQUESTS_MAX: Final = 128
-"""Requests of one peer that are handled before others have their turn."""
+"""Requests of one peer that are handled before others have their turn, however little each costs."""
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Response bytes in memory beyond which no further request of the peer is handled."""
@@ -49,8 +53,23 @@ class Transport(Protocol):
     def wake(self) -> None:
         """There is output, or reading may go on; called outside of `Conversation.received` only."""
 
-    def abort(self, error: Exception) -> None:
+    def abort(self, error: BaseException) -> None:
         """Close the connection and log why."""
+
+
+class _Gone:
+    """The transport of a conversation that is closed."""
+
+    __slots__ = ()
+
+    def wake(self) -> None:
+        pass
+
+    def abort(self, error: BaseException) -> None:
+        pass
+
+
+_GONE: Final = _Gone()
 
 
 class Conversation:
@@ -66,6 +85,7 @@ class Conversation:
         "_muted_until",
         "_output",
         "_output_bytes",
+        "_parked_bytes",
         "_parked_max",
         "_reader",
         "_service",
@@ -88,7 +108,7 @@ class Conversation:
     ) -> None:
         self.peer = Peer(listener, address, self)
         self._service = service
-        self._transport = transport
+        self._transport: Transport = transport
         self._reader = reader
         self._clock = clock
         self._parked_max = parked_max
@@ -96,6 +116,8 @@ class Conversation:
         self._backlog: deque[memoryview] = deque()
         self._output: Chunks = []
         self._output_bytes = 0
+        # Of responses in `_slots`: they are there, but wait for one before them.
+        self._parked_bytes = 0
         self._muted_until = 0.0
         self._unmute: Timer | None = None
         self._held = 0
@@ -107,18 +129,17 @@ class Conversation:
     @property
     def wants_read(self) -> bool:
         """Whether the transport should receive more."""
-        return not (
-            self._backlog
-            or self._halted
-            or self._output_bytes > OUTPUT_BYTES_MAX
-            or len(self._slots) >= self._parked_max
-        )
+        return not (self._backlog or self._halted or self._is_full())
 
     @property
     def runnable(self) -> bool:
         """Whether requests that were read already can be handled now, by `resume`."""
-        return bool(self._backlog) and not (
-            self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= self._parked_max
+        return bool(self._backlog) and not (self._halted or self._is_full())
+
+    def _is_full(self) -> bool:
+        """Whether as many responses wait as may."""
+        return (
+            self._output_bytes + self._parked_bytes > OUTPUT_BYTES_MAX or len(self._slots) >= self._parked_max
         )
 
     @property
@@ -160,18 +181,21 @@ class Conversation:
 
         Raises what the service raises, and CloseConnection for a frame that is too large: then abort.
         """
-        frames = self._reader.received(count)
-        if self._backlog or self._halted:
-            self._backlog.extend(frames)
-        else:
-            self._handle(frames)
-        if self._reader.problem is not None:
-            raise self._reader.problem
+        has_turn = not (self._backlog or self._halted or self._is_full())
+        self._backlog.extend(self._reader.received(count))
+        if has_turn:
+            self._handle()
+        self._raise_problem()
 
     def resume(self) -> None:
-        """Handles requests that were read while nothing could be handled; raises like `received`."""
-        frames, self._backlog = self._backlog, deque()
-        self._handle(frames)
+        """Handles requests that were read in an earlier turn; raises like `received`. Only while `runnable`."""
+        self._handle()
+        self._raise_problem()
+
+    def _raise_problem(self) -> None:
+        """Raises what is wrong with the stream, when all that came before it is handled."""
+        if self._reader.problem is not None and not self._backlog:
+            raise self._reader.problem
 
     def take_output(self) -> Chunks:
         """The chunks to send next; they are the transport's now. Take them when it can send."""
@@ -179,20 +203,23 @@ class Conversation:
         self._output_bytes = 0
         return output
 
-    def _handle(self, frames: Iterable[memoryview]) -> None:
+    def _handle(self) -> None:
         handle, peer, slots, output = self._service.handle, self.peer, self._slots, self._output
-        waiting = iter(frames)
-        for frame in islice(waiting, TURN_REQUESTS_MAX):
-            outcome = handle(peer, frame)
+        backlog, now_ms = self._backlog, self._clock.monotonic_ms
+        left = TURN_REQUESTS_MAX
+        # A lone request needs no clock: there is nothing after it to be put off.
+        turn_over = now_ms() + TURN_MS if len(backlog) > 1 else 0.0
+        while backlog:
+            outcome = handle(peer, backlog.popleft())
             # Nearly every outcome is one piece of bytes that can leave at once: that way is kept short.
             if type(outcome) is list and not slots and len(outcome) == 1 and type(outcome[0]) is bytes:
                 output.append(outcome[0])
                 self._output_bytes += len(outcome[0])
             else:
                 self._take_in(outcome)
-            if self._halted or self._output_bytes > OUTPUT_BYTES_MAX or len(slots) >= self._parked_max:
-                break
-        self._backlog.extend(waiting)
+            left -= 1
+            if self._halted or self._is_full() or not left or (backlog and now_ms() >= turn_over):
+                return
 
     def _take_in(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
         """Puts a response where its turn is; there is none to some requests."""
@@ -202,13 +229,13 @@ class Conversation:
             return
         elif self._slots:
             self._slots.append(outcome)
+            self._parked_bytes += _cost(outcome)
         else:
             self._emit(outcome)
 
     def _emit(self, chunks: Chunks) -> None:
         self._output += chunks
-        for chunk in chunks:
-            self._output_bytes += _SLICE_COST if isinstance(chunk, FileSlice) else len(chunk)
+        self._output_bytes += _cost(chunks)
 
     def _park(self, pending: Pending[Chunks | None]) -> None:
         if pending.done and not self._slots:
@@ -217,30 +244,28 @@ class Conversation:
         self._slots.append(pending)
         pending.when_done(self._settled)
 
-    def _settled(self, _pending: Pending[Chunks | None]) -> None:
+    def _settled(self, pending: Pending[Chunks | None]) -> None:
         if self._closed:
             return
-        try:
-            moved = self._move_ready()
-        except Exception as error:
-            self._transport.abort(error)
+        slots = self._slots
+        if pending is not slots[0]:
+            if pending.error is None:
+                chunks = pending.result() or []
+                slots[slots.index(pending)] = chunks
+                self._parked_bytes += _cost(chunks)
             return
-        if moved:
-            self._transport.wake()
-
-    def _move_ready(self) -> bool:
-        """Moves responses from the head of the queue to the output until one is not there yet."""
-        slots, moved = self._slots, False
-        while slots:
-            head = slots[0]
-            if isinstance(head, Pending):
-                if not head.done:
-                    break
-                head = head.result() or []
-            self._emit(head)
+        if pending.error is None:
+            self._emit(pending.result() or [])
             slots.popleft()
-            moved = True
-        return moved
+        # Responses that waited for it follow, until one is not there yet.
+        while slots and not isinstance(slots[0], Pending):
+            chunks = slots.popleft()
+            self._emit(chunks)
+            self._parked_bytes -= _cost(chunks)
+        if slots and slots[0].error is not None:
+            self._transport.abort(slots[0].error)
+        else:
+            self._transport.wake()
 
     def mute_until(self, monotonic_ms: float) -> None:
         """Handles no request before this time; the latest time counts."""
@@ -291,6 +316,9 @@ class Conversation:
         self._slots.clear()
         self._backlog.clear()
         self._output.clear()
+        self._reader.clear()
+        self.peer.gone()
+        self._transport = _GONE
 
     def __repr__(self) -> str:
         states = {
@@ -304,3 +332,11 @@ class Conversation:
             f"<Conversation {state} waiting={len(self._slots)} backlog={len(self._backlog)} "
             f"output={self._output_bytes}>"
         )
+
+
+def _cost(chunks: Chunks) -> int:
+    """The memory that a response takes."""
+    cost = 0
+    for chunk in chunks:
+        cost += _SLICE_COST if isinstance(chunk, FileSlice) else len(chunk)
+    return cost

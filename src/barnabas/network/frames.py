@@ -112,6 +112,11 @@ class FrameReader:
         self._frame = None
         return [memoryview(frame), *(self._cut(_HEAD, _HEAD + overflow) if overflow else ())]
 
+    def clear(self) -> None:
+        """Lets go of the frame under way: its connection is closed."""
+        self._frame = self.problem = None
+        self._head = b""
+
     def _cut(self, start: int, end: int) -> list[memoryview]:
         shared = self._shared
         if self._head:

@@ -32,6 +32,27 @@ class ConnectionControl(Protocol):
         """Ends the connection with one log line; what was not sent yet is dropped."""
 
 
+class _Gone:
+    """The control of a connection that is closed: nothing is left to be done to it."""
+
+    __slots__ = ()
+
+    def mute_until(self, monotonic_ms: float) -> None:
+        pass
+
+    def hold(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def close(self, reason: str) -> None:
+        pass
+
+
+_GONE: Final = _Gone()
+
+
 class Peer:
     """One connected client or broker. `session` is free for the service to keep what it likes."""
 
@@ -67,6 +88,10 @@ class Peer:
     def close(self, reason: str) -> None:
         """Ends the connection with one log line; what was not sent yet is dropped."""
         self._control.close(reason)
+
+    def gone(self) -> None:
+        """The connection is closed: lets go of it, so that what still knows the peer does not keep it in memory."""
+        self._control = _GONE
 
     def __repr__(self) -> str:
         return f"<Peer {self.address[0]}:{self.address[1]} on {self.listener.name}>"

@@ -53,15 +53,11 @@ class Sender:
         self.sent_bytes = 0
 
     def push(self, chunks: Chunks) -> None:
-        """Queues chunks; small ranges of files are read now. Raises OSError when one cannot be read."""
-        for chunk in chunks:
-            if isinstance(chunk, FileSlice) and chunk.size < SENDFILE_BYTES_MIN:
-                chunk = chunk.read()
-            if chunk:
-                self._queue.append(chunk)
+        """Queues chunks."""
+        self._queue.extend(chunk for chunk in chunks if chunk)
 
     def send(self, chunks: Chunks) -> Flush:
-        """Queues chunks and flushes; raises like `push` and `flush`.
+        """Queues chunks and flushes; raises like `flush`.
 
         When nothing waits and it is all a little memory, it is sent without passing through the queue.
         """
@@ -95,7 +91,7 @@ class Sender:
         try:
             while queue:
                 head = queue[0]
-                if not isinstance(head, FileSlice):
+                if not isinstance(head, FileSlice) or head.size < SENDFILE_BYTES_MIN:
                     self._send_memory()
                 elif head.file.fileno() < 0:
                     self._copy_from(head)
@@ -135,12 +131,20 @@ class Sender:
             self._drop(sent)
 
     def _gather(self) -> tuple[list[Buffer], int, int]:
-        """The memory at the head of the queue, its size, and MSG_MORE if anything follows it."""
+        """The memory at the head of the queue, its size, and MSG_MORE if anything follows it.
+
+        Small ranges of files become memory here, when they are about to be sent: a response may have thousands,
+        and a peer that does not read must not make them all memory.
+        """
         parts: list[Buffer] = []
         size = 0
-        for chunk in self._queue:
-            if isinstance(chunk, FileSlice) or size > _GATHER_BYTES_MAX or len(parts) == _GATHER_CHUNKS_MAX:
+        for position, chunk in enumerate(self._queue):
+            if size > _GATHER_BYTES_MAX or len(parts) == _GATHER_CHUNKS_MAX:
                 return parts, size, socket.MSG_MORE
+            if isinstance(chunk, FileSlice):
+                if chunk.size >= SENDFILE_BYTES_MIN:
+                    return parts, size, socket.MSG_MORE
+                chunk = self._queue[position] = chunk.read()
             parts.append(chunk)
             size += len(chunk)
         return parts, size, 0

@@ -7,6 +7,13 @@ begins to accept (``SocketServer`` has the same two steps). When ``max.connectio
 listeners stop accepting until a connection ends; the inter-broker listener goes on, and the connection
 that has been idle for longest on another listener is closed for it (KIP-402).
 
+Connections leave a reserve of descriptors to the logs and the store (`core.descriptors`). While fewer are free, a
+new connection is accepted and closed at once, so that its client goes elsewhere or tries again instead of waiting
+in the backlog for a time-out; a listener that refuses rests after each lot, so a flood costs little. What other
+errors of accept say of one connection is that connection's end; any that says more makes the listener rest.
+
+Connections that have more requests than fit one turn stand in a queue; each turn of the loop is one turn of theirs.
+
 One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
 stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
 """
@@ -14,13 +21,16 @@ stayed clear for ``connections.max.idle.ms``. A connection that waits for its re
 import asyncio
 import contextlib
 import errno
+import math
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from barnabas.core.clock import Clock, Timer
+from barnabas.core.descriptors import Descriptors
 from barnabas.core.eventlog import EventLog
 from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.connection import Connection
@@ -34,9 +44,27 @@ from barnabas.network.settings import SocketSettings
 events = EventLog("network")
 
 _ACCEPTS_A_TURN: Final = 64
-_OUT_OF_DESCRIPTORS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_ACCEPT_TURN_MS: Final = 2.0
+_OF_ONE_CONNECTION: Final = {
+    errno.ECONNABORTED,
+    errno.ECONNRESET,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ENOPROTOOPT,
+    errno.EOPNOTSUPP,
+    errno.EPERM,
+    errno.EPROTO,
+    errno.ETIMEDOUT,
+}
+"""Errors of accept that came in with a connection, which has ended with it (accept(2), and firewalls)."""
 _ACCEPT_PAUSE_MS: Final = 1000
+_REFUSAL_PAUSE_MS: Final = 50
+_REFUSALS_TOLD_MS: Final = 10_000
+"""How often one log line says how many connections were refused."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
+_SWEPT_A_TURN: Final = 100
 
 
 class Listener:
@@ -71,22 +99,36 @@ class Listener:
         self._socket.close()
 
     def _on_connections(self) -> None:
+        server = self._server
+        turn_over = server.clock.monotonic_ms() + _ACCEPT_TURN_MS
         for _ in range(_ACCEPTS_A_TURN):
-            if not self._server.make_room(self):
+            if not server.make_room(self):
                 self.pause()
                 return
             try:
                 sock, address = self._socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
-                    raise
+                if error.errno in _OF_ONE_CONNECTION:
+                    continue
                 events.error("network.accept_failed", listener=self.id.name, reason=error)
-                self.pause()
-                self._server.clock.call_later(_ACCEPT_PAUSE_MS, self._server.accept_again)
+                self._rest(_ACCEPT_PAUSE_MS)
                 return
-            self._server.accepted(self, sock, address)
+            if server.spare_descriptor(self):
+                server.accepted(self, sock, address)
+            else:
+                sock.close()
+                server.refused(self)
+                self._rest(_REFUSAL_PAUSE_MS)
+            if server.clock.monotonic_ms() >= turn_over:
+                return
+
+    def _rest(self, delay_ms: float) -> None:
+        """Accepts what this turn still takes, and after it nothing for a while."""
+        if self._accepting:
+            self.pause()
+            self._server.clock.call_later(delay_ms, self._server.accept_again)
 
     def __repr__(self) -> str:
         return f"<Listener {self.endpoint} {'accepting' if self._accepting else 'not accepting'}>"
@@ -115,7 +157,11 @@ class Server:
         self.busy_poll = BusyPoll(clock, self.settings.busy_poll_ms)
         self._quotas = ConnectionQuotas(self.settings)
         self._memory = ReceiveMemory()
+        self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
+        self._refused = 0
+        self._refusals_told_ms = -math.inf
         self._scheduled: list[Callable[[], None]] = []
+        self._queue: deque[Callable[[], None]] = deque()
         self._sweep_timer: Timer | None = None
         self._started = False
         self._emptied = asyncio.Event()
@@ -176,13 +222,44 @@ class Server:
             return True
         if not listener.protected or len(self.listeners) == 1:
             return False
-        others = [each for each in self.connections if each.listener != listener.id]
-        if others:
-            # Marks say "since the last sweep", which is as exact as closing an idle connection has to be.
-            victim = min(others, key=lambda each: (each.active, each.idle_since_ms))
-            events.info("network.connection_displaced", peer=victim.address[0], listener=victim.listener.name)
-            victim.close()
+        self._displace(listener)
         return True
+
+    def spare_descriptor(self, listener: Listener) -> bool:
+        """Whether enough descriptors are left for a connection that the listener has accepted.
+
+        Closes an idle connection of another listener where the inter-broker listener needs its descriptor.
+        """
+        return self._descriptors.has_room() or (listener.protected and self._displace(listener))
+
+    def _displace(self, listener: Listener) -> bool:
+        """Closes the connection of another listener that is idle for longest, if there is any."""
+        others = [each for each in self.connections if each.listener != listener.id]
+        if not others:
+            return False
+        # Marks say "since the last sweep", which is as exact as closing an idle connection has to be.
+        victim = min(others, key=lambda each: (each.active, each.idle_since_ms))
+        events.info("network.connection_displaced", peer=victim.address[0], listener=victim.listener.name)
+        victim.close()
+        return True
+
+    def refused(self, listener: Listener) -> None:
+        """A connection was refused for want of descriptors: one line a while says so."""
+        self._refused += 1
+        now = self.clock.monotonic_ms()
+        if now - self._refusals_told_ms < _REFUSALS_TOLD_MS:
+            return
+        events.warning(
+            "network.connections_refused",
+            listener=listener.id.name,
+            count=self._refused,
+            connections=len(self.connections),
+            descriptors_max=self._descriptors.limit,
+            reserved=self._descriptors.reserve,
+            mend="raise the limit of open files (ulimit -n), or close connections",
+        )
+        self._refused = 0
+        self._refusals_told_ms = now
 
     def accepted(self, listener: Listener, sock: socket.socket, address: tuple[str, int]) -> None:
         """A new connection: counted, configured, and put to work. One too many is closed."""
@@ -191,18 +268,27 @@ class Server:
             events.info("network.too_many_connections", address=host, listener=listener.id.name)
             sock.close()
             return
-        _configure(sock, self.settings)
-        context = self._tls.get(listener.id.name)
-        if context is None:
-            connection: Connection = PlainConnection(self, listener.id, sock, (host, address[1]))
-        else:
-            # TLS is loaded only where a listener speaks it.
-            from barnabas.network.tls import TlsConnection  # noqa: PLC0415
-
-            connection = TlsConnection(self, listener.id, sock, (host, address[1]), context)
+        try:
+            _configure(sock, self.settings)
+            connection = self._connection(listener.id, sock, (host, address[1]))
+        except OSError as error:
+            # Its peer is gone already, or the system has no memory for it.
+            events.debug("network.connection_lost", peer=host, listener=listener.id.name, reason=error)
+            self._quotas.release(host)
+            sock.close()
+            return
         connection.idle_since_ms = self.clock.monotonic_ms()
         self.connections[connection] = None
         self._emptied.clear()
+
+    def _connection(self, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> Connection:
+        context = self._tls.get(listener.name)
+        if context is None:
+            return PlainConnection(self, listener, sock, address)
+        # TLS is loaded only where a listener speaks it.
+        from barnabas.network.tls import TlsConnection  # noqa: PLC0415
+
+        return TlsConnection(self, listener, sock, address, context)
 
     def new_reader(self) -> FrameReader:
         """A frame reader over the server's one receive memory."""
@@ -219,6 +305,18 @@ class Server:
         for pump in scheduled:
             pump()
 
+    def queue(self, turn: Callable[[], None]) -> None:
+        """Runs it when everyone before it in the queue had a turn; the loop looks at all sockets in between."""
+        if not self._queue:
+            self.loop.call_soon(self._give_turn)
+        self._queue.append(turn)
+
+    def _give_turn(self) -> None:
+        turn = self._queue.popleft()
+        if self._queue:
+            self.loop.call_soon(self._give_turn)
+        turn()
+
     def forget(self, connection: Connection) -> None:
         """A connection has closed; there is room for another."""
         was_full = self._quotas.full
@@ -234,8 +332,15 @@ class Server:
         self._sweep_timer = self.clock.call_later(delay, self._sweep)
 
     def _sweep(self) -> None:
+        self._sweep_some(list(self.connections), 0)
+
+    def _sweep_some(self, connections: list[Connection], start: int) -> None:
+        """Sweeps a lot of connections, and the rest in later turns: closing thousands at once would hold the loop."""
         now = self.clock.monotonic_ms()
-        for connection in list(self.connections):
+        end = start + _SWEPT_A_TURN
+        for connection in connections[start:end]:
+            if not connection.open:
+                continue
             if connection.active or connection.conversation.waiting:
                 connection.active = False
                 connection.idle_since_ms = now
@@ -244,7 +349,12 @@ class Server:
                 connection.close()
             else:
                 connection.look_closer()
-        self._schedule_sweep()
+        if not self._started:
+            return
+        if end < len(connections):
+            self.loop.call_soon(self._sweep_some, connections, end)
+        else:
+            self._schedule_sweep()
 
     def __repr__(self) -> str:
         return f"<Server {list(self.listeners.values())} connections={len(self.connections)}>"

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from barnabas.core.config import INT_MAX, Config, Source
+from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
 
 
@@ -31,6 +32,8 @@ class SocketSettings:
     """max.connections.per.ip"""
     busy_poll_ms: float = 0.0
     """barnabas.busy.poll.us, in milliseconds: how long the loop stays awake after a small request."""
+    reserved_descriptors: int = RESERVE
+    """barnabas.reserved.descriptors: what connections leave to files."""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     """max.connections.per.ip.overrides, by address."""
 
@@ -48,6 +51,7 @@ class SocketSettings:
             "parked_max": "queued.max.requests",
             "connections_max": "max.connections",
             "connections_per_ip_max": "max.connections.per.ip",
+            "reserved_descriptors": "barnabas.reserved.descriptors",
         }
         values: dict[str, Any] = {name: config[key] for name, key in keys.items() if key in config}
         for name, key in (

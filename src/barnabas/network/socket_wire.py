@@ -158,7 +158,12 @@ class SocketWire:
             self._lost(DisconnectedError(f"connection to {node} could not be established: {error}"))
             return
         family, address = self._addresses.pop(0)
-        sock = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = self._socket = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as failure:
+            # No descriptor is free, or the system does not know the family of this address.
+            self._try_next(node, failure)
+            return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -220,11 +225,7 @@ class SocketWire:
         if self._sender is None or not self._collected or not self.writable():
             return
         collected, self._collected = self._collected, []
-        try:
-            self._sender.push(collected)
-        except OSError as error:
-            self._lost(DisconnectedError(f"a request could not be read: {error}"))
-            return
+        self._sender.push(collected)
         self._flush()
 
     def _flush(self) -> None:

@@ -84,8 +84,8 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
 
     @property
     def sending(self) -> bool:
-        """Whether something was not handed to the transport yet, which sends the rest before it closes."""
-        return bool(self._queue)
+        """Whether the transport takes no more for now, or something was not handed to it yet."""
+        return self._full or bool(self._queue)
 
     def _send(self) -> bool:
         transport = self._transport
