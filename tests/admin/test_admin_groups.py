@@ -84,7 +84,11 @@ def test_a_broker_that_is_loading_is_asked_again(run, fake):
         once(cluster, ApiKey.LIST_GROUPS, loading)
         assert [one.group_id for one in await admin.groups.list()] == ["g"]
         once(cluster, ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=31, groups=[]))
-        with pytest.raises(KafkaError, match="Cluster authorization failed"):
+        with pytest.raises(
+            KafkaError,
+            match="Cluster authorization failed",
+            check=lambda error: error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ):
             await admin.groups.list()
 
     run(with_groups(fake, body, nodes=1, g=Group()))
@@ -149,7 +153,11 @@ def test_what_is_no_consumer_group_is_an_error_of_that_group(run, fake):
             groups=[ModernGroup(group_id="old", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)]
         )
         once(cluster, ApiKey.CONSUMER_GROUP_DESCRIBE, denied)
-        with pytest.raises(KafkaError, match="Group authorization failed"):
+        with pytest.raises(
+            KafkaError,
+            match="Group authorization failed",
+            check=lambda error: error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ):
             await admin.groups.describe(["old"])
 
     run(with_groups(fake, body, workers=Group(protocol_type="connect"), **BUSY))
@@ -247,7 +255,11 @@ def test_groups_are_deleted_with_an_error_for_each(run, fake):
             "old": ErrorCode.NON_EMPTY_GROUP,
             "none": ErrorCode.GROUP_ID_NOT_FOUND,
         }
-        with pytest.raises(KafkaError, match="The group is not empty"):
+        with pytest.raises(
+            KafkaError,
+            match="The group is not empty",
+            check=lambda error: error.code is ErrorCode.NON_EMPTY_GROUP,
+        ):
             await admin.groups.delete("old")
 
     run(with_groups(fake, body, idle=Group(2), **BUSY))
@@ -289,7 +301,11 @@ def test_positions_in_use_are_not_deleted(run, fake):
         results = await admin.groups.try_delete_offsets("old", [A0, B0])
         assert results[A0].code is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         assert results[B0] is None
-        with pytest.raises(KafkaError, match="The group id does not exist"):
+        with pytest.raises(
+            KafkaError,
+            match="The group id does not exist",
+            check=lambda error: error.code is ErrorCode.GROUP_ID_NOT_FOUND,
+        ):
             await admin.groups.try_delete_offsets("none", [A0])
 
     run(with_groups(fake, body, **BUSY))

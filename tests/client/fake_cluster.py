@@ -2,6 +2,7 @@
 
 `faults[api]` is a queue of functions: each takes one request (and the node id) and returns a response, None
 for no answer at all, or raises `HangUpError` to close the connection. Without one the request is served.
+A fault may be a coroutine function, and then holds up the requests of its connection that come after.
 """
 
 import asyncio
@@ -145,6 +146,8 @@ class FakeCluster:
                 self.seen.append((api, request))
                 fault = self.faults[api].popleft() if self.faults[api] else None
                 response = fault(request, node_id) if fault else await self._handle(api, request, node_id)
+                if asyncio.iscoroutine(response):
+                    response = await response
                 if response is not None:
                     chunks = encode_response(header.correlation_id, response, header.api_version)
                     writer.write(b"".join(bytes(chunk) for chunk in chunks))

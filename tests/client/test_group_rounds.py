@@ -413,7 +413,9 @@ def test_commits_of_one_who_was_thrown_out_fail(run, fake):
             with pytest.raises(CommitFailedError, match="kicked out of the group") as refused:
                 await one.commit({T[0]: 3})
             assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
-            with pytest.raises(CommitFailedError):
+            with pytest.raises(
+                CommitFailedError, check=lambda error: error.code is ErrorCode.UNKNOWN_MEMBER_ID
+            ):
                 await one.commit({T[0]: 3})
             await poll_until(one, lambda: one.group_metadata().member_id == "m2")
 
@@ -623,9 +625,17 @@ def test_no_right_to_the_group_is_said_at_once(run, fake):
             )
             cluster.faults[ApiKey.FIND_COORDINATOR].extend([lambda request, node_id: refused] * 2)
             one.subscribe("t")
-            with pytest.raises(GroupError, match="Group authorization failed"):
+            with pytest.raises(
+                GroupError,
+                match="Group authorization failed",
+                check=lambda error: error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ):
                 await poll_until(one, lambda: False)
-            with pytest.raises(GroupError, match="Group authorization failed"):
+            with pytest.raises(
+                GroupError,
+                match="Group authorization failed",
+                check=lambda error: error.code is ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            ):
                 await one.committed([T[0]])
 
     run(scenario())
@@ -890,9 +900,13 @@ def test_what_cannot_work_is_refused_at_once(run, fake):
 
     async def scenario():
         one = AsyncConsumer("127.0.0.1:1")
-        with pytest.raises(KafkaError, match=r"valid group\.id"):
+        with pytest.raises(
+            KafkaError, match=r"valid group\.id", check=lambda error: error.code is ErrorCode.INVALID_GROUP_ID
+        ):
             one.subscribe("t")
-        with pytest.raises(KafkaError, match=r"valid group\.id"):
+        with pytest.raises(
+            KafkaError, match=r"valid group\.id", check=lambda error: error.code is ErrorCode.INVALID_GROUP_ID
+        ):
             await one.commit({})
         async with consumer(type("Nowhere", (), {"bootstrap": "127.0.0.1:1"})) as one:
             with pytest.raises(BarnabasError, match="topics or to a pattern"):

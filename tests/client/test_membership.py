@@ -78,6 +78,8 @@ ACTIONS = {
     Event.RESET: lambda member: member.reset("test"),
 }
 
+LATE_ANSWERS = {Event.JOINED: ErrorCode.UNKNOWN_MEMBER_ID, Event.SYNCED: ErrorCode.ILLEGAL_GENERATION}
+
 
 def test_the_table_has_a_row_for_every_state_and_no_dead_end():
     assert NEXT_STATE.keys() == set(MemberState)
@@ -96,8 +98,9 @@ def test_every_cell_of_the_table(state, event):
         assert member.state is following
         return
     # An answer that comes when nobody waits for it (any more) changes nothing.
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as late:
         ACTIONS[event](member)
+    assert late.value.code is LATE_ANSWERS[event]
     assert member.state is state
 
 
@@ -143,25 +146,48 @@ def test_an_unknown_member_forgets_its_id_and_an_outdated_one_keeps_it():
     for code, kept in ((ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "m")):
         member = syncing()
         member.prepared = True
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError) as lost:
             member.synced(sync_answer(code), member.generation)
+        assert lost.value.code is code
         assert (member.generation, member.state) == (Generation(member_id=kept), MemberState.UNJOINED)
         assert (member.rejoin_needed, member.prepared) == (True, False)
 
 
-def test_an_answer_of_an_earlier_generation_resets_nothing():
+LOST = [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID]
+
+
+@pytest.mark.parametrize("code", LOST)
+@pytest.mark.parametrize("earlier", [Generation(3, "m", "range"), Generation(4, "before", "range")])
+def test_a_late_answer_to_a_heartbeat_harms_no_newer_membership(code, earlier):
     member = stable()
-    for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID):
-        member.heard(HeartbeatResponse(error_code=code), Generation(3, "m", "range"))
-    assert member.state is MemberState.STABLE
+    member.heard(HeartbeatResponse(error_code=code), earlier)
+    assert (member.state, member.generation) == (MemberState.STABLE, Generation(4, "m", "range"))
+    assert not member.rejoin_needed
+
+
+@pytest.mark.parametrize("earlier", [Generation(2, "before"), Generation(member_id="before")])
+def test_a_late_answer_to_a_join_harms_no_newer_membership(earlier):
     member = joining()
-    with pytest.raises(KafkaError):
-        member.joined(join_answer(ErrorCode.UNKNOWN_MEMBER_ID), Generation(2, "before", None))
+    with pytest.raises(KafkaError) as late:
+        member.joined(join_answer(ErrorCode.UNKNOWN_MEMBER_ID), earlier)
+    assert late.value.code is ErrorCode.UNKNOWN_MEMBER_ID
     assert member.state is MemberState.PREPARING_REBALANCE
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        (ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION),
+        (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
+        (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_a_late_answer_to_a_sync_harms_no_newer_membership(code, raised):
     member = syncing()
-    with pytest.raises(KafkaError):
-        member.synced(sync_answer(), Generation(3, "m", "range"))
-    assert member.state is MemberState.COMPLETING_REBALANCE
+    with pytest.raises(KafkaError) as late:
+        member.synced(sync_answer(code), Generation(3, "m", "range"))
+    assert late.value.code is raised
+    assert (member.state, member.generation.number) == (MemberState.COMPLETING_REBALANCE, 4)
 
 
 def test_a_heartbeat_may_tell_of_a_rebalance():
@@ -201,11 +227,13 @@ def test_what_a_heartbeat_may_be_answered(code, final):
 
 
 def test_a_coordinator_of_other_protocols_is_refused():
-    with pytest.raises(GroupError):
+    with pytest.raises(GroupError, check=lambda error: error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
         joining().joined(join_answer(protocol_type="connect"), Generation())
     for fields in ({"protocol_type": "connect"}, {"protocol_name": "sticky"}):
         member = syncing()
-        with pytest.raises(GroupError):
+        with pytest.raises(
+            GroupError, check=lambda error: error.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        ):
             member.synced(sync_answer(**fields), member.generation)
 
 

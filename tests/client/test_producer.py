@@ -24,6 +24,14 @@ def values(cluster, topic="t", partition=0):
     return [record.value for record in cluster.records(topic, partition)]
 
 
+async def sent(delivery):
+    """Until its batch was sent once."""
+    for _ in range(1000):
+        await asyncio.sleep(0.001)
+        if "attempts=1" in repr(delivery):
+            return
+
+
 def test_a_record_is_stored_with_key_headers_and_time(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
@@ -121,6 +129,44 @@ def test_a_refused_batch_fails_alone_and_the_next_goes_under_a_new_epoch(run, fa
     run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        # Refused for itself, and refused because the broker does not have (or does not yet know of) what came before.
+        (ErrorCode.MESSAGE_TOO_LARGE, [b"older"]),
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, [b"older", b"later"]),
+        (ErrorCode.UNKNOWN_PRODUCER_ID, [b"older", b"later"]),
+    ],
+)
+def test_an_older_batch_of_unknown_outcome_is_never_renumbered(run, fake, answer, kept):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            await producer.send_and_wait("t", "warm")
+            stored, go_on = asyncio.Event(), asyncio.Event()
+
+            async def store_and_say_that_time_was_over(request, node_id):
+                cluster._produce(request, node_id)
+                stored.set()
+                await go_on.wait()
+                return produce_error(ErrorCode.REQUEST_TIMED_OUT)(request, node_id)
+
+            cluster.faults[ApiKey.PRODUCE].extend([store_and_say_that_time_was_over, produce_error(answer)])
+            older = await producer.send("t", "older")
+            await stored.wait()
+            later = await producer.send("t", "later")
+            outcomes = asyncio.gather(older, later, return_exceptions=True)
+            await sent(later)
+            go_on.set()
+            before, after = await outcomes
+            assert before.offset == 1
+            assert getattr(after, "offset", None) == (2 if len(kept) == 2 else None)
+            assert getattr(after, "code", answer) is answer
+            await producer.send_and_wait("t", "last")
+            assert values(cluster) == [b"warm", *kept, b"last"]
+
+    run(scenario())
+
+
 def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
@@ -163,7 +209,9 @@ def test_flush_raises_what_nobody_looked_at_and_nothing_twice(run, fake):
         async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
             cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             await producer.send("t", "x")
-            with pytest.raises(DeliveryError):
+            with pytest.raises(
+                DeliveryError, check=lambda error: error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            ):
                 await producer.flush()
             await producer.flush()
 

@@ -294,9 +294,13 @@ def test_flush_raises_for_a_record_nobody_looks_at_beside_one_that_somebody_does
             looked_at = asyncio.ensure_future(wait_for(await producer.send("t", "looked at")))
             await producer.send("t", "nobody looks")
             await asyncio.sleep(0)
-            with pytest.raises(DeliveryError):
+            with pytest.raises(
+                DeliveryError, check=lambda error: error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            ):
                 await producer.flush()
-            with pytest.raises(DeliveryError):
+            with pytest.raises(
+                DeliveryError, check=lambda error: error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            ):
                 await looked_at
 
     run(scenario())
@@ -317,7 +321,9 @@ def test_flush_raises_for_a_record_whose_wait_was_given_up(run, fake):
             await asyncio.gather(given_up, return_exceptions=True)
             with pytest.raises(ClientTimeoutError):
                 delivery.result(timeout_ms=1)
-            with pytest.raises(DeliveryError):
+            with pytest.raises(
+                DeliveryError, check=lambda error: error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            ):
                 await producer.flush()
 
     run(scenario())

@@ -1,6 +1,5 @@
 """The parts without a network: hashing, batches, queues, sessions, decoding."""
 
-import contextlib
 import random
 
 import pytest
@@ -103,10 +102,16 @@ def test_a_damaged_section_is_refused_whatever_byte_is_wrong(data):
     batch[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != batch[place]))
     header = parse_header(batch)
 
-    with pytest.raises(KafkaError, match="checksum"):
+    with pytest.raises(
+        KafkaError, match="checksum", check=lambda error: error.code is ErrorCode.CORRUPT_MESSAGE
+    ):
         decode_consumer_records(batch, header, TP, 0, check_crc=True)
-    with contextlib.suppress(KafkaError):  # nothing else may come out of it
+    codes = set()
+    try:
         decode_consumer_records(batch, header, TP, 0, check_crc=False)
+    except KafkaError as error:  # nothing else may come out of it
+        codes.add(error.code)
+    assert codes <= {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
 
 
 def test_a_batch_refuses_what_would_make_it_too_large_but_for_its_first_record():
@@ -144,16 +149,55 @@ def test_a_retry_keeps_place_and_sequence_and_waits_until_nothing_is_in_flight()
     assert queue.due_at(0.0, 1) == 3.0
 
 
-def test_giving_up_restarts_the_sequence_under_a_new_epoch_once_nothing_is_in_flight():
+def test_giving_up_takes_a_new_epoch_once_all_that_was_sent_has_its_outcome():
     queue = queue_with(4)
     first, second = queue.take(IDENTITY), queue.take(IDENTITY)
     queue.give_up(first)
     assert queue.due_at(0.0, 1) is None
     queue.retry(second, retry_at=0.0)
     assert queue.take(IDENTITY) is second
-    assert (second.base_sequence, queue.identity) == (0, ProducerIdentity(9, 1))
+    assert (second.base_sequence, queue.identity) == (1, IDENTITY), "the broker may have it"
     queue.finished(second)
+    third = queue.take(IDENTITY)
+    assert (third.base_sequence, queue.identity) == (0, ProducerIdentity(9, 1))
     assert queue.take(IDENTITY).base_sequence == 1
+
+
+def test_a_broker_that_lost_what_came_before_gets_all_that_wait_under_a_new_epoch():
+    queue = queue_with(4)
+    first, second = queue.take(IDENTITY), queue.take(IDENTITY)
+    queue.give_up(first)
+    queue.restart()
+    assert queue.due_at(0.0, 1) is None
+    queue.retry(second, retry_at=0.0)
+    assert queue.take(IDENTITY) is second
+    assert (second.base_sequence, queue.identity) == (0, ProducerIdentity(9, 1))
+    assert queue.take(IDENTITY).base_sequence == 1
+
+
+def test_giving_up_a_later_batch_leaves_an_older_one_of_unknown_outcome_its_sequence():
+    queue = queue_with(4)
+    first, second = queue.take(IDENTITY), queue.take(IDENTITY)
+    queue.retry(first, retry_at=0.0)  # the broker may have it
+    queue.give_up(second)
+    assert queue.take(IDENTITY) is first
+    assert (first.base_sequence, queue.identity) == (0, IDENTITY)
+    assert queue.due_at(0.0, 1) is None, "what comes next gets a new epoch, and waits for that"
+    queue.finished(first)
+    third = queue.take(IDENTITY)
+    assert (third.number, third.base_sequence, queue.identity) == (2, 0, ProducerIdentity(9, 1))
+    assert queue.take(IDENTITY).base_sequence == 1
+
+
+def test_an_older_batch_that_fails_behind_a_later_one_restarts_once():
+    queue = queue_with(3)
+    first, second = queue.take(IDENTITY), queue.take(IDENTITY)
+    queue.retry(first, retry_at=0.0)
+    queue.give_up(second)
+    queue.take(IDENTITY)
+    queue.give_up(first)
+    third = queue.take(IDENTITY)
+    assert (third.base_sequence, queue.identity) == (0, ProducerIdentity(9, 1))
 
 
 def test_sequences_wrap_and_are_left_out_without_an_identity():
@@ -267,7 +311,11 @@ def test_a_cut_off_batch_waits_for_the_next_fetch():
 def test_the_old_record_format_is_named():
     old = bytearray(build_batch([Record(0, 0, None, b"v", ())]))
     old[16] = 1
-    with pytest.raises(KafkaError, match="old format 1"):
+    with pytest.raises(
+        KafkaError,
+        match="old format 1",
+        check=lambda error: error.code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    ):
         CompletedFetch(TP, 0, memoryview(old), [], check_crcs=True).take(1)
 
 
@@ -291,6 +339,12 @@ def test_a_leader_epoch_never_goes_back_unless_the_topic_is_another_one():
     seen = ClusterMetadata().updated(metadata_answer(1, 5), complete=False)
     assert seen.updated(metadata_answer(2, 4), complete=False).partition(TP).leader_epoch == 5
     assert seen.updated(metadata_answer(2, 6), complete=False).leader(TP) == 2
+    assert seen.updated(metadata_answer(2, 5), complete=False).leader(TP) == 2, (
+        "of the same epoch: the newer one"
+    )
+    assert seen.updated(metadata_answer(2, -1), complete=False).leader(TP) == 2, (
+        "a broker that tells no epochs"
+    )
     assert seen.updated(metadata_answer(2, 0, b"j" * 16), complete=False).leader(TP) == 2
 
 

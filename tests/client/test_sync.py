@@ -95,17 +95,13 @@ def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster
             consumer.poll(100)
         assert consumer.group_metadata().generation_id == 2
     here = threading.current_thread()
-    assert calls[:4] == [
+    # The background commit is told by a later poll, before or after the new assignment.
+    assert [call for call in calls[:4] if call[0] is not None] == [
         ("assigned", 2, here),
         ("revoked", 2, here),
-        ("assigned", 2, here),
-        (None, 1, here),
-    ] or calls[:4] == [
-        ("assigned", 2, here),
-        ("revoked", 2, here),
-        (None, 1, here),
         ("assigned", 2, here),
     ]
+    assert calls.index((None, 1, here)) in {2, 3}
     assert {tp: offset for tp, (offset, _, _) in group.offsets.items()} == {("t", 0): 1, ("t", 1): 2}
     assert loop_threads() == []
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from barnabas.replica.fetch_session import (
@@ -102,6 +103,28 @@ def test_only_news_are_told_once(sessions):
 
     assert [each.partition_index for each in told.responses[0].partitions] == [1]
     assert again.responses == []
+
+
+@pytest.mark.parametrize("high_watermark", [-1, 5])
+def test_an_error_is_told_each_time_and_so_is_its_end(sessions, high_watermark):
+    session = sessions.open(3)
+    failed = PartitionData(
+        partition_index=1,
+        error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+        records=b"",
+        high_watermark=high_watermark,
+    )
+    told = [
+        [
+            (each.partition_index, each.error_code)
+            for topic in sessions.fetch(session_id=session, epoch=epoch, data=data).responses
+            for each in topic.partitions
+        ]
+        for epoch, data in enumerate([{1: failed}, {1: failed}, {}, {}], 1)
+    ]
+    error = (1, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    assert told == [[error], [error], [(0, ErrorCode.NONE)], []]
 
 
 def test_partitions_with_records_go_to_the_end_of_the_line(sessions):

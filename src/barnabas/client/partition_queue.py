@@ -7,9 +7,11 @@ back to its old place and is sent only when nothing of the partition is in fligh
 (Kafka's ``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
 
 An idempotent batch gets its sequence when it is first sent and keeps it through retries, by which a broker
-recognises what it has already. Once a batch with a sequence is given up, the broker would refuse all that
-follow; then, as soon as nothing is in flight, the queue takes the next epoch and counts from 0 again
-(``TransactionManager.bumpIdempotentProducerEpoch``).
+recognises what it has already. Once a batch with a sequence is given up, the broker would refuse new ones; so
+the queue takes the next epoch and counts from 0 again, but only when every batch that was sent has its outcome
+(``TransactionManager.maybeResolveSequences``). A batch whose outcome is unknown may be in the log: under a new
+sequence it would be stored twice. Only when the broker itself says that it does not have what came before the
+oldest batch, none of them can be there, and all get new sequences (`restart`).
 """
 
 from collections import deque
@@ -36,7 +38,16 @@ NO_IDENTITY = ProducerIdentity(-1, -1)
 class PartitionQueue:
     """Batches of one partition; not synchronised, its accumulator holds the lock."""
 
-    __slots__ = ("_next_number", "_next_sequence", "_restart", "identity", "in_flight", "tp", "waiting")
+    __slots__ = (
+        "_new_epoch",
+        "_next_number",
+        "_next_sequence",
+        "_renumber",
+        "identity",
+        "in_flight",
+        "tp",
+        "waiting",
+    )
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
@@ -45,7 +56,8 @@ class PartitionQueue:
         self.identity: ProducerIdentity | None = None
         self._next_number = 0
         self._next_sequence = 0
-        self._restart = False
+        self._new_epoch = False
+        self._renumber = False
 
     def add(self, batch: ProducerBatch) -> None:
         """Takes in a new batch, at the end."""
@@ -62,14 +74,15 @@ class PartitionQueue:
         first = self.waiting[0]
         if first.attempts:
             return None if self.in_flight else first.retry_at
-        if self._restart and self.in_flight:
+        if self._new_epoch and self.in_flight:
             return None
         full = len(self.waiting) > 1 or first.size_bytes >= full_bytes
         return 0.0 if full else first.created_at + linger_s
 
     def take(self, identity: ProducerIdentity) -> ProducerBatch:
         """The first batch, from now on in flight, with a sequence if the producer has an identity."""
-        if self._restart and not self.in_flight:
+        unsent = self.waiting[0].base_sequence == NO_SEQUENCE
+        if not self.in_flight and (self._renumber or (self._new_epoch and unsent)):
             self._restart_sequence()
         batch = self.waiting.popleft()
         if identity is not NO_IDENTITY and batch.base_sequence == NO_SEQUENCE:
@@ -112,14 +125,16 @@ class PartitionQueue:
         else:
             self.waiting.remove(batch)
         if batch.base_sequence != NO_SEQUENCE:
-            self.restart()
+            self._new_epoch = True
 
     def restart(self) -> None:
-        """Take a new epoch and count from 0 as soon as nothing is in flight."""
-        self._restart = True
+        """The broker does not have what came before the oldest batch: as soon as nothing is in flight, all
+        that wait are numbered from 0 under a new epoch.
+        """
+        self._new_epoch = self._renumber = True
 
     def _restart_sequence(self) -> None:
-        self._restart = False
+        self._new_epoch = self._renumber = False
         self._next_sequence = 0
         for batch in self.waiting:
             batch.base_sequence = NO_SEQUENCE

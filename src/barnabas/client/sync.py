@@ -61,8 +61,8 @@ class LoopThread:
             if self._closing:
                 work.close()
                 raise ClientClosedError("The client was closed")
+            self._callers.append(tasks)  # first: the work may call back as soon as the loop has it
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        self._callers.append(tasks)
         future.add_done_callback(lambda _done: tasks.put(None))
         try:
             while (task := tasks.get()) is not None:
