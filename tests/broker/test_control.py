@@ -228,3 +228,34 @@ def test_high_watermarks_are_checkpointed_from_the_first_leader_and_isr_on(world
     world.produce()
     world.replicas.shutdown()
     assert world.disk.read("/data/replication-offset-checkpoint") == b"0\n1\norders 0 2\n"
+
+
+def test_a_partition_whose_log_finds_no_descriptor_is_served_as_soon_as_there_is_one(world):
+    """It counted as a broken disk: the directory went offline, and the broker ended."""
+    world.disk.descriptors = 0
+    assert lisr(world, is_new=True) == "REPLICA_NOT_AVAILABLE"
+    world.clock.advance(1000)
+    assert (len(world.logs.logs), world.logs.offline_directories) == (0, [])
+    world.disk.descriptors = None
+    world.clock.advance(1000)
+
+    assert world.partition().role is Role.LEADER
+    assert world.logs.get(TP) is not None
+
+
+@pytest.mark.parametrize("order", ["delete", "follow"])
+def test_a_newer_order_replaces_a_role_that_waits_for_a_descriptor(world, order):
+    world.disk.descriptors = 0
+    assert lisr(world, is_new=True, replicas=[1, 2], isr=[1, 2]) == "REPLICA_NOT_AVAILABLE"
+    if order == "delete":
+        assert stop(world) == "NONE"
+        world.disk.descriptors = None
+    else:
+        world.disk.descriptors = None
+        assert lisr(world, leader=2, replicas=[1, 2], isr=[1, 2], leader_epoch=1, partition_epoch=1) == "NONE"
+    world.clock.advance(5000)
+
+    if order == "delete":
+        assert len(world.logs.logs) == 0
+    else:
+        assert world.partition().role is Role.FOLLOWER

@@ -314,3 +314,15 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
 
     assert world.start(request, 9)() is not None
     assert not isinstance(world.replicas.acknowledge([], -1, 1), Pending)
+
+
+def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try_again(world):
+    world.create()
+    world.disk.descriptors = 0
+    world.logs._give_back_descriptors(OSError())
+    refused = code_of(world.produce())
+    world.disk.descriptors = None
+
+    assert (refused, refused.retriable) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
+    assert code_of(world.produce()) is ErrorCode.NONE
+    assert world.partition().log.log_end_offset == 1

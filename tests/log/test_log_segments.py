@@ -209,7 +209,8 @@ class TestRetention:
 class TestFlush:
     def test_all_appends_of_a_turn_share_one_sync(self):
         world = World(flush_messages=1)
-        log = world.log()
+        log = fill(world.log(), 1)
+        log.flush()
         answers = []
         for _ in range(10):
             fill(log, 1)
@@ -221,7 +222,7 @@ class TestFlush:
 
         assert world.disk.syncs == syncs + 1
         assert all(answer.done for answer in answers)
-        assert (log.recovery_point, log.flush_needed) == (10, False)
+        assert (log.recovery_point, log.flush_needed) == (11, False)
 
     def test_flush_messages_counts_records(self):
         log = World(flush_messages=5).log()

@@ -43,6 +43,12 @@ def raise_limit() -> int:
     return hard
 
 
+def soft_limit() -> int:
+    """How many descriptors this process may have now; 2**31 where nothing limits them."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 2**31 if limit == resource.RLIM_INFINITY else limit
+
+
 def is_shortage(error: OSError) -> bool:
     """Whether descriptors have run out, of the process or of the machine: no fault of any disk."""
     return error.errno in (errno.EMFILE, errno.ENFILE)

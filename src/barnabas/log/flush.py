@@ -17,6 +17,7 @@ from typing import Protocol
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.log.filesystem import Filesystem
 
 
 class Syncable(Protocol):
@@ -24,6 +25,27 @@ class Syncable(Protocol):
 
     def sync(self) -> None:
         """Returns when its bytes are durable; raises OSError."""
+
+
+class SyncByPath:
+    """A closed file that is opened only while it is synced; `disk` must be usable where that happens."""
+
+    __slots__ = ("_disk", "path")
+
+    def __init__(self, disk: Filesystem, path: str) -> None:
+        self._disk = disk
+        self.path = path
+
+    def sync(self) -> None:
+        """As `Syncable.sync`; a file that was retired meanwhile has nothing left to promise."""
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
+            return
+        file.sync()
+
+    def __repr__(self) -> str:
+        return f"<SyncByPath {self.path}>"
 
 
 class Syncer(Protocol):
@@ -58,8 +80,8 @@ class Flushable(Protocol):
     def end_flush(self, end_offset: int) -> None:
         """Everything below the offset is durable."""
 
-    def storage_failed(self, error: OSError) -> Exception:
-        """The disk refused; returns what waiting requests fail with."""
+    def refused(self, error: OSError) -> Exception:
+        """The disk refused, or nothing could be opened; returns what waiting requests fail with."""
 
 
 class GroupCommit:
@@ -92,7 +114,7 @@ class GroupCommit:
         try:
             end_offset, files = log.begin_flush()
         except OSError as error:
-            answer.fail(log.storage_failed(error))
+            answer.fail(log.refused(error))
             return
         self._running.add(log)
         self._syncer.sync(files).when_done(lambda done: self._finish(log, end_offset, answer, done))
@@ -102,7 +124,7 @@ class GroupCommit:
         if log in self._waiting:
             self._start(log)
         if isinstance(done.error, OSError):
-            answer.fail(log.storage_failed(done.error))
+            answer.fail(log.refused(done.error))
         elif done.error is not None:
             answer.fail(done.error)
         else:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
@@ -24,7 +25,7 @@ from barnabas.core.pending import Pending
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
-from barnabas.log.flush import GroupCommit, Syncable
+from barnabas.log.flush import GroupCommit, Syncable, SyncByPath
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
@@ -50,7 +51,7 @@ _events: Final = EventLog("log")
 class LogResources:
     """What all logs of a broker share."""
 
-    __slots__ = ("commits", "files", "filesystem", "on_failure")
+    __slots__ = ("commits", "disk", "files", "filesystem", "on_failure", "on_shortage")
 
     def __init__(
         self,
@@ -58,12 +59,19 @@ class LogResources:
         files: DescriptorCache,
         commits: GroupCommit,
         on_failure: Callable[[str, OSError], object],
+        *,
+        disk: Filesystem | None = None,
+        on_shortage: Callable[[OSError], object] = lambda _error: None,
     ) -> None:
         self.filesystem = filesystem
         self.files = files
         self.commits = commits
         self.on_failure = on_failure
-        """Told the partition's directory when its disk fails."""
+        """Called with the partition's directory when its disk fails."""
+        self.disk = disk or filesystem
+        """The same disk for other threads than the loop's."""
+        self.on_shortage = on_shortage
+        """Called when something is refused because there are no descriptors left."""
 
 
 class _DirectorySync:
@@ -160,7 +168,7 @@ class Log:
         try:
             write_topic_id(self._resources.filesystem, self.directory, topic_id)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
         self.topic_id = topic_id
 
     # -- append --------------------------------------------------------------------------------------
@@ -215,7 +223,7 @@ class Log:
             if header.producer_id >= 0:
                 self._note_producer(header, first_offset, marker)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
         self.producers.map_end_offset = last_offset + 1
         return AppendInfo(
             first_offset,
@@ -255,7 +263,7 @@ class Log:
                 )
                 self._note_producers(records, headers)
             except OSError as error:
-                raise self.storage_failed(error) from error
+                raise self.refused(error) from error
         return AppendInfo(
             first.base_offset,
             last.last_offset,
@@ -378,17 +386,25 @@ class Log:
         base_offset = max(expected_offset, self.log_end_offset)
         old = self.active
         if old.base_offset == base_offset:
-            # Only an empty segment can be in the way: its indexes are full, so it is made anew.
+            # Only an empty segment can be in the way: its indexes are full, so its files are begun again.
             assert old.size == 0, f"a new segment at {base_offset} would replace {old!r}"
-            self._discard([old])
             self.segments.replace_active(self._new_segment(base_offset, now_ms))
+            old.rest()
         else:
-            old.seal()
-            self.segments.add(self._new_segment(base_offset, now_ms))
-        self.producers.map_end_offset = base_offset
-        self.snapshots.take(self.producers)
+            try:
+                new = self._new_segment(base_offset, now_ms)
+                old.seal()
+            except OSError:
+                # The old segment goes on; an empty one beyond its next records would end the log at a restart.
+                LogSegment.remove(
+                    self._resources.filesystem, self._resources.files, self.directory, base_offset
+                )
+                raise
+            self.segments.add(new)
         if old.size:
             self.flush_soon()
+        self.producers.map_end_offset = base_offset
+        self.snapshots.take(self.producers)
 
     def _new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
         return LogSegment.create(
@@ -421,7 +437,7 @@ class Log:
             for file in files:
                 file.sync()
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
         self.end_flush(end_offset)
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
@@ -430,10 +446,13 @@ class Log:
         # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
         self._flush_bound = self.log_end_offset
-        files = [file for segment in unsynced for file in segment.files_to_sync()]
+        disk = self._resources.disk
+        files = [file for segment in unsynced for file in segment.files_to_sync(disk)]
         if unsynced[-1].base_offset >= self.recovery_point:
-            # A segment is new since the last sync: its name has to be durable as well as its bytes.
-            files.append(_DirectorySync(self._resources.filesystem, self.directory))
+            # A segment is new since the last sync: its name has to be durable as well as its bytes. And so have the
+            # leader epochs: those of segments below the recovery point are not learnt from their batches again.
+            files.append(SyncByPath(disk, self.leader_epochs.path))
+            files.append(_DirectorySync(disk, self.directory))
         return self.log_end_offset, files
 
     def end_flush(self, end_offset: int) -> None:
@@ -471,12 +490,15 @@ class Log:
                 min_one_message=min_one_message,
             )
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
 
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in the range, for read_committed consumers."""
         self._check_online()
-        return self.segments.aborted_transactions(start_offset, upper_bound_offset)
+        try:
+            return self.segments.aborted_transactions(start_offset, upper_bound_offset)
+        except OSError as error:
+            raise self.refused(error) from error
 
     # -- look-up by time -----------------------------------------------------------------------------
 
@@ -489,7 +511,7 @@ class Log:
         try:
             found = self.segments.find_time(target_ms, self.log_start_offset)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
         return found if found is not None and found.offset < upper else None
 
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
@@ -498,7 +520,7 @@ class Log:
         try:
             return self.segments.latest()
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
 
     # -- truncation ----------------------------------------------------------------------------------
 
@@ -514,6 +536,7 @@ class Log:
         try:
             self._truncate(offset)
         except OSError as error:
+            # Half of it may be done, so that even without a fault of the disk this log cannot go on.
             raise self.storage_failed(error) from error
         return True
 
@@ -579,11 +602,11 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
-        self.log_start_offset = offset
         try:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
-            raise self.storage_failed(error) from error
+            raise self.refused(error) from error
+        self.log_start_offset = offset
         self.producers.on_log_start(offset)
         self.high_watermark = self._high_watermark
         return True
@@ -595,8 +618,8 @@ class Log:
         """
         if count == len(self.segments):
             self.roll(now_ms)
+        self.maybe_increment_log_start_offset(self.segments[count].base_offset)
         dropped = self.segments.take_first(count)
-        self.maybe_increment_log_start_offset(self.segments[0].base_offset)
         retired = []
         for segment in dropped:
             retired += segment.retire()
@@ -625,6 +648,16 @@ class Log:
         self.offline = True
         for segment in self.segments:
             segment.forget_files()
+
+    def refused(self, error: OSError) -> KafkaError:
+        """What to raise when an operation failed that left everything as it was.
+
+        Descriptors that have run out are no fault of the disk: the client tries again, and the log goes on.
+        """
+        if not is_shortage(error):
+            return self.storage_failed(error)
+        self._resources.on_shortage(error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No file descriptor is left for {self.tp}: {error}")
 
     def storage_failed(self, error: OSError) -> KafkaError:
         """Takes the log out of service with its directory, and returns what to raise."""

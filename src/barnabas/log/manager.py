@@ -7,8 +7,9 @@ partitions; what an unclean stop left is recovered first, through `Offload` when
 the broker runs, the node's timers call the maintenance verbs: checkpoints, retention, flushes by time,
 expiry of producers, removal of what was renamed. `shutdown` closes every log and leaves the marker.
 
-A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is told
+A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is called
 once, the others go on. Without any directory left the broker cannot serve, which is the node's to decide.
+Descriptors that run out are no disk error: what needs one is refused until there are some again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from barnabas.core.clock import Clock
 from barnabas.core.config import LONG_MAX
+from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
@@ -23,7 +25,7 @@ from barnabas.core.offload import InPlace, Offload
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
 from barnabas.log.config import LogConfig
-from barnabas.log.descriptors import DescriptorCache
+from barnabas.log.descriptors import DESCRIPTORS_MAX, DescriptorCache, SparingFilesystem
 from barnabas.log.directory import LogDirectory, MetaProperties
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
@@ -53,6 +55,8 @@ IN_PLACE_RECOVERY_BYTES: Final = 1 << 20
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
+SHORTAGE_TOLD_MS: Final = 60_000
+"""How often the log says that descriptors have run out."""
 
 _DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError)
 """What files raise that hold something else than they should."""
@@ -74,8 +78,12 @@ class LogManager:
         syncer: Syncer | None = None,
         on_offline: Callable[[str], object] = lambda _path: None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        descriptors: int = DESCRIPTORS_MAX * 8,
     ) -> None:
-        """`log_config` gives the configuration of a topic by name; `on_offline` is told a directory's path."""
+        """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
+
+        `descriptors` is how many the process may have.
+        """
         self._filesystem = filesystem
         self._clock = clock
         self._offload = offload
@@ -85,6 +93,7 @@ class LogManager:
         self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
         self._logs: dict[TopicPartition, Log] = {}
         self._unique = 0
+        self._shortage_told_ms = -float(SHORTAGE_TOLD_MS)
         self._unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
         self._vanished: dict[TopicPartition, str] = {}
@@ -92,7 +101,16 @@ class LogManager:
         self._recovered_bytes = 0
         """Bytes that recovery has scanned since the recovery points were written."""
         commits = GroupCommit(clock, syncer or InPlaceSyncer())
-        self._resources = LogResources(filesystem, DescriptorCache(filesystem), commits, self._failed)
+        sparing = SparingFilesystem(filesystem, self._give_back_descriptors)
+        self._resources = LogResources(
+            sparing,
+            # A part of the descriptors only: the rest is for connections, the store, and what is being sent.
+            DescriptorCache(sparing, min(DESCRIPTORS_MAX, descriptors // 8), descriptors // 4),
+            commits,
+            self._failed,
+            disk=filesystem,
+            on_shortage=self._give_back_descriptors,
+        )
 
     # -- look-up -------------------------------------------------------------------------------------
 
@@ -159,6 +177,11 @@ class LogManager:
                 directory.ensure_checkpoints()
                 yield self._load_directory(directory)
             except OSError as error:
+                if is_shortage(error):
+                    raise ConfigError(
+                        f"the limit of open files is too low for the partitions in {directory.path}: raise it"
+                        f" (ulimit -n) and start again: {error}"
+                    ) from error
                 self._take_offline(directory, error)
 
     @steps
@@ -311,7 +334,15 @@ class LogManager:
             path = f"{directory.path}/{directory_name(tp)}"
             try:
                 log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
+            except _DAMAGE as error:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot use {path}: {error}") from error
             except OSError as error:
+                if is_shortage(error):
+                    # Nothing is broken: whoever asked may ask again.
+                    raise KafkaError(
+                        ErrorCode.REPLICA_NOT_AVAILABLE,
+                        f"No file descriptor is left to create {path}: {error}",
+                    ) from error
                 self._take_offline(directory, error)
             else:
                 self._logs[tp] = log
@@ -351,12 +382,14 @@ class LogManager:
         target = f"{parent}/{retired_name(tp, unique, suffix)}"
         try:
             self._filesystem.rename(log.directory, target)
-            self._filesystem.sync_directory(parent)
+            self._resources.filesystem.sync_directory(parent)
         except OSError as error:
             self._failed(log.directory, error)
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
-            ) from error
+            # Without a descriptor the new name is there but not durable: a loss of power may bring a stray back.
+            if not is_shortage(error):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
+                ) from error
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._remove_later(target, log.config.file_delete_delay_ms)
 
@@ -365,9 +398,12 @@ class LogManager:
 
     def _remove(self, path: str) -> None:
         try:
-            self._filesystem.remove_tree(path)
+            self._resources.filesystem.remove_tree(path)
         except OSError as error:
-            self._failed(path, error)
+            if is_shortage(error):
+                self._remove_later(path, SHORTAGE_TOLD_MS)
+            else:
+                self._failed(path, error)
 
     # -- configuration -------------------------------------------------------------------------------
 
@@ -488,7 +524,20 @@ class LogManager:
             if path == directory.path or path.startswith(f"{directory.path}/"):
                 self._take_offline(directory, error)
 
+    def _give_back_descriptors(self, error: OSError) -> None:
+        """Closes all files that can be opened again; says so, but not for each one that could not be opened."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._shortage_told_ms >= SHORTAGE_TOLD_MS:
+            self._shortage_told_ms = now_ms
+            _events.warning(
+                "descriptors.short", error=error, mend="raise the limit of open files (ulimit -n)"
+            )
+        self._resources.files.clear()
+
     def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        if is_shortage(error):
+            self._give_back_descriptors(error)
+            return
         directory.go_offline(error)
         for tp, log in list(self._logs.items()):
             if _parent(log) == directory.path:

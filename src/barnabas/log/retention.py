@@ -30,7 +30,7 @@ def delete_old_segments(log: Log, now_ms: int) -> tuple[int, list[str]]:
                 files += log.drop_first_segments(deletable, now_ms)
                 count += deletable
         except OSError as error:
-            raise log.storage_failed(error) from error
+            raise log.refused(error) from error
     return count, files
 
 

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import File, Filesystem
-from barnabas.log.flush import Syncable
+from barnabas.log.flush import Syncable, SyncByPath
 from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.log.names import (
     DELETED_SUFFIX,
@@ -63,6 +64,7 @@ class LogSegment:
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_sealed",
         "base_offset",
         "created_ms",
         "directory",
@@ -100,6 +102,8 @@ class LogSegment:
         self.txn_index = TransactionIndex(filesystem, txn_path)
         self.created_ms = created_ms
         self._active_file: File | None = None
+        """The file that appends go to; None also while an active segment rests."""
+        self._sealed = True
         self._bytes_since_index_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp: int | None = None
@@ -129,12 +133,19 @@ class LogSegment:
             created_ms=now_ms,
         )
         segment._max_timestamp = NO_TIMESTAMP
-        segment._active_file = filesystem.open(segment.path, create=True)
-        segment._active_file.truncate(0)
+        segment._open_for_appends(create=True).truncate(0)
         segment.txn_index.truncate_to(0)
         segment.index.preallocate()
         segment.time_index.preallocate()
         return segment
+
+    @staticmethod
+    def remove(filesystem: Filesystem, files: DescriptorCache, directory: str, base_offset: int) -> None:
+        """Removes what a creation that failed has left of a segment. Raises OSError."""
+        for suffix in SEGMENT_SUFFIXES:
+            path = f"{directory}/{offset_name(base_offset, suffix)}"
+            files.forget(path)
+            filesystem.remove(path)
 
     @classmethod
     def load(
@@ -197,39 +208,62 @@ class LogSegment:
     def activate(self) -> None:
         """Makes room in the indexes, as for every segment that appends go to."""
         self.max_timestamp  # noqa: B018  # read while the last entry still is at the end of the file
-        self._active_file = self._filesystem.open(self.path)
+        self._open_for_appends()
         self.index.preallocate()
         self.time_index.preallocate()
+
+    def _open_for_appends(self, *, create: bool = False) -> File:
+        self._sealed = False
+        file = self._active_file = self._filesystem.open(self.path, create=create)
+        self._files.hold(self)
+        return file
+
+    def rest(self) -> None:
+        """Lets go of the file that appends go to; the next append opens it again."""
+        self._active_file = None
+        self._files.let_go(self)
 
     def append(
         self, data: Buffer, *, last_offset: int, max_timestamp: int, max_timestamp_offset: int, interval: int
     ) -> int:
-        """Writes a run of batches and returns its position. Raises OSError with `size` unchanged."""
-        assert self._active_file is not None, f"append to {self!r}, which is not active"
+        """Writes a run of batches and returns its position. Raises OSError with nothing changed in memory."""
+        file = self._active_file
+        if file is None:
+            assert not self._sealed, f"append to {self!r}, which is not active"
+            file = self._open_for_appends()
         assert 0 <= last_offset - self.base_offset <= RELATIVE_OFFSET_MAX, f"{last_offset} not in {self!r}"
         position = self.size
-        self._active_file.pwrite(data, position)
+        file.pwrite(data, position)
         if position == 0:
             self._first_timestamp = max_timestamp
         if self._max_timestamp is None or max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = max_timestamp_offset
         if self._bytes_since_index_entry > interval:
-            self.index.append(last_offset, position)
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-            self._bytes_since_index_entry = 0
+            self._add_index_entries(last_offset, position)
         size = len(data)
         self._bytes_since_index_entry += size
         self.size = position + size
         return position
 
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        try:
+            self.index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+            return  # The batch is written, and an entry only shortens look-ups: the next append leaves one.
+        self._bytes_since_index_entry = 0
+
     def seal(self) -> None:
-        """Ends appending: the last time index entry, indexes cut to their entries."""
+        """Ends appending: the last time index entry, indexes cut to their entries. Raises OSError."""
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.index.trim()
         self.time_index.trim()
-        self._active_file = None
+        self._sealed = True
+        self.rest()
 
     def truncate_to(self, offset: int) -> int:
         """Cuts the batch with this offset and all after it; returns the bytes that went."""
@@ -259,14 +293,18 @@ class LogSegment:
                 timestamp, offset = header.max_timestamp, header.last_offset
         return timestamp, offset
 
-    def files_to_sync(self) -> list[Syncable]:
-        """What makes the segment durable; a crash rebuilds the indexes of an active one anyway."""
-        files: list[Syncable] = [self.file]
+    def files_to_sync(self, disk: Filesystem) -> list[Syncable]:
+        """What makes the segment durable; a crash rebuilds the indexes of an active one anyway.
+
+        Closed files are opened only while they are synced: a producer that rolls small segments faster than the disk
+        syncs them would leave three descriptors behind for each one.
+        """
+        files: list[Syncable] = [self._active_file or SyncByPath(disk, self.path)]
         if self.txn_index.entries:
-            # Opened here: by the time a thread syncs it the file may have another name.
-            files.append(self._files.open(self.txn_index.path))
-        if self._active_file is None:
-            files += (self._files.open(self.index.path), self._files.open(self.time_index.path))
+            self.txn_index.write()
+            files.append(SyncByPath(disk, self.txn_index.path))
+        if self._sealed:
+            files += (SyncByPath(disk, self.index.path), SyncByPath(disk, self.time_index.path))
         return files
 
     # -- reading -------------------------------------------------------------------------------------
@@ -357,12 +395,12 @@ class LogSegment:
             if self._filesystem.exists(path):
                 self._filesystem.rename(path, path + DELETED_SUFFIX)
                 retired.append(path + DELETED_SUFFIX)
-        self._active_file = None
+        self.rest()
         return retired
 
     def forget_files(self) -> None:
         """Lets go of all descriptors."""
-        self._active_file = None
+        self.rest()
         for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
             self._files.forget(path)
 

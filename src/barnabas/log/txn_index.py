@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from barnabas.core.descriptors import is_shortage
 from barnabas.log.filesystem import Filesystem
 
 _ENTRY: Final = struct.Struct(">hqqqq")
@@ -29,26 +30,39 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """The entries of one segment, in the order of their markers."""
 
-    __slots__ = ("_entries", "_filesystem", "path")
+    __slots__ = ("_entries", "_filesystem", "_written", "path")
 
     def __init__(self, filesystem: Filesystem, path: str) -> None:
         self._filesystem = filesystem
         self.path = path
         self._entries: list[AbortedTxn] | None = None
+        self._written = 0
+        """How many of the entries are in the file."""
 
     @property
     def entries(self) -> list[AbortedTxn]:
         """All entries, read at the first use; raises ValueError for a file that cannot be one."""
         if self._entries is None:
             self._entries = self._load()
+            self._written = len(self._entries)
         return self._entries
 
     def append(self, txn: AbortedTxn) -> None:
-        """Adds the transaction to the file."""
-        entries = self.entries
-        file = self._filesystem.open(self.path, create=True)
-        file.pwrite(_ENTRY.pack(0, *txn), len(entries) * _ENTRY.size)
-        entries.append(txn)
+        """Adds the transaction; its marker is in the log already, so a lack of descriptors only delays the file."""
+        self.entries.append(txn)
+        try:
+            self.write()
+        except OSError as error:
+            if not is_shortage(error):
+                raise
+
+    def write(self) -> None:
+        """Puts into the file what is not there yet. Raises OSError."""
+        missing = self.entries[self._written :]
+        if missing:
+            file = self._filesystem.open(self.path, create=True)
+            file.pwrite(b"".join(_ENTRY.pack(0, *txn) for txn in missing), self._written * _ENTRY.size)
+            self._written += len(missing)
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTxn], bool]:
         """Transactions that overlap the range, and whether no later segment can have more of them."""
@@ -64,8 +78,9 @@ class TransactionIndex:
         """Forgets transactions whose marker is at or above the offset."""
         kept = [txn for txn in self.entries if txn.last_offset < offset]
         if len(kept) != len(self.entries):
-            self._filesystem.open(self.path).truncate(len(kept) * _ENTRY.size)
+            self._filesystem.open(self.path, create=True).truncate(len(kept) * _ENTRY.size)
             self._entries = kept
+            self._written = min(self._written, len(kept))
 
     def _load(self) -> list[AbortedTxn]:
         if not self._filesystem.exists(self.path):

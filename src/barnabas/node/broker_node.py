@@ -33,6 +33,7 @@ from barnabas.cluster.znodes import ConfigChange
 from barnabas.coordinator.loading import Loader
 from barnabas.core.broker_config import log_directories
 from barnabas.core.config import Config
+from barnabas.core.descriptors import soft_limit
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import uuid_text
@@ -164,6 +165,7 @@ class BrokerNode:
             syncer=surroundings.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
+            descriptors=soft_limit(),
         )
         self._running.callback(surroundings.offload.close)
         self._running.callback(surroundings.syncer.close)

@@ -43,6 +43,7 @@ from barnabas.replica.produce import Wake
 _log = EventLog("replica.state_changes")
 
 _TOPIC_IDS_SINCE: Final = 5
+UNMADE_RETRY_MS: Final = 1000
 """The LeaderAndIsr version whose answer names topics by id."""
 
 
@@ -87,7 +88,7 @@ class LogRemover(Protocol):
 class StateChanges:
     """Turns the controller's orders into roles."""
 
-    __slots__ = ("_clock", "_fetchers", "_hosted", "_logs", "_ports", "_wake", "controller_epoch")
+    __slots__ = ("_clock", "_fetchers", "_hosted", "_logs", "_ports", "_unmade", "_wake", "controller_epoch")
 
     def __init__(
         self,
@@ -104,6 +105,8 @@ class StateChanges:
         self._fetchers = fetchers
         self._wake = wake
         self._clock = clock
+        self._unmade: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
+        """Partitions whose logs wait for a file descriptor, and the role to take then."""
         self.controller_epoch = 0
 
     def check_controller(self, epoch: int, controller_id: int, what: str) -> None:
@@ -136,13 +139,40 @@ class StateChanges:
         roles = RoleChanges([], [])
         slices = Slices(self._clock)
         for tp, state in _partition_states(request):
-            errors[tp] = self._change(tp, state, topic_ids.get(tp.topic, ZERO_UUID), roles)
+            topic_id = topic_ids.get(tp.topic, ZERO_UUID)
+            errors[tp] = self._change(tp, state, topic_id, roles)
+            if errors[tp] is ErrorCode.REPLICA_NOT_AVAILABLE:
+                self._change_later(tp, state, topic_id, observer)
             if slices.over():
                 yield slices.next_turn()
         self._fetchers.fetch(_target(partition) for partition in roles.followers)
         if observer is not None:
             observer(roles)
         return _leader_and_isr_response(errors, topic_ids, version)
+
+    def _change_later(
+        self,
+        tp: TopicPartition,
+        state: LeaderAndIsrPartitionState,
+        topic_id: Uuid,
+        observer: RolesObserver | None,
+    ) -> None:
+        """Tries to take a role once a second until the log can be made: the controller does not ask again."""
+        self._unmade[tp] = state
+
+        def try_again() -> None:
+            if self._unmade.get(tp) is not state:
+                return  # the controller has sent another role since, or deleted the partition
+            del self._unmade[tp]
+            roles = RoleChanges([], [])
+            if self._change(tp, state, topic_id, roles) is ErrorCode.REPLICA_NOT_AVAILABLE:
+                self._change_later(tp, state, topic_id, observer)
+                return
+            self._fetchers.fetch(_target(partition) for partition in roles.followers)
+            if observer is not None:
+                observer(roles)
+
+        self._clock.call_later(UNMADE_RETRY_MS, try_again)
 
     def _change(
         self,
@@ -162,12 +192,15 @@ class StateChanges:
             return self._same_or_older(partition, state, topic_id)
         if self._ports.broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._unmade.pop(tp, None)
         self._hosted.online[tp] = partition
         try:
             self._take_role(partition, state, topic_id, roles)
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.take_offline(tp)
+            elif error.code is ErrorCode.REPLICA_NOT_AVAILABLE:
+                del self._hosted.online[tp]
             _log.error("partition.role_refused", partition=tp, error=error.code.name, reason=error)
             return error.code
         return ErrorCode.NONE
@@ -224,6 +257,7 @@ class StateChanges:
         partition = self._hosted.online.get(tp)
         if partition is not None and not _may_stop(partition, leader_epoch):
             return ErrorCode.FENCED_LEADER_EPOCH
+        self._unmade.pop(tp, None)
         self._fetchers.stop([tp])
         try:
             if delete:

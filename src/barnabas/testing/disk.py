@@ -5,8 +5,8 @@ Theory of operation
 Every file has the bytes that processes see and the bytes that survive a loss of power. `sync` makes them
 equal for one file; names become durable with `sync_directory`. `crash` goes back to what is durable, and lets
 chance (a seeded generator) keep any prefix of what was written since, cut within a write if it likes: that is
-what a journaling file system promises, and no more. `capacity` bounds all bytes, a hole costs nothing, and
-`fail` makes operations on some paths raise.
+what a journaling file system promises, and no more. `capacity` bounds all bytes, a hole costs nothing, `descriptors`
+bounds the files that are open at once, and `fail` makes operations on some paths raise.
 
 Process death without loss of power keeps everything: simply use the filesystem again.
 """
@@ -63,6 +63,10 @@ class SimulatedFile:
         self._disk = disk
         self._inode = inode
         self.path = path
+        disk.open_files += 1
+
+    def __del__(self) -> None:
+        self._disk.open_files -= 1
 
     def fileno(self) -> int:
         """There is no descriptor."""
@@ -149,6 +153,9 @@ class SimulatedFilesystem:
         self.now_ms: Callable[[], int] = now_ms or (lambda: next(ticks))
         self.capacity = capacity
         """Bytes in all files together; None for no bound."""
+        self.descriptors: int | None = None
+        """Files that may be open at once; None for no bound."""
+        self.open_files = 0
         self.syncs = 0
         """How often a file was synced."""
         self._chance = random.Random(seed)
@@ -173,6 +180,11 @@ class SimulatedFilesystem:
         for (prefix, failing), code in self._failing.items():
             if failing == operation and path.startswith(prefix):
                 raise OSError(code, "simulated failure", path)
+
+    def take_descriptor(self, path: str) -> None:
+        """Raises when as many files are open as may be."""
+        if self.descriptors is not None and self.open_files >= self.descriptors:
+            raise OSError(errno.EMFILE, "Too many open files", path)
 
     def crash(self) -> None:
         """Loses power: open files are gone, of what was not synced a random part survives."""
@@ -212,6 +224,7 @@ class SimulatedFilesystem:
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         """As `Filesystem.open`."""
         self.check(path, "name" if create and path not in self._files else "read")
+        self.take_descriptor(path)
         if path not in self._files:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
@@ -290,6 +303,7 @@ class SimulatedFilesystem:
     def read(self, path: str) -> bytes:
         """As `Filesystem.read`."""
         self.check(path, "read")
+        self.take_descriptor(path)
         return bytes(self._inode(path).data)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
@@ -307,6 +321,7 @@ class SimulatedFilesystem:
     def sync_directory(self, path: str) -> None:
         """As `Filesystem.sync_directory`."""
         self.check(path, "sync")
+        self.take_descriptor(path)
         for table in (self._durable_names, self._files):
             for name in [name for name in table if name.rpartition("/")[0] == path]:
                 if name in self._files:
