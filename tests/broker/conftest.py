@@ -198,8 +198,8 @@ class Topics:
 class World:
     """One broker, and what the controller and clients say to it."""
 
-    def __init__(self, authorizer=None, quotas=None, **config):
-        self.clock = Clock()
+    def __init__(self, authorizer=None, quotas=None, clock=None, **config):
+        self.clock = clock or Clock()
         self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
         self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)

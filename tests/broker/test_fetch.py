@@ -2,9 +2,11 @@
 
 import pytest
 
+from barnabas.broker.context import RequestContext
 from barnabas.core.chunks import FileSlice
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
+from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -74,10 +76,8 @@ def test_records_come_back(world, make_batch, version):
 def test_records_stay_in_their_file(world):
     world.create()
     world.produce()
-    answer = world.services.api_table[1].handler(
-        type("C", (), {"broker": world.services, "version": 12, "authorized": lambda s, o, t: set(t)})(),
-        request((0, 0)),
-    )
+    context = RequestContext(world.services, RequestHeader(1, 12, 9, "test"), world.peer, size=0)
+    answer = world.services.api_table[1].handler(context, request((0, 0)))
 
     assert isinstance(answer.responses[0].partitions[0].records, FileSlice)
 

@@ -5,15 +5,13 @@ the answer says LEADER_NOT_AVAILABLE, and the client asks again. Internal topics
 configuration of their own.
 """
 
-from collections.abc import Iterable
-
 from barnabas.broker.topics import Topics
 from barnabas.cluster.topics import NewTopic
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, validate_topic_name
-from barnabas.core.pending import Pending, gather
+from barnabas.core.pending import Pending
 
 _log = EventLog("broker.auto_topics")
 
@@ -30,28 +28,15 @@ class AutoTopics:
         self._config = config
         self._in_flight: set[str] = set()
 
-    def create(self, names: Iterable[str]) -> Pending[dict[str, ErrorCode]]:
-        """Creates topics; what Metadata shall say of each."""
-        codes: dict[str, ErrorCode] = {}
-        started: dict[str, Pending[ErrorCode]] = {}
-        for name in names:
-            problem = self._problem(name)
-            if problem:
-                codes[name] = problem
-            else:
-                started[name] = self._create(name)
-        everything = gather(started.values())
-        return everything.then(lambda _: codes | {name: done.result() for name, done in started.items()})
-
-    def _problem(self, name: str) -> ErrorCode:
+    def create(self, name: str) -> Pending[ErrorCode]:
+        """Creates a topic; what Metadata says of it."""
         try:
             validate_topic_name(name)
         except KafkaError as error:
-            return error.code
-        # Another request is creating it this moment.
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in self._in_flight else ErrorCode.NONE
-
-    def _create(self, name: str) -> Pending[ErrorCode]:
+            return Pending.of(error.code)
+        if name in self._in_flight:
+            # Another request is creating it this moment.
+            return Pending.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._in_flight.add(name)
         code: Pending[ErrorCode] = Pending()
         self._topics.create(self._new_topic(name)).when_done(

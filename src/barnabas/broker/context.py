@@ -1,6 +1,5 @@
 """What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
@@ -11,6 +10,22 @@ from barnabas.protocol.framing import RequestHeader
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
+
+
+class Permissions(dict[str, bool]):
+    """What a client may do to the resources that its request names; the authorizer is asked for each name once."""
+
+    __slots__ = ("_context", "_operation", "_resource")
+
+    def __init__(self, context: "RequestContext", operation: Operation, resource: Resource) -> None:
+        super().__init__()
+        self._context = context
+        self._operation = operation
+        self._resource = resource
+
+    def __missing__(self, name: str) -> bool:
+        allowed = self[name] = self._context.authorize(self._operation, self._resource, name)
+        return allowed
 
 
 class RequestContext:
@@ -64,9 +79,9 @@ class RequestContext:
         if not self.authorize_cluster(operation):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    def authorized(self, operation: Operation, topics: Iterable[str]) -> set[str]:
-        """Those of the topics that the client may do this to; each name is asked for once."""
-        return {topic for topic in dict.fromkeys(topics) if self.authorize(operation, Resource.TOPIC, topic)}
+    def may(self, operation: Operation, resource: Resource = Resource.TOPIC) -> Permissions:
+        """Whether the client may do this, by the name of the resource: ``may_read[topic]``."""
+        return Permissions(self, operation, resource)
 
     def authorized_operations(self, resource: Resource, name: str) -> int:
         """All that the client may do to a resource, as a set of bits."""

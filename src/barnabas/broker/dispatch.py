@@ -11,16 +11,17 @@ whole request answered with that code; any other exception is a bug, answered UN
 once. Every response leaves through `_finish`: there, and only there, throttling happens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
 from barnabas.broker.context import RequestContext
-from barnabas.broker.registry import Api
+from barnabas.broker.registry import Api, Outcome
 from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
@@ -57,30 +58,42 @@ def execute(
         return finish(api, context, outcome)
     answer: Pending[T] = Pending()
 
+    # Whatever completes this request may be about to complete others: what cannot be written ends this
+    # connection, and must not keep the rest of a group from its answers.
+
+    def respond(response: Pending[Response | None]) -> None:
+        try:
+            finished = finish(api, context, response.result())
+        except Exception as unforeseen:
+            answer.fail(unforeseen)
+        else:
+            answer.complete(finished)
+
     def done(handled: Pending[Response | None]) -> None:
         error = handled.error
+        if error is None:
+            respond(handled)
+            return
         if isinstance(error, CloseConnection):
             answer.fail(error)
             return
         try:
-            response = handled.result() if error is None else _failed(api, context, request, error)
-            finished = finish(api, context, response)
+            refusal = _failed(api, context, request, error)
         except Exception as unforeseen:
-            # Whatever completes this request may be about to complete others: what cannot be written
-            # ends this connection, and must not keep the rest of a group from its answers.
             answer.fail(unforeseen)
         else:
-            answer.complete(finished)
+            (refusal if isinstance(refusal, Pending) else Pending.of(refusal)).when_done(respond)
 
     outcome.when_done(done)
     return answer
 
 
-def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Response | None:
+def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:
     if not isinstance(error, KafkaError):
         _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return api.failed(request, error, context.version)
+    refusal = api.failed(request, error, context.version)
+    return in_slices(refusal, context.broker.clock) if isinstance(refusal, Generator) else refusal
 
 
 class Dispatcher:

@@ -1,7 +1,7 @@
 """What the handlers of groups share: who asks, whether he may, and which topics the coordinator gets to see."""
 
 import ipaddress
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -9,6 +9,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,19 +43,16 @@ def require_group(context: RequestContext, operation: Operation, group_id: str) 
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
-def told_apart(
-    context: RequestContext, operation: Operation, group_ids: Iterable[str]
-) -> tuple[list[str], list[str]]:
-    """The groups to which the client may do this, and those to which it may not; each once.
+def once(group_ids: Iterable[str]) -> Iterator[str | None]:
+    """Each group once, and None in place of each repetition, so that none is passed over without a step.
 
     Kafka describes a group as often as it is named. A small request that names a big one ten thousand times
     would so fill the memory.
     """
-    allowed: list[str] = []
-    denied: list[str] = []
-    for group_id in dict.fromkeys(group_ids):
-        (allowed if may(context, operation, group_id) else denied).append(group_id)
-    return allowed, denied
+    seen: set[str] = set()
+    for group_id in group_ids:
+        yield None if group_id in seen else group_id
+        seen.add(group_id)
 
 
 def require_consumer_protocol(context: RequestContext) -> None:
@@ -94,28 +92,32 @@ class PartitionCodes:
     def __init__(self) -> None:
         self.topics: dict[str, list[tuple[int, int]]] = {}
 
-    def add(self, topic: str, partitions: Iterable[tuple[int, int]]) -> None:
-        """Partitions of a topic with their codes; they follow those that are there."""
-        self.topics.setdefault(topic, []).extend(partitions)
+    def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> Sliced[None]:
+        """The same code for several partitions of a topic; they follow those that are there."""
+        codes = self.topics.setdefault(topic, [])
+        for each in partitions:
+            codes.append((each.partition_index, code))
+            yield
 
-    def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> None:
-        """The same code for several partitions of a topic."""
-        self.add(topic, [(each.partition_index, code) for each in partitions])
-
-    def take_in(self, topics: Iterable[_CodedTopic]) -> None:
-        """What the coordinator says of the partitions that it got to see."""
+    def add_all(self, topics: Iterable[_CodedTopic]) -> Sliced[None]:
+        """What the coordinator says of the partitions that it was asked about."""
         for topic in topics:
-            self.add(topic.name, [(each.partition_index, each.error_code) for each in topic.partitions])
+            codes = self.topics.setdefault(topic.name, [])
+            for each in topic.partitions:
+                codes.append((each.partition_index, each.error_code))
+                yield
 
-    def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> list[T]:
+    def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> Sliced[list[T]]:
         """The topics of a response, of its own classes."""
-        return [
-            topic(
-                name=name,
-                partitions=[partition(partition_index=index, error_code=code) for index, code in codes],
-            )
-            for name, codes in self.topics.items()
-        ]
+        found = []
+        for name, codes in self.topics.items():
+            partitions = []
+            for index, code in codes:
+                partitions.append(partition(partition_index=index, error_code=code))
+                yield
+            found.append(topic(name=name, partitions=partitions))
+            yield
+        return found
 
     def __repr__(self) -> str:
         return f"<PartitionCodes {self.topics}>"
@@ -123,24 +125,31 @@ class PartitionCodes:
 
 def known_partitions(
     context: RequestContext, topics: Iterable[tuple[str, Sequence[P]]], codes: PartitionCodes
-) -> list[tuple[str, list[P]]]:
-    """The partitions that exist, of topics that the client may read; `codes` gets why the others are refused."""
-    topics = list(topics)
-    readable = context.authorized(Operation.READ, (name for name, _ in topics))
+) -> Sliced[dict[str, list[P]]]:
+    """The partitions that exist, of topics that the client may read; `codes` gets why the others are refused.
+
+    One that is named twice counts once, with what is said of it last, as in Kafka. What is left is no more than
+    what exists: the coordinator works it off in one piece, as a commit is written whole or not at all.
+    """
+    may_read = context.may(Operation.READ)
     existing = context.broker.metadata_cache.snapshot.partitions
-    found = []
+    found: dict[str, dict[int, P]] = {}
     for name, partitions in topics:
-        if name not in readable:
-            codes.refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield
+        if not may_read[name]:
+            yield from codes.refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
-        known = existing.get(name, ())
         if name not in existing:
-            codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            yield from codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
-        kept = [each for each in partitions if each.partition_index in known]
-        unknown = [each for each in partitions if each.partition_index not in known]
+        known = existing[name]
+        unknown = []
+        for each in partitions:
+            if each.partition_index in known:
+                found.setdefault(name, {})[each.partition_index] = each
+            else:
+                unknown.append(each)
+            yield
         if unknown:
-            codes.refuse(name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if kept:
-            found.append((name, kept))
-    return found
+            yield from codes.refuse(name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return {name: list(kept.values()) for name, kept in found.items()}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
@@ -24,8 +25,11 @@ Outcome: TypeAlias = Response | Pending[Any] | None
 """A response, one that comes later, or none at all."""
 
 Handler: TypeAlias = Callable[["RequestContext", Any], Outcome]
-Failure: TypeAlias = Callable[[Any, KafkaError, int], Response | None]
-"""(request, error, version) -> the response that says so in every place where a client looks."""
+Failure: TypeAlias = Callable[[Any, KafkaError, int], Response | Sliced[Response] | None]
+"""(request, error, version) -> the response that says so in every place where a client looks.
+
+Written as `Sliced` where those places are as many as a request has entries.
+"""
 
 H = TypeVar("H", bound=Handler)
 

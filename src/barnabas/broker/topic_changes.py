@@ -15,48 +15,50 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 
 
 class _Awaited(DelayedOperation):
-    __slots__ = ("_cache", "answer")
+    __slots__ = ("_cache", "_left", "_topics", "answer")
 
-    def __init__(self, cache: MetadataCache) -> None:
+    def __init__(self, cache: MetadataCache, topics: Iterable[str]) -> None:
         super().__init__()
         self._cache = cache
+        self._topics = frozenset(topics)
+        self._left = list(self._topics)
         self.answer: Pending[set[str]] = Pending()
 
-    def missing(self) -> set[str]:
-        """The topics that are not yet as they shall be."""
+    def _missing(self, topic: str) -> bool:
+        """Whether the topic is not yet as the request wants it."""
         raise NotImplementedError
 
     def try_complete(self) -> bool:
-        return not self.missing() and self.force_complete()
+        # Asked for each topic of each update: whatever it found once is not looked at again. So ten thousand
+        # topics cost ten thousand looks between them, not as many each.
+        left = self._left
+        while left:
+            if self._missing(left[-1]):
+                return False
+            left.pop()
+        return self.force_complete()
 
     def on_complete(self) -> None:
-        self.answer.complete(self.missing())
+        self.answer.complete({topic for topic in self._topics if self._missing(topic)})
 
 
 class _Created(_Awaited):
     __slots__ = ("_partitions",)
 
     def __init__(self, cache: MetadataCache, partitions: Mapping[str, int]) -> None:
-        super().__init__(cache)
+        super().__init__(cache, partitions)
         self._partitions = partitions
 
-    def missing(self) -> set[str]:
-        return {topic for topic, count in self._partitions.items() if not self._has_leaders(topic, count)}
-
-    def _has_leaders(self, topic: str, count: int) -> bool:
+    def _missing(self, topic: str) -> bool:
         known = self._cache.partitions(topic)
-        return sum(state.leader != NO_LEADER for state in known.values()) >= count
+        return sum(state.leader != NO_LEADER for state in known.values()) < self._partitions[topic]
 
 
 class _Deleted(_Awaited):
-    __slots__ = ("_topics",)
+    __slots__ = ()
 
-    def __init__(self, cache: MetadataCache, topics: Iterable[str]) -> None:
-        super().__init__(cache)
-        self._topics = frozenset(topics)
-
-    def missing(self) -> set[str]:
-        return {topic for topic in self._topics if topic in self._cache}
+    def _missing(self, topic: str) -> bool:
+        return topic in self._cache
 
 
 class TopicChanges:

@@ -8,7 +8,7 @@ its partitions are a delta, in which leader -2 removes a partition. Each request
 cluster however long it reads.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -68,20 +68,15 @@ class Snapshot:
 
     def describe(
         self, topic: str, listener: str, *, endpoints_as_errors: bool, listeners_as_errors: bool
-    ) -> list[PartitionAnswer] | None:
-        """The partitions of a topic as clients of a listener see them; None for a topic that is not here.
+    ) -> Iterator[PartitionAnswer]:
+        """The partitions of a topic as clients of a listener see them; none for a topic that is not here.
 
         `endpoints_as_errors` (Metadata v0) leaves replicas out that have no endpoint there, with
         REPLICA_NOT_AVAILABLE; `listeners_as_errors` (v6 on) says LISTENER_NOT_FOUND when the leader lives
         but lacks the listener.
         """
-        partitions = self.partitions.get(topic)
-        if partitions is None:
-            return None
-        return [
-            self._answer(partition, state, listener, endpoints_as_errors, listeners_as_errors)
-            for partition, state in partitions.items()
-        ]
+        for partition, state in self.partitions.get(topic, _NOTHING).items():
+            yield self._answer(partition, state, listener, endpoints_as_errors, listeners_as_errors)
 
     def _answer(
         self,

@@ -24,6 +24,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -38,7 +39,11 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
@@ -275,6 +280,10 @@ class GroupCoordinator:
         """How far a group has come; all it ever committed when it asks for no topics in particular."""
         return self._offsets.fetch(self._shard_of_any(group.group_id), group, require_stable=require_stable)
 
+    def committed_topics(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """All that a group ever committed, as it is asked for in `offset_fetch`."""
+        return self._offsets.committed_topics(self._shard_of_any(group_id), group_id)
+
     def offset_delete(self, request: OffsetDeleteRequest) -> Answer[OffsetDeleteResponse]:
         """Forgets how far a group has come."""
         shard = self._shard(request.group_id)
@@ -313,28 +322,31 @@ class GroupCoordinator:
             return DescribedGroup(group_id=group_id, group_state=DEAD)
         return self._classic.describe(cast("ClassicGroup", group))
 
-    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> ListGroupsResponse:
-        """The groups in these states and of these types, whatever their case; all where a filter is empty."""
+    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> Sliced[ListGroupsResponse]:
+        """The groups in these states and of these types, whatever their case; all where a filter is empty.
+
+        Each group is listed as it is when its turn comes.
+        """
         if not self._active:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        wanted_states = {state.lower() for state in states}
-        wanted_types = {kind.lower() for kind in types}
+        wanted_states = yield from _lowered(states)
+        wanted_types = yield from _lowered(types)
         response = ListGroupsResponse()
         if self._shards.loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        now_ms = self._clock.monotonic_ms()
-        for shard in self._led.values():
-            for group in list(shard.groups.values()):
-                group.end_overdue_sessions(now_ms)
-            response.groups += [
-                _listed(group)
-                for group in shard.groups.values()
-                if (not wanted_states or group.state_name.lower() in wanted_states)
-                and (not wanted_types or group.type.value in wanted_types)
-            ]
+        for shard in list(self._led.values()):
+            for group_id in list(shard.groups):
+                group = self._group(shard, group_id)
+                if (
+                    group is not None
+                    and (not wanted_states or group.state_name.lower() in wanted_states)
+                    and (not wanted_types or group.type.value in wanted_types)
+                ):
+                    response.groups.append(_listed(group))
+                yield
         return response
 
-    def delete_groups(self, group_ids: Iterable[str]) -> Answer[list[DeletableGroupResult]]:
+    def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
         """Deletes groups that have no members, with their offsets."""
         return [
             DeletableGroupResult(group_id=group_id, error_code=self._delete(group_id))
@@ -393,6 +405,14 @@ class GroupCoordinator:
 
     def __repr__(self) -> str:
         return f"<GroupCoordinator{'' if self._active else ' inactive'} {self._shards}>"
+
+
+def _lowered(words: Iterable[str]) -> Sliced[set[str]]:
+    lowered = set()
+    for word in words:
+        lowered.add(word.lower())
+        yield
+    return lowered
 
 
 def _listed(group: Group) -> ListedGroup:

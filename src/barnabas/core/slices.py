@@ -7,15 +7,37 @@ Whatever may take long is written as `steps` and asks its `Slices` between two p
         ...
         if slices.over():
             yield slices.next_turn()
+
+Most long work is short most of the time: a request names one topic, and may name a million. Such work is written
+as `Sliced`: it yields after each entry, and `in_slices` runs it. A few entries are worked off at once, like a plain
+function, without a clock, a timer or a Pending; the rest goes in slices::
+
+    def describe(names) -> Sliced[list[Topic]]:
+        found = []
+        for name in names:
+            found.append(lookup(name))
+            yield  # others may be served here
+        return found
+
+    topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
 """
 
-from typing import Final
+from collections.abc import Generator
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from barnabas.core.clock import Clock
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, Steps, steps
+
+T = TypeVar("T")
+
+Sliced: TypeAlias = Generator[Any, Any, T]
+"""Work that yields None wherever others may be served, and each Pending that it needs, as `steps` do."""
 
 SLICE_MS: Final = 5.0
 """How long one slice may hold the loop: about as long as the garbage collector does."""
+
+AT_ONCE: Final = 32
+"""So many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
 
 
 class Slices:
@@ -41,3 +63,38 @@ class Slices:
     def _begin(self, turn: Pending[None]) -> None:
         self._until_ms = self._clock.monotonic_ms() + self._slice_ms
         turn.complete(None)
+
+
+def in_slices(work: Sliced[T], clock: Clock) -> T | Pending[T]:
+    """The value of the work; a Pending of it where it has many entries, or waits for something.
+
+    What the work raises among its first entries is raised, later errors are those of the Pending.
+    """
+    try:
+        for _ in range(AT_ONCE):
+            awaited = next(work)
+            if awaited is not None:
+                return _rest(work, awaited, clock)
+    except StopIteration as end:
+        return cast("T", end.value)
+    return _rest(work, None, clock)
+
+
+@steps
+def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock) -> Steps[T]:
+    slices = Slices(clock)
+    try:
+        while True:
+            if awaited is None:
+                if slices.over():
+                    yield slices.next_turn()
+                awaited = next(work)
+                continue
+            try:
+                value = yield awaited
+            except Exception as error:
+                awaited = work.throw(error)
+            else:
+                awaited = work.send(value)
+    except StopIteration as end:
+        return cast("T", end.value)

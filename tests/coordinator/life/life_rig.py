@@ -14,6 +14,7 @@ from barnabas.core.errors import KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_slices
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.log.producers import AppendOrigin
@@ -291,8 +292,11 @@ class Life:
         assert (answer.result() if isinstance(answer, Pending) else answer).assignment == b"all"
         return joined.member_id
 
+    def listed(self, states=(), types=()):
+        return in_slices(self.coordinator.list_groups(states, types), self.clock)
+
     def states(self):
-        return {each.group_id: each.group_state for each in self.coordinator.list_groups([], []).groups}
+        return {each.group_id: each.group_state for each in self.listed().groups}
 
 
 def commit_bytes(offset, *, group="g", topic="orders", partition=0, version=3, metadata="", **fields):

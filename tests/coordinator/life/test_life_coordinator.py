@@ -203,7 +203,7 @@ def test_elected_anew_without_resigning_keeps_what_it_knows(elected):
 def test_lists_by_state_and_type(elected):
     elected.form("stable")
     elected.commit("simple")
-    lists = elected.coordinator.list_groups
+    lists = elected.listed
 
     def names(states, types):
         return sorted(each.group_id for each in lists(states, types).groups)
@@ -221,7 +221,7 @@ def test_lists_by_state_and_type(elected):
 def test_lists_nothing_before_its_start(elected):
     elected.coordinator.shutdown()
 
-    assert elected.coordinator.list_groups([], []).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert elected.listed().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_group_that_is_not_known_is_dead(elected):
@@ -380,7 +380,7 @@ def test_both_protocols_side_by_side():
     life.form("old")
 
     assert joined.error_code == ErrorCode.NONE
-    listed = {each.group_id: each.group_type for each in life.coordinator.list_groups([], []).groups}
+    listed = {each.group_id: each.group_type for each in life.listed().groups}
     assert listed == {"new": "consumer", "old": "classic"}
     described = life.coordinator.consumer_group_describe(["new", "old", "nobody"])
     assert [each.error_code for each in described] == [

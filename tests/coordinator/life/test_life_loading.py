@@ -374,7 +374,7 @@ def test_who_asks_during_a_load_is_told_to_wait(loading_life):
     assert code(life.fetched) is loading_code
     assert life.coordinator.describe_groups(["g"])[0].error_code == loading_code
     assert life.coordinator.delete_groups(["g"])[0].error_code == loading_code
-    assert life.coordinator.list_groups([], []).error_code == loading_code
+    assert life.listed().error_code == loading_code
 
 
 def test_heartbeats_are_good_and_syncs_begin_anew_during_a_load(loading_life):
@@ -395,7 +395,7 @@ def test_lists_what_is_known_while_another_partition_is_loaded(loading_life):
     )
     loading_life.commit(other)
 
-    listed = loading_life.coordinator.list_groups([], [])
+    listed = loading_life.listed()
 
     assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert [each.group_id for each in listed.groups] == [other]

@@ -8,9 +8,11 @@ Not implemented: nothing.
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import require_consumer_protocol, told_apart
+from barnabas.broker.group_requests import may, once, require_consumer_protocol
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -30,16 +32,24 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 
 
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE, versions=(0, 1), classic_max=0, failed=_failed)
+@sliced
 def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
+) -> Sliced[ConsumerGroupDescribeResponse]:
     """Describes consumer groups."""
     require_consumer_protocol(context)
-    allowed, denied = told_apart(context, Operation.DESCRIBE, request.group_ids)
-    hidden = [_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED) for group_id in denied]
-    described = context.broker.group_coordinator.consumer_group_describe(allowed)
-    if request.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(Resource.GROUP, group.group_id)
+    coordinator = context.broker.group_coordinator
+    described: list[DescribedGroup] = []
+    hidden: list[DescribedGroup] = []
+    for group_id in once(request.group_ids):
+        yield
+        if group_id is None:
+            continue
+        if not may(context, Operation.DESCRIBE, group_id):
+            hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
+        (group,) = coordinator.consumer_group_describe([group_id])
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
+        described.append(group)
     return ConsumerGroupDescribeResponse(groups=hidden + described)

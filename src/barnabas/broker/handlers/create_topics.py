@@ -9,16 +9,17 @@ Limit:     a request for more partitions than `barnabas.create.topics.max.partit
 Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
 """
 
-from collections import Counter
-
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.cluster.topics import CreatedTopic, NewTopic
 from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.core.pending import Pending, gather
+from barnabas.core.slices import Sliced
+from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.create_topics import (
     CreatableTopic,
@@ -44,86 +45,91 @@ def _failed(request: CreateTopicsRequest, error: KafkaError, _version: int) -> C
 
 
 @handles(ApiKey.CREATE_TOPICS, versions=(2, 7), failed=_failed)
-def create_topics(
-    context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse | Pending[CreateTopicsResponse]:
+@sliced
+def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
     """Creates topics."""
+    answers = []
     if not context.broker.controller.is_active:
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER, error_message="")
-                for topic in request.topics
-            ]
-        )
-    results, creatable = _check(context, request)
-    creatable = _refuse_excess(context, results, creatable)
-    answer = _create(context, request, results, creatable)
-    # A name that was asked for twice is answered twice, as in Kafka.
-    return answer.then(
-        lambda _: CreateTopicsResponse(topics=[results[topic.name] for topic in request.topics])
-    )
+        code = ErrorCode.NOT_CONTROLLER
+        for topic in request.topics:
+            answers.append(CreatableTopicResult(name=topic.name, error_code=code, error_message=""))
+            yield
+        return CreateTopicsResponse(topics=answers)
+    results = yield from _check(context, request)
+    creatable = yield from _creatable(context, request, results)
+    yield from _create(context, request, results, creatable)
+    for topic in request.topics:
+        # A name that was asked for twice is answered twice, as in Kafka.
+        answers.append(results[topic.name])
+        yield
+    return CreateTopicsResponse(topics=answers)
 
 
-def _refuse_excess(
-    context: RequestContext, results: dict[str, CreatableTopicResult], creatable: list[CreatableTopic]
-) -> list[CreatableTopic]:
+def _check(context: RequestContext, request: CreateTopicsRequest) -> Sliced[dict[str, CreatableTopicResult]]:
+    """The results so far, by name: what is wrong with the request itself."""
+    anything = context.authorize_cluster(Operation.CREATE)
+    may_create, may_describe = context.may(Operation.CREATE), context.may(Operation.DESCRIBE_CONFIGS)
+    results: dict[str, CreatableTopicResult] = {}
+    for topic in request.topics:
+        yield
+        name = topic.name
+        twice = name in results
+        result = results[name] = CreatableTopicResult(name=name, error_message=None)
+        if name == METADATA_TOPIC:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        elif twice:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = "Found multiple entries for this topic."
+        elif not (anything or may_create[name]):
+            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            result.error_message = "Authorization failed."
+        if name != METADATA_TOPIC and not may_describe[name]:
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return results
+
+
+def _creatable(
+    context: RequestContext, request: CreateTopicsRequest, results: dict[str, CreatableTopicResult]
+) -> Sliced[list[CreatableTopic]]:
     """The topics that may be created, none where they would have too many partitions between them."""
-    partitions = sum(max(topic.num_partitions, len(topic.assignments), 1) for topic in creatable)
+    creatable = []
+    partitions = 0
+    for topic in request.topics:
+        if not results[topic.name].error_code:
+            creatable.append(topic)
+            partitions += max(topic.num_partitions, len(topic.assignments), 1)
+        yield
     if partitions <= context.broker.config["barnabas.create.topics.max.partitions"]:
         return creatable
     problem = KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     for topic in creatable:
         _fail(results[topic.name], problem)
+        yield
     return []
 
 
-def _check(
-    context: RequestContext, request: CreateTopicsRequest
-) -> tuple[dict[str, CreatableTopicResult], list[CreatableTopic]]:
-    """The results so far, by name, and the topics that may be created."""
-    names = [topic.name for topic in request.topics]
-    allowed = (
-        set(names)
-        if context.authorize_cluster(Operation.CREATE)
-        else context.authorized(Operation.CREATE, names)
-    )
-    describable = context.authorized(Operation.DESCRIBE_CONFIGS, names)
-    times = Counter(names)
-    results = {}
-    for name in times:
-        result = results[name] = CreatableTopicResult(name=name, error_message=None)
-        if name == METADATA_TOPIC:
-            result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
-        elif times[name] > 1:
-            result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = "Found multiple entries for this topic."
-        elif name not in allowed:
-            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            result.error_message = "Authorization failed."
-        if name not in describable and name != METADATA_TOPIC:
-            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return results, [topic for topic in request.topics if not results[topic.name].error_code]
-
-
-@steps
 def _create(
     context: RequestContext,
     request: CreateTopicsRequest,
     results: dict[str, CreatableTopicResult],
     creatable: list[CreatableTopic],
-) -> Steps[None]:
+) -> Sliced[None]:
     """Fills in what becomes of the topics."""
-    started = {topic.name: _start(context, topic, validate_only=request.validate_only) for topic in creatable}
+    started = {}
+    for topic in creatable:
+        started[topic.name] = yield from _start(context, topic, validate_only=request.validate_only)
+        yield
     yield gather(started.values())
     created: dict[str, int] = {}
     for name, done in started.items():
+        yield
         if done.error is not None:
             _fail(results[name], done.error)
             continue
-        topic = done.result()
-        _describe(results[name], topic)
-        created[name] = topic.num_partitions
+        found = done.result()
+        _describe(results[name], found)
+        created[name] = found.num_partitions
     if created and not request.validate_only:
         late = set(created)
         if request.timeout_ms > 0:
@@ -133,15 +139,26 @@ def _create(
             results[name].error_message = None
 
 
-def _start(context: RequestContext, topic: CreatableTopic, *, validate_only: bool) -> Pending[CreatedTopic]:
+def _start(
+    context: RequestContext, topic: CreatableTopic, *, validate_only: bool
+) -> Sliced[Pending[CreatedTopic]]:
     try:
-        return context.broker.topics.create(_new_topic(topic), validate_only=validate_only)
+        new_topic = yield from _new_topic(topic)
+        return context.broker.topics.create(new_topic, validate_only=validate_only)
     except KafkaError as error:
         return Pending.failed(error)
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
-    nulls = [config.name for config in topic.configs if config.value is None]
+def _new_topic(topic: CreatableTopic) -> Sliced[NewTopic]:
+    configs: dict[str, str | None] = {}
+    nulls = []
+    for config in topic.configs:
+        # With more names than there are keys, one that is none is among them already.
+        if len(configs) <= len(TOPIC_CONFIG):
+            configs[config.name] = config.value
+        if config.value is None:
+            nulls.append(config.name)
+        yield
     if nulls:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
@@ -157,7 +174,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
         topic.num_partitions,
         topic.replication_factor,
         {each.partition_index: each.broker_ids for each in topic.assignments},
-        {config.name: config.value for config in topic.configs},
+        configs,
     )
 
 

@@ -5,14 +5,13 @@ Versions:  v2 flexible.
 Not implemented: nothing.
 """
 
-from collections.abc import Iterable
-
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import afterwards, told_apart
+from barnabas.broker.group_requests import may, once
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -22,22 +21,31 @@ from barnabas.protocol.messages.delete_groups import (
 
 
 def _failed(request: DeleteGroupsRequest, error: KafkaError, _version: int) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(results=_refused(dict.fromkeys(request.groups_names), error.code))
+    return DeleteGroupsResponse(
+        results=[_refused(group_id, error.code) for group_id in dict.fromkeys(request.groups_names)]
+    )
 
 
-def _refused(group_ids: Iterable[str], code: ErrorCode) -> list[DeletableGroupResult]:
-    return [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in group_ids]
+def _refused(group_id: str, code: ErrorCode) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=code)
 
 
 @handles(ApiKey.DELETE_GROUPS, versions=(0, 2), failed=_failed)
-def delete_groups(
-    context: RequestContext, request: DeleteGroupsRequest
-) -> DeleteGroupsResponse | Pending[DeleteGroupsResponse]:
+@sliced
+def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[DeleteGroupsResponse]:
     """Deletes groups."""
-    allowed, denied = told_apart(context, Operation.DELETE, request.groups_names)
-    hidden = _refused(denied, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    try:
-        answer = context.broker.group_coordinator.delete_groups(allowed)
-    except KafkaError as error:
-        answer = _refused(allowed, error.code)
-    return afterwards(answer, lambda results: DeleteGroupsResponse(results=results + hidden))
+    coordinator = context.broker.group_coordinator
+    results: list[DeletableGroupResult] = []
+    hidden: list[DeletableGroupResult] = []
+    for group_id in once(request.groups_names):
+        yield
+        if group_id is None:
+            continue
+        if not may(context, Operation.DELETE, group_id):
+            hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
+        try:
+            results += coordinator.delete_groups([group_id])
+        except KafkaError as error:
+            results.append(_refused(group_id, error.code))
+    return DeleteGroupsResponse(results=results + hidden)

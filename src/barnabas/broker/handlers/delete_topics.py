@@ -6,15 +6,18 @@ Versions:  v3 TOPIC_DELETION_DISABLED · v4 flexible · v5 quotas and messages (
 Not implemented: v0 (KIP-896).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID
-from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.core.pending import gather
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -28,8 +31,8 @@ _log = EventLog("broker.delete_topics")
 DISABLED_SINCE: Final = 3
 
 
-def _states(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
-    return request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+def _states(request: DeleteTopicsRequest) -> Iterable[DeleteTopicState]:
+    return request.topics or (DeleteTopicState(name=name) for name in request.topic_names)
 
 
 def _failed(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:
@@ -42,18 +45,31 @@ def _failed(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> D
 
 
 @handles(ApiKey.DELETE_TOPICS, versions=(1, 6), failed=_failed)
-def delete_topics(
-    context: RequestContext, request: DeleteTopicsRequest
-) -> DeleteTopicsResponse | Pending[DeleteTopicsResponse]:
+@sliced
+def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[DeleteTopicsResponse]:
     """Deletes topics."""
     if not context.broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not context.broker.config["delete.topic.enable"]:
         old = context.version < DISABLED_SINCE
         raise KafkaError(ErrorCode.INVALID_REQUEST if old else ErrorCode.TOPIC_DELETION_DISABLED)
-    results = [_result(context, state) for state in _states(request)]
-    _check(context, results)
-    return _delete(context, request, results)
+    may_describe, may_delete = context.may(Operation.DESCRIBE), context.may(Operation.DELETE)
+    results = []
+    for state in _states(request):
+        results.append(_result(context, state))
+        yield
+    deletable: dict[str, None] = {}
+    for result in results:
+        result.error_code = _refusal(context, result, may_describe, may_delete)
+        if not result.error_code and result.name:
+            deletable[result.name] = None
+        yield
+    codes = yield from _delete(context, request, deletable)
+    for result in results:
+        if not result.error_code and result.name:
+            result.error_code = codes[result.name]
+        yield
+    return DeleteTopicsResponse(responses=results)
 
 
 def _result(context: RequestContext, state: DeleteTopicState) -> DeletableTopicResult:
@@ -65,44 +81,44 @@ def _result(context: RequestContext, state: DeleteTopicState) -> DeletableTopicR
     return DeletableTopicResult(name=name, topic_id=state.topic_id)
 
 
-def _check(context: RequestContext, results: list[DeletableTopicResult]) -> None:
-    names = [result.name for result in results if result.name is not None]
-    describable = context.authorized(Operation.DESCRIBE, names)
-    deletable = context.authorized(Operation.DELETE, names)
-    for result in results:
-        if result.name is None:
-            # Without name and id there is nothing that anyone could be allowed to delete.
-            nothing = result.topic_id == ZERO_UUID
-            result.error_code = (
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED if nothing else ErrorCode.UNKNOWN_TOPIC_ID
-            )
-        elif result.topic_id != ZERO_UUID and result.name not in describable:
-            # The id is no secret, but the name is to whoever may not describe the topic.
-            result.name = None
-            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif result.name not in deletable:
-            result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif result.name not in context.broker.metadata_cache:
-            result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _refusal(
+    context: RequestContext,
+    result: DeletableTopicResult,
+    may_describe: Permissions,
+    may_delete: Permissions,
+) -> ErrorCode:
+    """Why the topic may not be deleted, if so; takes a name away that the client may not hear."""
+    if result.name is None:
+        # Without name and id there is nothing that anyone could be allowed to delete.
+        nothing = result.topic_id == ZERO_UUID
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if nothing else ErrorCode.UNKNOWN_TOPIC_ID
+    describable, deletable = may_describe[result.name], may_delete[result.name]
+    if result.topic_id != ZERO_UUID and not describable:
+        # The id is no secret, but the name is one to a client that may not describe the topic.
+        result.name = None
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not deletable:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if result.name not in context.broker.metadata_cache:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
-@steps
 def _delete(
-    context: RequestContext, request: DeleteTopicsRequest, results: list[DeletableTopicResult]
-) -> Steps[DeleteTopicsResponse]:
-    names = dict.fromkeys(result.name for result in results if result.name and not result.error_code)
-    started = {name: context.broker.topics.delete(name) for name in names}
+    context: RequestContext, request: DeleteTopicsRequest, names: Iterable[str]
+) -> Sliced[dict[str, ErrorCode]]:
+    """What became of each topic, once they are gone or the time is over."""
+    started = {}
+    for name in names:
+        started[name] = context.broker.topics.delete(name)
+        yield
     yield gather(started.values())
     codes = {name: _code(name, done.error) for name, done in started.items()}
     asked = [name for name, code in codes.items() if not code]
     late = set(asked)
     if asked and request.timeout_ms > 0:
         late = yield context.broker.topic_changes.deleted(asked, request.timeout_ms)
-    codes |= dict.fromkeys(late, ErrorCode.REQUEST_TIMED_OUT)
-    for result in results:
-        if result.name and not result.error_code:
-            result.error_code = codes[result.name]
-    return DeleteTopicsResponse(responses=results)
+    return codes | dict.fromkeys(late, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def _code(name: str, error: BaseException | None) -> ErrorCode:

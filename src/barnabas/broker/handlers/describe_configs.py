@@ -2,24 +2,29 @@
 
 Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with
 its source and what it would be without it. Passwords are never told.
+Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a small
+           request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
 Not implemented: v0 (KIP-896); log levels (resource 8) and client metrics (resource 16), which this broker
 does not have: INVALID_REQUEST.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.config_entries import broker_entries, cluster_default_entries, topic_entries
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import validate_topic_name
+from barnabas.core.slices import Sliced
+from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
-    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -33,15 +38,29 @@ def _failed(request: DescribeConfigsRequest, error: KafkaError, _version: int) -
 
 
 @handles(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), failed=_failed)
-def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+@sliced
+def describe_configs(
+    context: RequestContext, request: DescribeConfigsRequest
+) -> Sliced[DescribeConfigsResponse]:
     """Describes configurations."""
     described, denied = [], []
+    told = set()
     for resource in request.resources:
+        yield
         problem = _denied(context, resource)
-        if problem is None:
-            described.append(_describe(context, request, resource))
-        else:
+        if problem is not None:
             denied.append(_refused(resource, problem))
+            continue
+        wanted = None
+        if resource.configuration_keys:
+            wanted = yield from _known_keys(context, resource.configuration_keys)
+        try:
+            identity = _identity(context, resource), wanted
+            if identity not in told:
+                told.add(identity)
+                described.append(_describe(context, request, resource, wanted))
+        except KafkaError as error:
+            described.append(_refused(resource, error))
     return DescribeConfigsResponse(results=described + denied)
 
 
@@ -55,6 +74,39 @@ def _denied(context: RequestContext, resource: DescribeConfigsResource) -> Kafka
     return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
+def _known_keys(context: RequestContext, names: list[str]) -> Sliced[frozenset[str]]:
+    """Those of the names that are keys at all; others are left out of the answer, as in Kafka."""
+    broker = context.broker.config.table
+    wanted = set()
+    for name in names:
+        if name in broker or name in TOPIC_CONFIG:
+            wanted.add(name)
+        yield
+    return frozenset(wanted)
+
+
+def _identity(context: RequestContext, resource: DescribeConfigsResource) -> tuple[int, str | int]:
+    """What the resource is, however it is spelt; raises KafkaError where this broker has no such thing."""
+    broker = context.broker
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC:
+        validate_topic_name(name)
+        if name not in broker.metadata_cache:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return kind, name
+    if kind != BROKER:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    if not name:
+        return kind, name
+    broker_id = _broker_id(name)
+    if broker_id != broker.broker_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
+        )
+    return kind, broker_id
+
+
 def _refused(resource: DescribeConfigsResource, error: KafkaError) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=error.code,
@@ -65,14 +117,19 @@ def _refused(resource: DescribeConfigsResource, error: KafkaError) -> DescribeCo
 
 
 def _describe(
-    context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    wanted: Collection[str] | None,
 ) -> DescribeConfigsResult:
-    try:
-        entries = _entries(context, resource, docs=request.include_documentation)
-    except KafkaError as error:
-        return _refused(resource, error)
-    wanted = resource.configuration_keys
-    if wanted:
+    config, name, docs = context.broker.config, resource.resource_name, request.include_documentation
+    if resource.resource_type == TOPIC:
+        entries = topic_entries(config, context.broker.topic_configs.topic(name), docs=docs)
+    elif name:
+        entries = broker_entries(config, docs=docs)
+    else:
+        entries = cluster_default_entries(config, docs=docs)
+    if wanted is not None:
         entries = [entry for entry in entries if entry.name in wanted]
     if not request.include_synonyms:
         for entry in entries:
@@ -83,28 +140,6 @@ def _describe(
         resource_name=resource.resource_name,
         configs=entries,
     )
-
-
-def _entries(
-    context: RequestContext, resource: DescribeConfigsResource, *, docs: bool
-) -> list[DescribeConfigsResourceResult]:
-    broker = context.broker
-    name = resource.resource_name
-    if resource.resource_type == TOPIC:
-        validate_topic_name(name)
-        if name not in broker.metadata_cache:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return topic_entries(broker.config, broker.topic_configs.topic(name), docs=docs)
-    if resource.resource_type != BROKER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
-    if not name:
-        return cluster_default_entries(broker.config, docs=docs)
-    if _broker_id(name) != broker.broker_id:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
-        )
-    return broker_entries(broker.config, docs=docs)
 
 
 def _broker_id(name: str) -> int:

@@ -9,9 +9,11 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import told_apart
+from barnabas.broker.group_requests import may, once
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -31,13 +33,24 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 
 
 @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 5), failed=_failed)
-def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+@sliced
+def describe_groups(
+    context: RequestContext, request: DescribeGroupsRequest
+) -> Sliced[DescribeGroupsResponse]:
     """Describes classic groups."""
-    allowed, denied = told_apart(context, Operation.DESCRIBE, request.groups)
-    hidden = [_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED) for group_id in denied]
-    described = context.broker.group_coordinator.describe_groups(allowed)
-    if request.include_authorized_operations and context.version >= OPERATIONS_SINCE:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(Resource.GROUP, group.group_id)
+    coordinator = context.broker.group_coordinator
+    operations = request.include_authorized_operations and context.version >= OPERATIONS_SINCE
+    described: list[DescribedGroup] = []
+    hidden: list[DescribedGroup] = []
+    for group_id in once(request.groups):
+        yield
+        if group_id is None:
+            continue
+        if not may(context, Operation.DESCRIBE, group_id):
+            hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
+        (group,) = coordinator.describe_groups([group_id])
+        if operations and not group.error_code:
+            group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
+        described.append(group)
     return DescribeGroupsResponse(groups=hidden + described)

@@ -99,10 +99,7 @@ def _select(
     if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return [], [(each, _refused(each.request.partition, code)) for each in session.partitions()]
-    allowed: set[str] | None = None
-    if not params.from_follower:
-        topics = (each.topic for each in session.partitions() if each.topic is not None)
-        allowed = context.authorized(Operation.READ, topics)
+    may_read = context.may(Operation.READ)
     known = context.broker.metadata_cache.snapshot.partitions
     readable = []
     refused = []
@@ -110,7 +107,7 @@ def _select(
         index = each.request.partition
         if each.topic is None:
             refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
-        elif allowed is not None and each.topic not in allowed:
+        elif not params.from_follower and not may_read[each.topic]:
             refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
         elif index not in known.get(each.topic, ()):
             refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))

@@ -14,9 +14,11 @@ from typing import Final, NamedTuple
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.coordinator.group_coordinator import partition_of
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
@@ -61,17 +63,19 @@ def _failed(request: FindCoordinatorRequest, error: KafkaError, version: int) ->
 
 
 @handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), failed=_failed)
-def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+@sliced
+def find_coordinator(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> Sliced[FindCoordinatorResponse]:
     """Finds the coordinator of one key, or of each of several."""
     if context.version < BATCHES_SINCE:
         return _single(_find(context, request.key_type, request.key))
-    return FindCoordinatorResponse(
-        coordinators=[
-            # Kafka leaves the message at its default here, which is no text rather than null.
-            _one_of_several(key, _find(context, request.key_type, key), "")
-            for key in request.coordinator_keys
-        ]
-    )
+    coordinators = []
+    for key in request.coordinator_keys:
+        # Kafka leaves the message at its default here, which is no text rather than null.
+        coordinators.append(_one_of_several(key, _find(context, request.key_type, key), ""))
+        yield
+    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> Found:
@@ -90,7 +94,7 @@ def _find(context: RequestContext, key_type: int, key: str) -> Found:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {key_type}")
     if tp.topic not in broker.metadata_cache:
         # Whoever has the right to use a coordinator may have its topic made; it is no topic of his.
-        broker.auto_topics.create([tp.topic])
+        broker.auto_topics.create(tp.topic)
         return NOT_AVAILABLE
     return _leader(context, tp)
 

@@ -10,17 +10,24 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import may
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
-def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+@sliced
+def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:
     """Lists the groups of this broker."""
     everything = context.authorize_cluster(Operation.DESCRIBE)
-    response = context.broker.group_coordinator.list_groups(request.states_filter, request.types_filter)
-    if not everything:
-        response.groups = [
-            group for group in response.groups if may(context, Operation.DESCRIBE, group.group_id)
-        ]
+    coordinator = context.broker.group_coordinator
+    response = yield from coordinator.list_groups(request.states_filter, request.types_filter)
+    if everything:
+        return response
+    found, response.groups = response.groups, []
+    for group in found:
+        if may(context, Operation.DESCRIBE, group.group_id):
+            response.groups.append(group)
+        yield
     return response

@@ -12,8 +12,10 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -52,32 +54,38 @@ def _failed(request: ListOffsetsRequest, error: KafkaError, _version: int) -> Li
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 9), failed=_failed)
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+@sliced
+def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> Sliced[ListOffsetsResponse]:
     """Finds offsets by time."""
-    allowed = context.authorized(Operation.DESCRIBE, (topic.name for topic in request.topics))
-    duplicates = _duplicates(request)
-    found, denied = [], []
+    may_describe = context.may(Operation.DESCRIBE)
+    duplicates = yield from _duplicates(request)
+    found: list[ListOffsetsTopicResponse] = []
+    denied: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
-        if topic.name in allowed:
-            partitions = [
-                _find(context, request, TopicPartition(topic.name, each.partition_index), each, duplicates)
-                for each in topic.partitions
-            ]
-            found.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-        else:
-            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            partitions = [_refused(each.partition_index, code) for each in topic.partitions]
-            denied.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        name, allowed = topic.name, may_describe[topic.name]
+        answer = ListOffsetsTopicResponse(name=name)
+        (found if allowed else denied).append(answer)
+        for each in topic.partitions:
+            if allowed:
+                tp = TopicPartition(name, each.partition_index)
+                answer.partitions.append(_find(context, request, tp, each, duplicates))
+            else:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                answer.partitions.append(_refused(each.partition_index, code))
+            yield
+        yield
     return ListOffsetsResponse(topics=found + denied)
 
 
-def _duplicates(request: ListOffsetsRequest) -> set[TopicPartition]:
+def _duplicates(request: ListOffsetsRequest) -> Sliced[set[TopicPartition]]:
     seen: set[TopicPartition] = set()
     twice: set[TopicPartition] = set()
     for topic in request.topics:
         for each in topic.partitions:
             tp = TopicPartition(topic.name, each.partition_index)
             (twice if tp in seen else seen).add(tp)
+            yield
+        yield
     return twice
 
 

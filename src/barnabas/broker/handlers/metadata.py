@@ -2,6 +2,8 @@
 
 Behaviour: brokers, controller and topics as the controller told this broker last, with endpoints of the
 listener that the request came in on. Topics that do not exist are created if both sides want it.
+Limit:     topics that would have more partitions than `barnabas.create.topics.max.partitions` between them are not
+           created: POLICY_VIOLATION, as in CreateTopics.
 Versions:  v0 an empty list asks for all topics, later null does · v4 the client may forbid creation ·
            v5 offline replicas · v6 LISTENER_NOT_FOUND · v7 leader epochs · v8 authorized operations (KIP-430) ·
            v9 flexible · v10 topic ids in answers · v11 no operations on the cluster · v12 topic ids in requests.
@@ -14,13 +16,16 @@ from typing import Final
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.cluster.metadata_cache import PartitionAnswer, Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, validate_topic_name
-from barnabas.core.pending import Pending
+from barnabas.core.pending import gather
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -43,160 +48,178 @@ def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> Metad
 
 
 @handles(ApiKey.METADATA, versions=(0, 12), failed=_failed)
-def metadata(
-    context: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Pending[MetadataResponse]:
-    """Describes topics and brokers."""
-    wanted = _Wanted(context, request)
-    if not wanted.to_create:
-        return wanted.respond({})
-    created = context.broker.auto_topics.create(wanted.to_create)
-    return created.then(wanted.respond)
-
-
-class _Wanted:
-    """What a request asks for, sorted by what may be told."""
-
-    __slots__ = ("_context", "_existing", "_hidden", "_missing", "_request", "_snapshot", "to_create")
-
-    def __init__(self, context: RequestContext, request: MetadataRequest) -> None:
-        self._context = context
-        self._request = request
-        self._snapshot = context.broker.metadata_cache.snapshot
-        self._hidden: list[MetadataResponseTopic] = []
-        self._existing: list[str] = []
-        self._missing: list[str] = []
-        self.to_create: list[str] = []
-        self._sort()
-
-    @property
-    def _all_topics(self) -> bool:
-        topics = self._request.topics
-        return topics is None or (self._context.version == 0 and not topics)
-
-    def _sort(self) -> None:
-        if self._all_topics:
+@sliced
+def metadata(context: RequestContext, request: MetadataRequest) -> Sliced[MetadataResponse]:
+    """Describes topics and brokers, all as they are at the beginning: a snapshot never changes."""
+    snapshot = context.broker.metadata_cache.snapshot
+    found = _Found(context, snapshot)
+    topics = request.topics
+    if topics is None or (context.version == 0 and not topics):
+        for name in snapshot.partitions:
             # A client hears nothing of topics that it may not describe.
-            self._existing = self._describable(self._snapshot.partitions)
-            return
-        _check_names(self._request, self._context.version)
-        ids = {topic.topic_id: None for topic in self._request.topics or () if topic.topic_id != ZERO_UUID}
-        if ids:
-            self._sort_ids(ids)
-        else:
-            self._sort_names(dict.fromkeys(topic.name or "" for topic in self._request.topics or ()))
+            if found.may_describe[name]:
+                yield from found.describe(name)
+            yield
+    else:
+        names: dict[str, None] = {}
+        ids: dict[Uuid, None] = {}
+        for topic in topics:
+            _check(topic, context.version)
+            names[topic.name or ""] = None
+            if topic.topic_id != ZERO_UUID:
+                ids[topic.topic_id] = None
+            yield
+        yield from found.by_id(ids) if ids else found.by_name(names, create=request.allow_auto_topic_creation)
+    if request.include_topic_authorized_operations and context.version >= OPERATIONS_SINCE:
+        for answer in found.topics:
+            name = answer.name or ""
+            answer.topic_authorized_operations = context.authorized_operations(Resource.TOPIC, name)
+            yield
+    response = MetadataResponse(
+        brokers=_brokers(context, snapshot),
+        cluster_id=context.broker.cluster_id,
+        controller_id=snapshot.controller_id,
+        topics=found.topics + found.hidden,
+    )
+    if (
+        request.include_cluster_authorized_operations
+        and OPERATIONS_SINCE <= context.version <= CLUSTER_OPERATIONS_UNTIL
+    ):
+        response.cluster_authorized_operations = _cluster_operations(context)
+    return response
 
-    def _describable(self, names: Iterable[str]) -> list[str]:
-        allowed = self._context.authorized(Operation.DESCRIBE, names)
-        return [name for name in names if name in allowed]
 
-    def _sort_ids(self, ids: Iterable[Uuid]) -> None:
-        names = {}
+def _check(topic: MetadataRequestTopic, version: int) -> None:
+    if version >= TOPIC_IDS_SINCE:
+        return
+    if topic.name is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+    if topic.topic_id != ZERO_UUID:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
+        )
+
+
+class _Found:
+    """The answer's topics: those that the client may describe, and behind them those that it may not."""
+
+    __slots__ = ("_context", "_snapshot", "hidden", "may_describe", "topics")
+
+    def __init__(self, context: RequestContext, snapshot: Snapshot) -> None:
+        self._context = context
+        self._snapshot = snapshot
+        self.may_describe = context.may(Operation.DESCRIBE)
+        self.topics: list[MetadataResponseTopic] = []
+        self.hidden: list[MetadataResponseTopic] = []
+
+    def by_id(self, ids: Iterable[Uuid]) -> Sliced[None]:
+        """The topics of these ids."""
+        denied = []
         for topic_id in ids:
             name = self._snapshot.topic_names.get(topic_id)
             if name is None:
                 self._hide(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+            elif self.may_describe[name]:
+                yield from self.describe(name)
             else:
-                names[name] = topic_id
-        self._existing = self._describable(names)
-        for name in names.keys() - set(self._existing):
-            self._hide(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, names[name])
+                denied.append(topic_id)
+            yield
+        for topic_id in denied:
+            # The id is no secret, the name is.
+            self._hide(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
+            yield
 
-    def _sort_names(self, names: Iterable[str]) -> None:
-        describable = self._describable(names)
+    def by_name(self, names: Iterable[str], *, create: bool) -> Sliced[None]:
+        """The topics of these names; those that do not exist are created where client and broker allow it."""
+        missing = []
         for name in names:
-            if name not in describable:
+            if not self.may_describe[name]:
                 # Whether the topic exists is not even looked at: the answer must not tell.
-                self._hide(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ZERO_UUID)
+                self._hide(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif name in self._snapshot.partitions:
-                self._existing.append(name)
+                yield from self.describe(name)
             else:
-                self._missing.append(name)
-        if (
-            self._request.allow_auto_topic_creation
-            and self._context.broker.config["auto.create.topics.enable"]
-        ):
-            self._sort_missing()
+                missing.append(name)
+            yield
+        if create and self._context.broker.config["auto.create.topics.enable"]:
+            yield from self._create(missing)
+            return
+        for name in missing:
+            self._answer(name, _why_missing(name))
+            yield
 
-    def _sort_missing(self) -> None:
+    def _create(self, names: list[str]) -> Sliced[None]:
         context = self._context
-        anything = bool(self._missing) and context.authorize_cluster(Operation.CREATE)
-        allowed = set(self._missing) if anything else context.authorized(Operation.CREATE, self._missing)
-        for name in self._missing:
-            if name in allowed:
-                self.to_create.append(name)
+        anything = bool(names) and context.authorize_cluster(Operation.CREATE)
+        may_create = context.may(Operation.CREATE)
+        allowed = []
+        for name in names:
+            if anything or may_create[name]:
+                allowed.append(name)
             else:
-                self._hide(
-                    name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ZERO_UUID, is_internal=name in INTERNAL_TOPICS
-                )
-        self._missing = []
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                self._hide(name, code, is_internal=name in INTERNAL_TOPICS)
+            yield
+        # A topic that is missing has as many partitions here as CreateTopics would give it, and so the same limit.
+        config = context.broker.config
+        if len(allowed) * config["num.partitions"] > config["barnabas.create.topics.max.partitions"]:
+            for name in allowed:
+                self._answer(name, _why_missing(name, ErrorCode.POLICY_VIOLATION))
+                yield
+            return
+        started = {}
+        for name in allowed:
+            started[name] = context.broker.auto_topics.create(name)
+            yield
+        yield gather(started.values())
+        for name, done in started.items():
+            self._answer(name, done.result())
+            yield
 
-    def _hide(self, name: str | None, code: ErrorCode, topic_id: Uuid, *, is_internal: bool = False) -> None:
-        self._hidden.append(
+    def describe(self, name: str) -> Sliced[None]:
+        """A topic that exists, with its partitions."""
+        snapshot, version = self._snapshot, self._context.version
+        answer = MetadataResponseTopic(
+            name=name,
+            topic_id=snapshot.topic_ids.get(name, ZERO_UUID),
+            is_internal=name in INTERNAL_TOPICS,
+        )
+        partitions = answer.partitions
+        for found in snapshot.describe(
+            name,
+            self._context.listener,
+            endpoints_as_errors=version == 0,
+            listeners_as_errors=version >= LISTENER_ERRORS_SINCE,
+        ):
+            partitions.append(_partition(found))
+            yield
+        self.topics.append(answer)
+
+    def _answer(self, name: str, code: ErrorCode) -> None:
+        self.topics.append(
+            MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+        )
+
+    def _hide(
+        self,
+        name: str | None,
+        code: ErrorCode,
+        topic_id: Uuid = ZERO_UUID,
+        *,
+        is_internal: bool = False,
+    ) -> None:
+        self.hidden.append(
             MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=is_internal)
         )
 
-    def respond(self, created: dict[str, ErrorCode]) -> MetadataResponse:
-        """The response; `created` says what became of the topics that were to be created."""
-        context, snapshot = self._context, self._snapshot
-        topics = [_existing(context, snapshot, name) for name in self._existing]
-        codes = {name: _why_missing(name) for name in self._missing} | created
-        topics += [
-            MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
-            for name, code in codes.items()
-        ]
-        if self._request.include_topic_authorized_operations and context.version >= OPERATIONS_SINCE:
-            for topic in topics:
-                topic.topic_authorized_operations = context.authorized_operations(
-                    Resource.TOPIC, topic.name or ""
-                )
-        response = MetadataResponse(
-            brokers=_brokers(context, snapshot),
-            cluster_id=context.broker.cluster_id,
-            controller_id=snapshot.controller_id,
-            topics=topics + self._hidden,
-        )
-        if (
-            self._request.include_cluster_authorized_operations
-            and OPERATIONS_SINCE <= context.version <= CLUSTER_OPERATIONS_UNTIL
-        ):
-            response.cluster_authorized_operations = _cluster_operations(context)
-        return response
 
-
-def _check_names(request: MetadataRequest, version: int) -> None:
-    if version >= TOPIC_IDS_SINCE:
-        return
-    for topic in request.topics or ():
-        if topic.name is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
-        if topic.topic_id != ZERO_UUID:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
-            )
-
-
-def _why_missing(name: str) -> ErrorCode:
+def _why_missing(name: str, otherwise: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) -> ErrorCode:
+    """What is wrong with the name, if anything is."""
     try:
         validate_topic_name(name)
     except KafkaError as error:
         return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _existing(context: RequestContext, snapshot: Snapshot, name: str) -> MetadataResponseTopic:
-    partitions = snapshot.describe(
-        name,
-        context.listener,
-        endpoints_as_errors=context.version == 0,
-        listeners_as_errors=context.version >= LISTENER_ERRORS_SINCE,
-    )
-    return MetadataResponseTopic(
-        name=name,
-        topic_id=snapshot.topic_ids.get(name, ZERO_UUID),
-        is_internal=name in INTERNAL_TOPICS,
-        partitions=[_partition(answer) for answer in partitions or ()],
-    )
+    return otherwise
 
 
 def _partition(answer: PartitionAnswer) -> MetadataResponsePartition:

@@ -9,8 +9,10 @@ Not implemented: v0-1 (KIP-896).
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -39,28 +41,29 @@ def _failed(
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), failed=_failed)
+@sliced
 def offset_for_leader_epoch(
     context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Sliced[OffsetForLeaderEpochResponse]:
     """Finds the ends of epochs."""
-    names = [topic.topic for topic in request.topics]
     # Followers have the one permission, consumers the other.
-    if context.authorize_cluster(Operation.CLUSTER_ACTION):
-        allowed = set(names)
-    else:
-        allowed = context.authorized(Operation.DESCRIBE, names)
-    found, denied = [], []
+    follower = context.authorize_cluster(Operation.CLUSTER_ACTION)
+    may_describe = context.may(Operation.DESCRIBE)
+    found: list[OffsetForLeaderTopicResult] = []
+    denied: list[OffsetForLeaderTopicResult] = []
     for topic in request.topics:
-        result = OffsetForLeaderTopicResult(topic=topic.topic)
-        if topic.topic in allowed:
-            result.partitions = [_find(context, topic.topic, each) for each in topic.partitions]
-            found.append(result)
-        else:
-            result.partitions = [
-                EpochEndOffset(partition=each.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                for each in topic.partitions
-            ]
-            denied.append(result)
+        name = topic.topic
+        allowed = follower or may_describe[name]
+        answer = OffsetForLeaderTopicResult(topic=name)
+        (found if allowed else denied).append(answer)
+        for each in topic.partitions:
+            if allowed:
+                answer.partitions.append(_find(context, name, each))
+            else:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                answer.partitions.append(EpochEndOffset(partition=each.partition, error_code=code))
+            yield
+        yield
     return OffsetForLeaderEpochResponse(topics=found + denied)
 
 

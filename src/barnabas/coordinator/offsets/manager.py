@@ -45,7 +45,11 @@ from barnabas.protocol.coordinator.offset_commit import (
 )
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+)
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 R = TypeVar("R")
@@ -151,6 +155,16 @@ class OffsetManager:
             group.validate_offset_fetch(member_id=request.member_id, member_epoch=request.member_epoch)
         offsets = shard.offsets.get(request.group_id) if group is not None else None
         return fetch_response(request, offsets, require_stable=require_stable)
+
+    def committed_topics(self, shard: Shard, group_id: str) -> list[OffsetFetchRequestTopics]:
+        """All partitions that a group committed, as it would ask for them one by one."""
+        offsets = shard.offsets.get(group_id) if group_id in shard.groups else None
+        topics: dict[str, list[int]] = {}
+        for tp in () if offsets is None else offsets.committed:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        return [
+            OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics.items()
+        ]
 
     # What takes offsets away
 

@@ -20,6 +20,7 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_slices
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
@@ -201,8 +202,9 @@ class Host:
     def groups(self) -> list[tuple[str, str]]:
         """The groups that it knows, with their states."""
         assert self.coordinator is not None
-        listed = self.coordinator.list_groups([], []).groups
-        return [(group.group_id, group.group_state) for group in listed]
+        listed = in_slices(self.coordinator.list_groups([], []), self.clock)
+        response = listed.result() if isinstance(listed, Pending) else listed
+        return [(group.group_id, group.group_state) for group in response.groups]
 
     def shutdown(self) -> None:
         """An orderly end of its coordinator."""

@@ -1,0 +1,42 @@
+"""Handlers of requests that may name very much.
+
+A request of a hundred megabytes has room for millions of entries, and the loop that works them off keeps the groups
+of everybody alive. A handler whose work grows with its request is therefore written as `core.slices.Sliced`, with a
+``yield`` after each entry::
+
+    @handles(ApiKey.DESCRIBE_GROUPS, versions=(0, 5), failed=_failed)
+    @sliced
+    def describe_groups(context, request) -> Sliced[DescribeGroupsResponse]:
+        described = []
+        for group_id in request.groups:
+            described.append(_describe(context, group_id))
+            yield  # others may be served here
+        return DescribeGroupsResponse(groups=described)
+
+What it reads may change between two slices, as it may for Kafka's handler threads: each entry is answered by what
+was true when it was looked at. Where the whole answer must be of one moment (a commit, a snapshot of the cluster)
+the handler says so.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+from barnabas.broker.context import RequestContext
+from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced, in_slices
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def sliced(
+    handler: Callable[[RequestContext, Q], Sliced[R]],
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
+    """Turns a handler written as `Sliced` into one that answers small requests at once, and others in slices."""
+
+    @functools.wraps(handler)
+    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
+        return in_slices(handler(context, request), context.broker.clock)
+
+    return handle

@@ -1,0 +1,304 @@
+"""Requests that name very much: worked off in slices, and answered as small ones are.
+
+The clock passes half a millisecond whenever it is looked at, so that a slice of five has room for ten entries:
+what is not sliced is seen by the entries that one turn of the loop works off.
+"""
+
+import itertools
+
+import pytest
+
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from barnabas.protocol.messages.list_groups import ListGroupsRequest
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from standing_clock import Clock
+
+MANY = 600
+AT_ONCE_MAX = 60
+"""So many entries may be worked off in one turn: the first 32, and a slice or two."""
+EXISTING = 40
+"""Partitions of the one topic that exists."""
+
+
+class TickingClock(Clock):
+    """Half a millisecond passes with each look at it; counts the turns of the loop that slices ask for."""
+
+    def __init__(self):
+        super().__init__()
+        self.passed_ms = 0.0
+        self.turns = 0
+
+    def monotonic_ms(self):
+        self.passed_ms += 0.5
+        return super().monotonic_ms() + self.passed_ms
+
+    def call_soon(self, callback):
+        self.turns += 1
+        super().call_soon(callback)
+
+
+def names(count=MANY):
+    """Names of topics: unknown ones, the one that exists, duplicates, and some that are none."""
+    odd = itertools.cycle(["orders", "", "orders", "a/b", "t0", "x" * 300])
+    return [next(odd) if index % 10 == 9 else f"t{index}" for index in range(count)]
+
+
+def indexes(count=MANY):
+    """Numbers of partitions: existing ones, unknown ones, duplicates."""
+    return [index % (count // 2) - 1 for index in range(count)]
+
+
+def ids(count=MANY):
+    return [f"group-{index % (count - 20)}" if index % 50 else "" for index in range(count)]
+
+
+CASES = {}
+
+
+def case(version, entries=MANY, **config):
+    """A request of many entries, and how many turns of the loop they must take at least."""
+
+    def add(build):
+        CASES[build.__name__] = build, version, entries // AT_ONCE_MAX, {"num_partitions": 1, **config}
+        return build
+
+    return add
+
+
+@case(12)
+def metadata():
+    topics = [MetadataRequestTopic(name=name) for name in names()]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+@case(9)
+def metadata_that_creates():
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names()])
+
+
+@case(12)
+def metadata_by_id():
+    topics = [
+        MetadataRequestTopic(topic_id=(index + 1).to_bytes(16, "big"), name=None) for index in range(MANY)
+    ]
+    return MetadataRequest(topics=topics)
+
+
+@case(4)
+def configs_of_topics():
+    resources = [
+        DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=None)
+        for name in names()
+    ]
+    return DescribeConfigsRequest(resources=resources, include_synonyms=True)
+
+
+@case(4)
+def configs_of_the_broker():
+    spellings = itertools.cycle(["1", "01", "+1", "", "2", "one"])
+    resources = [
+        DescribeConfigsResource(resource_type=4, resource_name=next(spellings), configuration_keys=None)
+        for _ in range(MANY)
+    ]
+    return DescribeConfigsRequest(resources=resources, include_documentation=True)
+
+
+@case(4)
+def configs_by_key():
+    keys = [*names(), "log.retention.ms", "num.io.threads", "log.retention.ms"]
+    resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=keys)
+    return DescribeConfigsRequest(resources=[resource])
+
+
+@case(6)
+def coordinators():
+    return FindCoordinatorRequest(key_type=0, coordinator_keys=ids())
+
+
+@case(5)
+def groups():
+    return DescribeGroupsRequest(groups=ids(), include_authorized_operations=True)
+
+
+@case(0, group_coordinator_rebalance_protocols="classic,consumer")
+def consumer_groups():
+    return ConsumerGroupDescribeRequest(group_ids=ids())
+
+
+@case(2)
+def deleted_groups():
+    return DeleteGroupsRequest(groups_names=ids())
+
+
+@case(4)
+def listed_groups():
+    return ListGroupsRequest(states_filter=["Stable", *ids()])
+
+
+@case(5, entries=0)
+def leaving_members():
+    return LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=each) for each in ids()])
+
+
+@case(7)
+def offsets_of_topics():
+    wanted = [ListOffsetsPartition(partition_index=0, timestamp=-1)]
+    topics = [ListOffsetsTopic(name=name, partitions=wanted) for name in names()]
+    return ListOffsetsRequest(replica_id=-1, topics=topics)
+
+
+@case(7)
+def offsets_of_partitions():
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in indexes()]
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted) for name in ("orders", "no")]
+    )
+
+
+@case(4)
+def epochs_of_topics():
+    wanted = [OffsetForLeaderPartition(partition=0, leader_epoch=0)]
+    topics = [OffsetForLeaderTopic(topic=name, partitions=wanted) for name in names()]
+    return OffsetForLeaderEpochRequest(topics=topics)
+
+
+@case(4)
+def epochs_of_partitions():
+    wanted = [OffsetForLeaderPartition(partition=index, leader_epoch=0) for index in indexes()]
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="orders", partitions=wanted)])
+
+
+@case(8)
+def commits():
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=place)
+        for place, index in enumerate(indexes())
+    ]
+    topics = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name in ("orders", "no")]
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
+
+
+@case(0)
+def deleted_offsets():
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes()]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("orders", "no")]
+    return OffsetDeleteRequest(group_id="committed", topics=topics)
+
+
+def offset_topics():
+    return [
+        OffsetFetchRequestTopics(name="orders", partition_indexes=indexes()),
+        OffsetFetchRequestTopics(name="empty", partition_indexes=[]),
+        OffsetFetchRequestTopics(name="orders", partition_indexes=indexes(1200)),
+    ]
+
+
+@case(9)
+def committed():
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="committed", topics=offset_topics())])
+
+
+@case(9)
+def committed_by_groups():
+    groups = [OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in ids()]
+    return OffsetFetchRequest(groups=groups)
+
+
+@case(6)
+def deleted_topics():
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names()], timeout_ms=100)
+
+
+@case(7)
+def created_topics():
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names()]
+    return CreateTopicsRequest(topics=topics, timeout_ms=100)
+
+
+@case(7)
+def too_many_partitions():
+    topics = [CreatableTopic(name=name, num_partitions=1000, replication_factor=1) for name in names()]
+    return CreateTopicsRequest(topics=topics, timeout_ms=100)
+
+
+@case(7)
+def a_topic_of_many_configs():
+    configs = [CreatableTopicConfig(name=name, value="1") for name in ["retention.ms", *names()]]
+    topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1, configs=configs)
+    assigned = CreatableTopic(
+        name="assigned",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1])],
+    )
+    return CreateTopicsRequest(topics=[topic, assigned], timeout_ms=100)
+
+
+def answer(make_world, build, version, clock, **config):
+    """The decoded answer of a broker with one topic and one group that committed."""
+    world = make_world(clock=clock, **config)
+    world.create(partitions=EXISTING)
+    world.create("__consumer_offsets", 50)
+    world.clock.advance(1000)
+    commit = OffsetCommitRequestPartition(partition_index=3, committed_offset=42)
+    world.send(
+        OffsetCommitRequest(
+            group_id="committed",
+            generation_id_or_member_epoch=-1,
+            topics=[OffsetCommitRequestTopic(name="orders", partitions=[commit])],
+        ),
+        8,
+    )
+    clock.turns = 0
+    get = world.start(build(), version)
+    clock.advance(1000)
+    assert get() is not None
+    return get()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_many_entries_are_worked_off_in_slices(make_world, name):
+    build, version, turns_min, config = CASES[name]
+    clock = TickingClock()
+
+    sliced = answer(make_world, build, version, clock, **config)
+
+    assert clock.turns >= turns_min
+    assert sliced == answer(make_world, build, version, Clock(), **config)
