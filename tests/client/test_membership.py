@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
-from barnabas.client.errors import GroupError
+from barnabas.client import OffsetAndMetadata, TopicPartition
+from barnabas.client.errors import CommitFailedError, GroupError
+from barnabas.client.group.commits import Commits
 from barnabas.client.group.heartbeat import Heartbeat
 from barnabas.client.group.membership import (
     NEXT_STATE,
@@ -14,10 +16,16 @@ from barnabas.client.group.membership import (
     MemberState,
 )
 from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.subscriptions import Subscriptions
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupResponse
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
 
 SETTINGS = {
@@ -188,6 +196,71 @@ def test_a_late_answer_to_a_sync_harms_no_newer_membership(code, raised):
         member.synced(sync_answer(code), Generation(3, "m", "range"))
     assert late.value.code is raised
     assert (member.state, member.generation.number) == (MemberState.COMPLETING_REBALANCE, 4)
+
+
+class LateLink:
+    """A coordinator that answers a commit when the member is in a generation after it."""
+
+    def __init__(self, member, code, meanwhile):
+        self.member = member
+        self.code = code
+        self.meanwhile = meanwhile
+        self.node_id = 1
+
+    def lost(self, reason):
+        raise AssertionError(reason)
+
+    async def send(self, request, answer, **options):
+        self.meanwhile(self.member)
+        one = OffsetCommitResponsePartition(partition_index=0, error_code=self.code)
+        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[one])])
+
+
+def rejoin(member):
+    member.join_request([])
+    member.joined(join_answer(generation_id=5), member.generation)
+    member.synced(sync_answer(), member.generation)
+
+
+def stay(member):
+    pass
+
+
+async def commit_late(member, code, meanwhile):
+    subscriptions = Subscriptions()
+    subscriptions.subscribe(["t"], None, None, None)
+    link = LateLink(member, code, meanwhile)
+    commits = Commits(GroupSettings(**SETTINGS), None, link, member, subscriptions)
+    await commits.commit_once({TopicPartition("t", 0): OffsetAndMetadata(3)})
+
+
+@pytest.mark.parametrize("code", LOST)
+def test_a_late_answer_to_a_commit_while_the_member_joins_again_may_be_tried_again(run, code):
+    def rejoin_twice(member):
+        rejoin(member)
+        member.join_request([])
+
+    member = stable()
+    with pytest.raises(KafkaError) as refused:
+        run(commit_late(member, code, rejoin_twice))
+    assert refused.value.code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert (member.state, member.generation.number) == (MemberState.PREPARING_REBALANCE, 5)
+
+
+@pytest.mark.parametrize("code", LOST)
+@pytest.mark.parametrize("meanwhile", [rejoin, stay])
+def test_a_late_answer_to_a_commit_harms_no_newer_membership(run, code, meanwhile):
+    member = stable()
+    with pytest.raises(KafkaError) as refused:
+        run(commit_late(member, code, meanwhile))
+    assert refused.value.code is code
+    if meanwhile is rejoin:
+        assert (member.state, member.generation.number) == (MemberState.STABLE, 5)
+        assert not member.rejoin_needed
+        assert isinstance(refused.value, CommitFailedError)
+    elif code is not ErrorCode.FENCED_INSTANCE_ID:
+        kept = "m" if code is ErrorCode.ILLEGAL_GENERATION else ""
+        assert (member.state, member.generation) == (MemberState.UNJOINED, Generation(member_id=kept))
 
 
 def test_a_heartbeat_may_tell_of_a_rebalance():

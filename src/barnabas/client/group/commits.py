@@ -221,7 +221,8 @@ class Commits:
                 return KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, _REBALANCING)
             if code is ErrorCode.FENCED_INSTANCE_ID and not outdated:
                 return GroupError(code, f"{code.message} (group {self._settings.group_id})")
-            if code is not ErrorCode.FENCED_INSTANCE_ID:
+            if code is not ErrorCode.FENCED_INSTANCE_ID and not outdated:
+                # Java resets in a newer generation, too; there the answer says nothing about this membership.
                 membership.reset_after(code, "OFFSET_COMMIT")
             return CommitFailedError(code, _NOT_A_MEMBER)
         message = code.message if code in _TOLD else f"Unexpected error in commit: {code.message}"
