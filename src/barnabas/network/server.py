@@ -60,7 +60,7 @@ _OF_ONE_CONNECTION: Final = {
 }
 """Errors of accept that came in with a connection, which has ended with it (accept(2), and firewalls)."""
 _ACCEPT_PAUSE_MS: Final = 1000
-_REFUSAL_PAUSE_MS: Final = 50
+_REFUSAL_PAUSE_MS: Final = 20
 _REFUSALS_TOLD_MS: Final = 10_000
 """How often one log line says how many connections were refused."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
