@@ -67,7 +67,7 @@ def until(condition):
 
 
 def test_idle_connections_up_to_the_limit_leave_a_producer_and_its_segments_unharmed(tmp_path, serve, idle):
-    limit, reserve, crowd, rolled = 300, 75, 300, 12
+    limit, reserve, crowd, rolled = 300, 75, 260, 40
     server = serve(tmp_path / "data", "--log-level", "warning")
     broker = server.wait_until_ready()
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (limit, limit))
