@@ -29,6 +29,10 @@ WARM_BYTES: Final = 8192
 class IndexCorruptError(Exception):
     """An index file that cannot belong to its segment; the remedy is to rebuild it."""
 
+    def __init__(self, message: str, base_offset: int = 0) -> None:
+        super().__init__(message)
+        self.base_offset = base_offset
+
 
 class SparseIndex:
     """What both indexes have in common: fixed entries in one file, appended at the end."""
@@ -65,12 +69,29 @@ class SparseIndex:
         self._files.open(self.path, create=True).pwrite(data, self.entries * self.ENTRY.size)
         self.entries += 1
 
+    def replace(self, data: bytes) -> None:
+        """Takes these entries in the place of all there are."""
+        file = self._files.open(self.path, create=True)
+        file.pwrite(data, 0)
+        file.truncate(len(data))
+        self.entries = len(data) // self.ENTRY.size
+
     def _entry(self, number: int) -> tuple[int, ...]:
+        return self.ENTRY.unpack(self._pread(number, 1))
+
+    def _pread(self, first: int, count: int) -> bytes:
+        """The bytes of some entries; raises IndexCorruptError when they are not there, as for a file that was cut."""
         size = self.ENTRY.size
-        data = self._files.open(self.path).pread(size, number * size)
-        if len(data) != size:
-            raise IndexCorruptError(f"{self.path} ends before its entry {number}")
-        return self.ENTRY.unpack(data)
+        try:
+            data = self._files.open(self.path).pread(count * size, first * size)
+        except FileNotFoundError:
+            raise self._corrupt("is gone") from None
+        if len(data) != count * size:
+            raise self._corrupt(f"ends before its entry {first + count - 1}")
+        return data
+
+    def _corrupt(self, what: str) -> IndexCorruptError:
+        return IndexCorruptError(f"{self.path} {what}", self.base_offset)
 
     def _floor(self, target: int, column: int) -> tuple[int, tuple[int, ...]] | None:
         """The last entry whose value in the column is at or below the target, and its number."""
@@ -82,10 +103,7 @@ class SparseIndex:
         high = self.entries
         while low and self._entry(low)[column] > target:
             low, high = self._halve(low, target, column)
-        data = self._files.open(self.path).pread((high - low) * size, low * size)
-        if len(data) != (high - low) * size:
-            raise IndexCorruptError(f"{self.path} ends before its entry {high - 1}")
-        return self._floor_in(data, low, target, column)
+        return self._floor_in(self._pread(low, high - low), low, target, column)
 
     def _halve(self, high: int, target: int, column: int) -> tuple[int, int]:
         """Narrows [0, high), which holds the answer, to a range that one read covers."""
@@ -97,7 +115,7 @@ class SparseIndex:
             else:
                 low = middle
         if low and self._entry(low)[column] > target:
-            raise IndexCorruptError(f"{self.path} is not sorted")
+            raise self._corrupt("is not sorted")
         return low, high
 
     def _floor_in(
@@ -153,10 +171,10 @@ class OffsetIndex(SparseIndex):
     def sanity_check(self, file_size: int) -> None:
         """Raises IndexCorruptError when the file cannot be this segment's index (``OffsetIndex``)."""
         if file_size % self.ENTRY.size:
-            raise IndexCorruptError(f"{self.path} has {file_size} bytes, no multiple of {self.ENTRY.size}")
+            raise self._corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
         # Kafka looks at the offset only; a zero position is what preallocation leaves behind, never an entry.
         if self.entries and (self._entry(self.entries - 1)[0] < 0 or self._entry(self.entries - 1)[1] <= 0):
-            raise IndexCorruptError(f"the last entry of {self.path} lies before its base")
+            raise self._corrupt("has a last entry that lies before its base")
 
 
 class TimeIndex(SparseIndex):
@@ -201,11 +219,11 @@ class TimeIndex(SparseIndex):
     def sanity_check(self, file_size: int) -> None:
         """Raises IndexCorruptError when the file cannot be this segment's time index (``TimeIndex``)."""
         if file_size % self.ENTRY.size:
-            raise IndexCorruptError(f"{self.path} has {file_size} bytes, no multiple of {self.ENTRY.size}")
+            raise self._corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
         if not self.entries:
             return
         timestamp, relative = self._entry(self.entries - 1)
         if not timestamp and not relative:
-            raise IndexCorruptError(f"the last entry of {self.path} is what preallocation leaves behind")
+            raise self._corrupt("has a last entry as preallocation leaves it behind")
         if timestamp < self._entry(0)[0] or relative < 0:
-            raise IndexCorruptError(f"the last entry of {self.path} lies before its first")
+            raise self._corrupt("has a last entry that lies before its first")

@@ -14,24 +14,26 @@ is served again after a restart.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
+from barnabas.core.offload import InPlace, Offload
 from barnabas.core.pending import Pending
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, Syncable, SyncByPath
+from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.replay import marker_in, replay, take_in
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
-from barnabas.log.scan import RELATIVE_OFFSET_MAX
+from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
@@ -45,13 +47,19 @@ from barnabas.records.batch import (
 )
 from barnabas.records.control import EndTransactionMarker
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+WARNINGS_MAX: Final = 100
+"""So many damaged places of one partition are told; who reads on finds enough to look at."""
+
 _events: Final = EventLog("log")
 
 
 class LogResources:
     """What all logs of a broker share."""
 
-    __slots__ = ("commits", "disk", "files", "filesystem", "on_failure", "on_shortage")
+    __slots__ = ("commits", "disk", "files", "filesystem", "offload", "on_failure", "on_shortage")
 
     def __init__(
         self,
@@ -61,6 +69,7 @@ class LogResources:
         on_failure: Callable[[str, OSError], object],
         *,
         disk: Filesystem | None = None,
+        offload: Offload | None = None,
         on_shortage: Callable[[OSError], object] = lambda _error: None,
     ) -> None:
         self.filesystem = filesystem
@@ -70,6 +79,8 @@ class LogResources:
         """Called with the partition's directory when its disk fails."""
         self.disk = disk or filesystem
         """The same disk for other threads than the loop's."""
+        self.offload: Offload = offload or InPlace()
+        """Where large segments are scanned."""
         self.on_shortage = on_shortage
         """Called when something is refused because there are no descriptors left."""
 
@@ -124,6 +135,9 @@ class Log:
         self._resources = resources
         self.segments = SegmentList(segments)
         self._flush_bound = log_end_offset
+        self._rebuilding: list[LogSegment] = []
+        self._warned: list[tuple[str, object]] = []
+        """Damage that the log of events has a line for."""
 
     # -- state ---------------------------------------------------------------------------------------
 
@@ -482,23 +496,28 @@ class Log:
         upper = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
         if start_offset >= upper:
             return self.segments.nothing(start_offset)
+        if upper == end_offset:
+            upper_bound_offset = None
         try:
-            return self.segments.read(
-                start_offset,
-                max_bytes,
-                None if upper == end_offset else upper,
-                min_one_message=min_one_message,
+            found = self.segments.read(
+                start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
-        except OSError as error:
-            raise self.refused(error) from error
+        except (OSError, KafkaError, IndexCorruptError) as error:
+            self._mend(error)
+            found = self.segments.read(
+                start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
+            )
+        if found.first_offset > start_offset and not self.config.is_compacted:
+            # Only compaction leaves gaps. What is missing here was acknowledged once.
+            self._warn_once(
+                "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
+            )
+        return found
 
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in the range, for read_committed consumers."""
         self._check_online()
-        try:
-            return self.segments.aborted_transactions(start_offset, upper_bound_offset)
-        except OSError as error:
-            raise self.refused(error) from error
+        return self._looked_up(self.segments.aborted_transactions, start_offset, upper_bound_offset)
 
     # -- look-up by time -----------------------------------------------------------------------------
 
@@ -508,19 +527,84 @@ class Log:
         """The first record at or after the time (ms since 1970), if it lies below the upper bound."""
         self._check_online()
         upper = self.log_end_offset if upper_bound is None else upper_bound
-        try:
-            found = self.segments.find_time(target_ms, self.log_start_offset)
-        except OSError as error:
-            raise self.refused(error) from error
+        found = self._looked_up(self.segments.find_time, target_ms, self.log_start_offset)
         return found if found is not None and found.offset < upper else None
 
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The record with the greatest timestamp (KIP-734); None for a log without one."""
         self._check_online()
+        return self._looked_up(self.segments.latest)
+
+    # -- damage --------------------------------------------------------------------------------------
+
+    def _looked_up(self, look_up: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a look-up finds, after damage that it comes across has been mended where that is possible."""
         try:
-            return self.segments.latest()
-        except OSError as error:
+            return look_up(*args, **kwargs)
+        except (OSError, KafkaError, IndexCorruptError) as error:
+            self._mend(error)
+        return look_up(*args, **kwargs)
+
+    def _mend(self, error: OSError | KafkaError | IndexCorruptError) -> None:
+        """Rebuilds an index that turns out to be damaged; for all else raises what the reader is answered."""
+        if isinstance(error, IndexCorruptError):
+            self.rebuild_index(error)
+            return
+        if isinstance(error, FileNotFoundError):
+            # One file that somebody removed is no broken disk: all others are still served.
+            self._warn_once("segment.missing", error.filename, error=error)
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"
+            ) from error
+        if isinstance(error, OSError):
             raise self.refused(error) from error
+        self._warn_once("segment.corrupt", str(error), error=error)
+        raise error
+
+    def rebuild_index(self, error: IndexCorruptError) -> None:
+        """Makes the indexes of a segment again from its batches, a large one's in a child process.
+
+        Raises KAFKA_STORAGE_ERROR, which clients try again, while that goes on.
+        """
+        segment = next((each for each in self.segments if each.base_offset == error.base_offset), None)
+        if segment is not None and segment not in self._rebuilding:
+            _events.warning("index.rebuild", partition=self.tp, segment=segment.path, reason=error)
+            self._rebuilding.append(segment)
+            resources = self._resources
+            run = resources.offload if segment.size > IN_PLACE_SCAN_BYTES else InPlace()
+            run.run(
+                scan_indexes,
+                resources.disk,
+                segment.path,
+                segment.base_offset,
+                self.config.index_interval_bytes,
+            ).when_done(lambda done: self._rebuilt(segment, done))
+        self._check_online()
+        if segment in self._rebuilding:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {self.tp} is being rebuilt: {error}"
+            )
+
+    def _rebuilt(self, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
+        self._rebuilding.remove(segment)
+        if self.offline or segment not in self.segments:
+            return
+        index, time_index = b"", b""
+        if scanned.error is None:
+            index, time_index = scanned.result()
+        else:
+            # Without entries every look-up reads the segment from its start, which is slow and right.
+            _events.error("index.not_rebuilt", partition=self.tp, segment=segment.path, reason=scanned.error)
+        try:
+            segment.take_indexes(index, time_index)
+        except OSError as error:
+            self.refused(error)
+
+    def _warn_once(self, event: str, place: object, **fields: object) -> None:
+        """Says that something is damaged, but not at each request that comes across it."""
+        if len(self._warned) < WARNINGS_MAX and (event, place) not in self._warned:
+            self._warned.append((event, place))
+            _events.warning(event, partition=self.tp, **fields)
 
     # -- truncation ----------------------------------------------------------------------------------
 

@@ -49,9 +49,8 @@ from barnabas.log.recovery import (
     segments_to_recover,
 )
 from barnabas.log.retention import delete_old_segments
+from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 
-IN_PLACE_RECOVERY_BYTES: Final = 1 << 20
-"""Less than this is scanned on the spot: sending it to a child process would take longer."""
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
@@ -109,6 +108,7 @@ class LogManager:
             commits,
             self._failed,
             disk=filesystem,
+            offload=offload,
             on_shortage=self._give_back_descriptors,
         )
 
@@ -292,7 +292,7 @@ class LogManager:
         size = bytes_of(self._filesystem, path, targets)
         _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
         self._recovered_bytes += max(1, size)
-        run: Offload = self._offload if size > IN_PLACE_RECOVERY_BYTES else InPlace()
+        run: Offload = self._offload if size > IN_PLACE_SCAN_BYTES else InPlace()
         return run.run(
             recover_log,
             self._filesystem,

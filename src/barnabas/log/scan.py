@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.core.chunks import ReadableFile
+from barnabas.log.filesystem import Filesystem
 from barnabas.log.index import OffsetIndex, TimeIndex
 from barnabas.records.batch import (
     CRC_COVERS_FROM,
@@ -21,6 +22,8 @@ from barnabas.records.batch import (
 from barnabas.records.crc import crc32c
 
 BLOCK_BYTES: Final = 1 << 20
+IN_PLACE_SCAN_BYTES: Final = 1 << 20
+"""Less than this is scanned on the spot: sending it to a child process would take longer."""
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
@@ -81,6 +84,15 @@ def scan_segment(
             break
     indexer.close()
     return scan
+
+
+def scan_indexes(filesystem: Filesystem, path: str, base_offset: int, interval: int) -> tuple[bytes, bytes]:
+    """The offset index and the time index that belong to a segment's file. Raises OSError.
+
+    A module-level function of plain values, because a large file is scanned in a child process.
+    """
+    scan = scan_segment(filesystem.open(path), base_offset, interval)
+    return bytes(scan.index), bytes(scan.time_index)
 
 
 def _plausible(header: BatchHeader) -> bool:

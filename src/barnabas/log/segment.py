@@ -11,6 +11,7 @@ The greatest timestamp and the offset of the batch that has it are kept in memor
 active, and put into the time index as its last entry when the segment closes.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,7 +21,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import File, Filesystem
 from barnabas.log.flush import Syncable, SyncByPath
-from barnabas.log.index import OffsetIndex, TimeIndex
+from barnabas.log.index import IndexCorruptError, OffsetIndex, TimeIndex
 from barnabas.log.names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -200,7 +201,10 @@ class LogSegment:
         if self._first_timestamp is None:
             if not self.size:
                 return NO_TIMESTAMP
-            self._first_timestamp = self.header_at(0).max_timestamp
+            try:
+                self._first_timestamp = self.header_at(0).max_timestamp
+            except KafkaError:
+                self._first_timestamp = NO_TIMESTAMP  # damaged: the age of the file has to do
         return self._first_timestamp
 
     # -- writing -------------------------------------------------------------------------------------
@@ -247,19 +251,23 @@ class LogSegment:
         return position
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
+        # The batch is written, and an entry only shortens look-ups: without one, the next append leaves it.
         try:
             self.index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+        except IndexCorruptError:
+            return  # whoever looks something up has it rebuilt
         except OSError as error:
             if not is_shortage(error):
                 raise
-            return  # The batch is written, and an entry only shortens look-ups: the next append leaves one.
+            return
         self._bytes_since_index_entry = 0
 
     def seal(self) -> None:
         """Ends appending: the last time index entry, indexes cut to their entries. Raises OSError."""
         if self.max_timestamp >= 0:
-            self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
+            with contextlib.suppress(IndexCorruptError):  # whoever looks something up has it rebuilt
+                self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.index.trim()
         self.time_index.trim()
         self._sealed = True
@@ -267,13 +275,21 @@ class LogSegment:
 
     def truncate_to(self, offset: int) -> int:
         """Cuts the batch with this offset and all after it; returns the bytes that went."""
-        place = self.locate(offset)
+        try:
+            place = self.locate(offset)
+        except IndexCorruptError:
+            self.index.truncate_entries(0)
+            place = self.locate(offset)
         if place is None:
             return 0
         removed = self.size - place.position
         # Indexes first: an entry for bytes that are gone would be a lie, a missing one costs a scan.
-        self.index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
+        try:
+            self.index.truncate_to(offset)
+            self.time_index.truncate_to(offset)
+        except IndexCorruptError:
+            self.index.truncate_entries(0)
+            self.time_index.truncate_entries(0)
         self.txn_index.truncate_to(offset)
         self.file.truncate(place.position)
         self.size = place.position
@@ -283,6 +299,14 @@ class LogSegment:
             self._first_timestamp = None
         self._max_timestamp, self._max_timestamp_offset = self._greatest_timestamp()
         return removed
+
+    def take_indexes(self, index: bytes, time_index: bytes) -> None:
+        """Replaces damaged indexes by what a scan of the log has made. Raises OSError."""
+        self.index.replace(index)
+        self.time_index.replace(time_index)
+        if not self._sealed:
+            self.index.preallocate()
+            self.time_index.preallocate()
 
     def _greatest_timestamp(self) -> tuple[int, int]:
         """The greatest timestamp that is left after a truncation: the index's, or one after its entry."""
@@ -310,10 +334,10 @@ class LogSegment:
     # -- reading -------------------------------------------------------------------------------------
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch at a position; raises OSError when the file ends before it."""
+        """The header of the batch at a position; raises CORRUPT_MESSAGE when the file ends before it."""
         window = self.file.pread(HEADER_SIZE, position)
         if len(window) < HEADER_SIZE:
-            raise OSError(f"{self.path} ends at {position + len(window)}, inside a header")
+            raise self._cut(position + len(window))
         return parse_header_at(window, 0, position)
 
     def headers_from(self, position: int, end: int | None = None) -> Iterator[BatchHeader]:
@@ -328,7 +352,7 @@ class LogSegment:
                 start, at = position, 0
                 window = file.pread(min(SCAN_BYTES, limit - position), position)
                 if len(window) < HEADER_SIZE:
-                    raise OSError(f"{self.path} ends at {position + len(window)}, before its {limit} bytes")
+                    raise self._cut(position + len(window))
             header = parse_header_at(window, at, position)
             self._check_length(header.length, position)
             yield header
@@ -343,20 +367,29 @@ class LogSegment:
             at = 0
             while len(window) - at >= HEADER_SIZE:
                 base_offset, length, last_delta = PLACE.unpack_from(window, at)
+                self._check_length(length, position + at)
                 if base_offset + last_delta >= offset:
                     return Place(position + at, LOG_OVERHEAD + length, base_offset)
-                self._check_length(length, position + at)
                 at += LOG_OVERHEAD + length
             if not at:
-                raise OSError(f"{self.path} ends at {position + len(window)}, before its {self.size} bytes")
+                raise self._cut(position + len(window))
             position += at
         return None
 
     def _check_length(self, length: int, position: int) -> None:
-        if length < HEADER_SIZE - LOG_OVERHEAD:
+        """Raises CORRUPT_MESSAGE for a batch that cannot lie there: a reader would wait for the rest of it in vain,
+        or be sent all that follows.
+        """
+        if length < HEADER_SIZE - LOG_OVERHEAD or position + LOG_OVERHEAD + length > self.size:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"{self.path}: a batch of {length} bytes at position {position}"
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{self.path} of {self.size} bytes has a batch of {length} bytes at position {position}",
             )
+
+    def _cut(self, end: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{self.path} ends at {end}, before its {self.size} bytes"
+        )
 
     def read_batch(self, header: BatchHeader) -> bytes:
         """The whole batch of a header that this segment gave out."""

@@ -128,7 +128,13 @@ class SegmentList:
 
     def _end_position(self, segment: LogSegment, upper: int) -> int:
         """The position in the segment of the first batch at or above the offset."""
-        place = self._recent.get(upper) if segment is self.active else None
+        if segment is self.active:
+            place = self._recent.get(upper)
+        else:
+            after = bisect_right(self._list, segment.base_offset, key=lambda each: each.base_offset)
+            if upper >= self._list[after].base_offset:
+                return segment.size
+            place = None
         if place is None:
             place = segment.locate(upper)
         if place is None:

@@ -1,0 +1,250 @@
+"""Files that are damaged while the broker runs: Kafka's code for who reads them, one warning, nobody else suffers."""
+
+import struct
+
+import pytest
+from log_world import NOW_MS, TP, World, batch, fill, values_of
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.log.scan import IN_PLACE_SCAN_BYTES
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+
+ROOT = "/data/orders-0"
+OTHER = TopicPartition("orders", 1)
+SIZE = len(batch())
+
+
+class Later:
+    """An offload whose work ends when the test says so."""
+
+    def __init__(self):
+        self.work = []
+
+    def run(self, function, /, *args, **kwargs):
+        outcome = Pending()
+        self.work.append(lambda: outcome.complete(function(*args, **kwargs)))
+        return outcome
+
+
+def running(count=30, **config):
+    """A world, its manager and a log of three segments or more with an index entry for every batch but the first."""
+    config = {"segment_bytes": 12 * SIZE, "index_interval_bytes": 0, "segment_index_bytes": 2000, **config}
+    world = World(**config)
+    manager = world.started()
+    log = manager.get_or_create(TP)
+    for number in range(count):
+        log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+    log.high_watermark = log.log_end_offset
+    fill(manager.get_or_create(OTHER), 1)
+    return world, manager, log
+
+
+def damage(world, manager, name, how):
+    """Damages a file that nobody has open at the moment."""
+    manager._resources.files._files.clear()
+    path = f"{ROOT}/{name}"
+    if how == "removed":
+        world.disk.remove(path)
+    else:
+        world.disk.open(path).truncate({"emptied": 0, "halved": world.disk.size(path) // 2, "odd": 13}[how])
+
+
+def code_of(call, *args, **options):
+    with pytest.raises(KafkaError) as caught:
+        call(*args, **options)
+    return caught.value.code
+
+
+def warnings_of(caplog):
+    return [record.message for record in caplog.records if record.levelname in {"WARNING", "ERROR"}]
+
+
+class TestIndexes:
+    @pytest.mark.parametrize("how", ["removed", "emptied", "odd"])
+    @pytest.mark.parametrize("segment", [0, 1, -1])
+    def test_an_offset_index_is_rebuilt_from_the_log(self, segment, how, caplog):
+        """Each fetch was answered UNKNOWN_SERVER_ERROR, with a traceback, until the broker was started again."""
+        world, manager, log = running()
+        expected = values_of(log)
+        base = log.segments[segment].base_offset
+        before = world.disk.read(f"{ROOT}/{base:020d}.index")
+        damage(world, manager, f"{base:020d}.index", how)
+        log.segments._recent.clear()
+
+        for start in range(30):
+            assert values_of(log, start) == expected[start:]
+        assert world.disk.read(f"{ROOT}/{base:020d}.index") == before
+        (line,) = warnings_of(caplog)
+        assert line.startswith(f"index.rebuild partition=orders-0 segment={ROOT}/{base:020d}.log")
+        fill(log, 20)
+        expected = values_of(log)
+        assert [offset for offset, _ in expected] == list(range(50))
+        manager.shutdown()
+        assert values_of(world.started().get(TP)) == expected
+        assert len(warnings_of(caplog)) == 1, "the start finds nothing to mend"
+
+    @pytest.mark.parametrize("how", ["removed", "emptied", "odd"])
+    @pytest.mark.parametrize("segment", [0, 1, -1])
+    def test_a_time_index_is_rebuilt_from_the_log(self, segment, how, caplog):
+        world, manager, log = running()
+        damage(world, manager, f"{log.segments[segment].base_offset:020d}.timeindex", how)
+
+        for number in range(30):
+            assert log.offset_for_timestamp(NOW_MS + number).offset == number
+        assert len(warnings_of(caplog)) == 1
+        for number in range(30, 60):
+            log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+        assert [log.offset_for_timestamp(NOW_MS + number).offset for number in range(60)] == list(range(60))
+
+    @pytest.mark.parametrize("suffix", ["index", "timeindex"])
+    @pytest.mark.parametrize("how", ["removed", "emptied"])
+    def test_appends_and_rolls_go_on_over_a_damaged_index(self, suffix, how):
+        world, manager, log = running(3)
+        damage(world, manager, f"{0:020d}.{suffix}", how)
+        fill(log, 40)
+
+        assert [offset for offset, _ in values_of(log)] == list(range(43))
+        log.truncate_to(7)
+        fill(log, 3)
+        assert [offset for offset, _ in values_of(log)] == list(range(10))
+
+    def test_retention_goes_on_over_a_damaged_index(self, caplog):
+        world, manager, log = running(retention_ms=1000)
+        manager.shutdown()
+        manager = world.started()
+        log = manager.get(TP)
+        log.high_watermark = 30
+        damage(world, manager, f"{0:020d}.timeindex", "emptied")
+        world.clock.advance(100_000)
+        deleted = manager.clean_up() + manager.clean_up()
+
+        assert deleted == 3
+        assert warnings_of(caplog)[0].startswith("index.rebuild")
+
+    def test_a_large_segment_is_scanned_elsewhere_and_readers_try_again(self, caplog):
+        world = World(index_interval_bytes=0, segment_index_bytes=10_000)
+        offload = Later()
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        for _ in range(20):
+            log.append(bytearray(build_batch([Record(0, NOW_MS, b"k", bytes(100_000))])), 0, NOW_MS)
+        assert log.size > IN_PLACE_SCAN_BYTES
+        manager._resources.offload = offload
+        log.segments._recent.clear()
+        damage(world, manager, f"{0:020d}.index", "emptied")
+
+        for _ in range(3):
+            assert code_of(log.read, 15, 100) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert not log.offline
+        fill(log, 1)
+        assert len(offload.work) == len(warnings_of(caplog)) == 1
+        offload.work.pop()()
+        assert log.read(15, 100).first_offset == 15
+        log.segments._recent.clear()
+        fill(log, 1)
+        assert [offset for offset, _ in values_of(log)] == list(range(22))
+
+    def test_an_index_that_cannot_be_rebuilt_is_done_without(self, caplog, monkeypatch):
+        monkeypatch.setattr("barnabas.log.log.IN_PLACE_SCAN_BYTES", 0)
+        world, manager, log = running()
+        expected = values_of(log)
+
+        class Dies:
+            def run(self, function, /, *args, **kwargs):
+                return Pending.failed(RuntimeError("terminated abruptly"))
+
+        manager._resources.offload = Dies()
+        damage(world, manager, f"{0:020d}.index", "emptied")
+
+        assert values_of(log) == expected
+        assert values_of(log, 5) == expected[5:]
+        assert [line.split()[0] for line in warnings_of(caplog)] == ["index.rebuild", "index.not_rebuilt"]
+
+
+class TestSegments:
+    def test_a_closed_segment_that_was_cut_answers_corrupt_message(self, caplog):
+        """Its readers got the first bytes of a batch again and again, and nothing said so."""
+        world, manager, log = running()
+        expected = values_of(log)
+        base, following = log.segments[1].base_offset, log.segments[2].base_offset
+        manager.shutdown()
+        cut = following - base - 1
+        world.disk.open(f"{ROOT}/{base:020d}.log").truncate(cut * SIZE + SIZE - 5)
+        world.disk.open(f"{ROOT}/{base:020d}.index").truncate(8)
+        manager = world.started()
+        log = manager.get(TP)
+
+        for _ in range(3):
+            assert code_of(log.read, base + cut, 1000, min_one_message=True) is ErrorCode.CORRUPT_MESSAGE
+        assert values_of(log, 0, base + cut) == expected[: base + cut]
+        assert values_of(log, following) == expected[following:]
+        assert manager.offline_directories == []
+        (line,) = warnings_of(caplog)
+        assert line.startswith("segment.corrupt partition=orders-0")
+        assert f"at position {cut * SIZE}" in line
+
+    @pytest.mark.parametrize("length", [0, 48, -1, -(2**31), SIZE * 100, 2**31 - 1])
+    @pytest.mark.parametrize("segment", [1, -1])
+    def test_an_absurd_batch_length_answers_corrupt_message(self, segment, length, caplog):
+        world, manager, log = running()
+        log.segments._recent.clear()
+        expected = values_of(log)
+        base = log.segments[segment].base_offset
+        world.disk.open(f"{ROOT}/{base:020d}.log").pwrite(struct.pack(">i", length), 3 * SIZE + 8)
+
+        for _ in range(3):
+            assert code_of(log.read, base + 3, 1000, min_one_message=True) is ErrorCode.CORRUPT_MESSAGE
+        assert [offset for offset, _ in values_of(log, base + 4)] == list(range(base + 4, 30))
+        assert values_of(log, 0, base)[:base] == expected[:base]
+        assert len(warnings_of(caplog)) == 1
+        assert manager.offline_directories == []
+
+    def test_a_segment_that_is_cut_while_it_is_read_answers_corrupt_message(self, caplog):
+        world, manager, log = running()
+        base = log.segments[1].base_offset
+        world.disk.open(f"{ROOT}/{base:020d}.log").truncate(3 * SIZE)
+
+        for _ in range(3):
+            assert code_of(log.read, base + 5, 1000) is ErrorCode.CORRUPT_MESSAGE
+        assert len(warnings_of(caplog)) == 1
+        assert manager.offline_directories == []
+        assert fill(log, 1).log_end_offset == 31
+
+    def test_a_segment_that_was_removed_answers_storage_error_and_takes_nothing_else_offline(self, caplog):
+        world, manager, log = running()
+        base, following = log.segments[1].base_offset, log.segments[2].base_offset
+        damage(world, manager, f"{base:020d}.log", "removed")
+
+        for _ in range(3):
+            assert code_of(log.read, base + 1, 1000) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [offset for offset, _ in values_of(log, following)] == list(range(following, 30))
+        assert fill(log, 1).log_end_offset == 31
+        assert manager.offline_directories == []
+        (line,) = warnings_of(caplog)
+        assert line.startswith("segment.missing partition=orders-0")
+
+    def test_records_that_are_missing_between_two_segments_are_told_once(self, caplog):
+        world, manager, log = running()
+        base, following = log.segments[1].base_offset, log.segments[2].base_offset
+        manager.shutdown()
+        for suffix in ("log", "index", "timeindex"):
+            world.disk.remove(f"{ROOT}/{base:020d}.{suffix}")
+        log = world.started().get(TP)
+
+        for start in range(base, following):
+            assert log.read(start, 1000).first_offset == following
+        assert [offset for offset, _ in values_of(log)] == [*range(base), *range(following, 30)]
+        assert warnings_of(caplog) == [
+            f"log.gap partition=orders-0 first_missing={base} next_found={following}"
+        ]
+
+    def test_a_gap_that_compaction_left_is_nothing_to_tell(self, caplog):
+        log = World(cleanup_policy=("compact",)).log()
+        for offset in (5, 50):
+            log.append_as_follower(build_batch([Record(offset, 1, b"k", b"v")]))
+
+        assert log.read(10, 1000).first_offset == 50
+        assert warnings_of(caplog) == []
