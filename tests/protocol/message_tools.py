@@ -108,6 +108,20 @@ def _fill(layout: Layout) -> Struct:
     return layout.cls(**values, unknown_tags={77: b"unknown"} if layout.flexible else None)
 
 
+def as_decoded(message: Message) -> Message:
+    """The message that decoding gives: that of a request has no unknown tags, wherever they were."""
+    return message if message.keeps_unknown_tags else _without_unknown_tags(message)
+
+
+def _without_unknown_tags(value: object) -> object:
+    if isinstance(value, list):
+        return [_without_unknown_tags(each) for each in value]
+    if not isinstance(value, Struct):
+        return value
+    cls = type(value)
+    return cls(**{name: _without_unknown_tags(getattr(value, name)) for name in cls.__fields__})
+
+
 def _filling(layout: Layout, field: Field) -> object:
     if isinstance(field.kind, Wire):
         samples = {

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from message_tools import all_messages, filled, messages, versions_of
+from message_tools import all_messages, as_decoded, filled, messages, versions_of
 
 from barnabas.core.chunks import materialize
+from barnabas.protocol.message import finished
 
 FAST = settings(
     max_examples=3,
@@ -29,8 +30,13 @@ def test_arbitrary_messages_come_back(cls, data):
 
         decoded, end = cls.decode(b"before" + encoded + b"behind", version, 6)
 
-        assert decoded == message
+        assert decoded == as_decoded(message)
         assert end == 6 + len(encoded)
+        assert finished(cls.decode_in_steps(b"before" + encoded + b"behind", version, 6, 10_000)) == (
+            decoded,
+            end,
+        )
+        assert materialize(finished(message.encode_in_steps(version))) == encoded
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=named)
@@ -40,8 +46,10 @@ def test_a_message_with_every_field_filled_comes_back(cls):
 
         decoded, end = cls.decode(bytearray(encoded), version)
 
-        assert decoded == filled(cls, version)
+        assert decoded == as_decoded(filled(cls, version))
         assert end == len(encoded)
+        assert finished(cls.decode_in_steps(bytearray(encoded), version, 0, 10_000)) == (decoded, end)
+        assert materialize(finished(filled(cls, version).encode_in_steps(version))) == encoded
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=named)

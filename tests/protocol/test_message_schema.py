@@ -1,6 +1,7 @@
 """The face of messages: how they are built, compared and shown, and what encoding refuses."""
 
 import pytest
+from message_tools import as_decoded
 
 from barnabas.core.chunks import FileSlice, chunks_size, materialize
 from barnabas.core.errors import ErrorCode
@@ -145,7 +146,7 @@ def test_tagged_fields_are_written_in_the_order_of_their_tags():
     assert encoded.endswith(
         b"\x03" + b"\x00\x02\x02c" + b"\x01\x0d\x00\x00\x00\x02" + b"\xff" * 8 + b"\x00" + b"\x05\x015"
     )
-    assert FetchRequest.decode(encoded, 15) == (request, len(encoded))
+    assert FetchRequest.decode(encoded, 15) == (as_decoded(request), len(encoded))
 
 
 def test_a_nullable_struct_is_there_or_not():

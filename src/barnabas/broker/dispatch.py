@@ -6,13 +6,17 @@ A frame is decoded, its version checked against the table of handlers, its handl
 understood closes the connection without an answer, as Kafka does: a client that sends an unknown version
 could not read an answer either. The one exception is ApiVersions, by which clients find out.
 
+A large frame is decoded in slices, and a large response encoded in slices, so that no request holds the loop.
+Until its handler was called the connection is held: what a client asked later is not done earlier.
+
 A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
 whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
 once. Every response leaves through `_finish`: there, and only there, throttling happens.
 """
 
 from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import Api, Outcome
@@ -20,19 +24,28 @@ from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.framing import RequestHeader, decode_request_header, encode_response
+from barnabas.protocol.errors import ProtocolError, TooManyElementsError
+from barnabas.protocol.framing import (
+    RequestHeader,
+    decode_request_header,
+    encode_response,
+    encode_response_in_steps,
+    encode_small_response,
+)
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 _log = EventLog("broker.dispatch")
 
 T = TypeVar("T")
+
+LARGE_FRAME_BYTES: Final = 64 * 1024
+"""A frame up to this has at most 65,536 elements, which are decoded in less than 30 ms."""
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
@@ -41,7 +54,7 @@ def execute(
     api: Api,
     context: RequestContext,
     request: Request,
-    finish: Callable[[Api, RequestContext, Response | None], T],
+    finish: Callable[[Api, RequestContext, Response | None], T | Pending[T]],
 ) -> T | Pending[T]:
     """Calls the handler; what `finish` makes of its response, now or when the handler's Pending is done.
 
@@ -56,7 +69,7 @@ def execute(
         outcome = _failed(api, context, request, error)
     if not isinstance(outcome, Pending):
         return finish(api, context, outcome)
-    answer: Pending[T] = Pending()
+    answer: Pending[Any] = Pending()
 
     # Whatever completes this request may be about to complete others: what cannot be written ends this
     # connection, and must not keep the rest of a group from its answers.
@@ -66,6 +79,9 @@ def execute(
             finished = finish(api, context, response.result())
         except Exception as unforeseen:
             answer.fail(unforeseen)
+            return
+        if isinstance(finished, Pending):
+            finished.when_done(partial(_pass_on, answer))
         else:
             answer.complete(finished)
 
@@ -88,6 +104,13 @@ def execute(
     return answer
 
 
+def _pass_on(answer: Pending[T], done: Pending[T]) -> None:
+    if done.error is not None:
+        answer.fail(done.error)
+    else:
+        answer.complete(done.result())
+
+
 def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:
     if not isinstance(error, KafkaError):
         _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
@@ -96,13 +119,25 @@ def _failed(api: Api, context: RequestContext, request: Request, error: BaseExce
     return in_slices(refusal, context.broker.clock) if isinstance(refusal, Generator) else refusal
 
 
+def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:
+    """Kafka's words for a request that is not one, with the key behind our own limit."""
+    key = " (barnabas.request.elements.max)" if isinstance(error, TooManyElementsError) else ""
+    peer = context.peer
+    return CloseConnection(
+        f"Error getting request for apiKey: {api.key.name}, apiVersion: {context.version}, "
+        f"connectionId: {peer.address[0]}:{peer.address[1]}, listenerName: {peer.listener.name}: {error}{key}"
+    )
+
+
 class Dispatcher:
     """Answers requests with the handlers of a table; implements `network.peer.Service`."""
 
-    __slots__ = ("_apis", "_services")
+    __slots__ = ("_apis", "_clock", "_elements_max", "_services")
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
+        self._clock = services.clock
+        self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
@@ -115,15 +150,36 @@ class Dispatcher:
         api = self._apis.get(header.api_key)
         if api is None or not api.min_version <= version <= api.max_version:
             return self._unsupported(header)
-        try:
-            request, _ = api.request.decode(frame, version, offset)
-        except ProtocolError as error:
-            raise CloseConnection(
-                f"Error getting request for apiKey: {api.key.name}, apiVersion: {version}, "
-                f"connectionId: {peer.address[0]}:{peer.address[1]}, listenerName: {peer.listener.name}: {error}"
-            ) from error
         context = RequestContext(self._services, header, peer, len(frame))
+        try:
+            if len(frame) > LARGE_FRAME_BYTES:
+                work = api.request.decode_in_steps(frame, version, offset, self._elements_max)
+                decoded = in_slices(work, self._clock)
+                if isinstance(decoded, Pending):
+                    return self._when_decoded(api, context, decoded)
+                request = decoded[0]
+            else:
+                request, _ = api.request.decode(frame, version, offset)
+        except ProtocolError as error:
+            raise _unreadable(api, context, error) from error
         return execute(api, context, request, self._finish)
+
+    @steps
+    def _when_decoded(
+        self, api: Api, context: RequestContext, decoding: Pending[tuple[Request, int]]
+    ) -> Steps[Chunks | None]:
+        # Held for good where decoding fails: the connection is closed when the answers before it are out.
+        context.peer.hold()
+        try:
+            request, _ = yield decoding
+        except ProtocolError as error:
+            raise _unreadable(api, context, error) from error
+        outcome = execute(api, context, request, self._finish)
+        context.peer.release()
+        del request, decoding  # the answer may wait for long, and needs neither
+        if isinstance(outcome, Pending):
+            outcome = yield outcome
+        return outcome
 
     def _unsupported(self, header: RequestHeader) -> Chunks:
         if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:
@@ -139,7 +195,9 @@ class Dispatcher:
             f"Received request api key {name} with version {header.api_version} which is not enabled"
         )
 
-    def _finish(self, api: Api, context: RequestContext, response: Response | None) -> Chunks | None:
+    def _finish(
+        self, api: Api, context: RequestContext, response: Response | None
+    ) -> Chunks | Pending[Chunks | None] | None:
         """The one point through which every response leaves."""
         if api.throttled:
             throttle_ms = self._services.quotas.throttle_ms(context, response)
@@ -147,7 +205,11 @@ class Dispatcher:
                 self._throttle(context, response, throttle_ms)
         if response is None:
             return None
-        return encode_response(context.header.correlation_id, response, context.version)
+        correlation_id, version = context.header.correlation_id, context.version
+        chunks = encode_small_response(correlation_id, response, version)
+        if chunks is None:
+            return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
+        return chunks
 
     def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
         # The client is told to wait, and one that does not listen is not listened to (KIP-219).

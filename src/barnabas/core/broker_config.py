@@ -99,6 +99,14 @@ BROKER_CONFIG: Final = ConfigTable(
             at_least(1),
         ),
         ConfigKey(
+            "barnabas.request.elements.max",
+            INT,
+            500_000,
+            "How many elements all arrays of one request may have together (eight numbers count as one); "
+            "more close its connection.",
+            at_least(65_536),
+        ),
+        ConfigKey(
             "socket.send.buffer.bytes",
             INT,
             102400,

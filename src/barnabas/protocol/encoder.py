@@ -11,9 +11,14 @@ records (bytes, a view, a range of a file) the next: they are not copied.
 
 Tagged fields are written only when they differ from their default. Each is encoded into a list of its own,
 because its size comes before it.
+
+A large message would hold the event loop for as long as it takes to encode. The function gives up on one, returning
+None: an array with more than `ARRAY_MAX` elements, or `PIECES_MAX` pieces so far when an element of an outermost
+array is done. The same text, written once more as a generator (`compile_step_encoder`), is for those: it yields
+after every `STEP_ELEMENTS` elements, and joins its pieces into several chunks on the way.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from struct import Struct as Packer
 from struct import error as StructError  # noqa: N812 - it is an exception
@@ -27,9 +32,20 @@ from barnabas.protocol.schema import Field
 from barnabas.protocol.source import Place, Source
 from barnabas.protocol.wire import ARRAY_STRUCTS, TABLE_SIZE, Wire
 
-Encoder: TypeAlias = Callable[[Any], Chunks]
+Encoder: TypeAlias = Callable[[Any], Chunks | None]
+"""None for a message that is large: it is left to the `StepEncoder`."""
+StepEncoder: TypeAlias = Callable[[Any], Generator[None, None, Chunks]]
+
 COPY_MAX: Final = 2048
 """Records up to this many bytes are copied beside their header: cheaper than one more chunk."""
+ARRAY_MAX: Final = 2048
+"""Elements of one array that are encoded at once, which takes 2 ms or less."""
+PIECES_MAX: Final = 8192
+"""The same for the pieces of a message that has many small arrays."""
+STEP_ELEMENTS: Final = 64
+"""Elements between two places where an encoder in steps yields: about 0.1 ms."""
+JOIN_PIECES: Final = 2048
+"""Pieces that such an encoder joins into one chunk."""
 _ERRORS: Final = (Malformed, StructError, AttributeError, TypeError, ValueError, OverflowError)
 _ARRAYS: Final = {f"array_{code}": [one.pack for one in table] for code, table in ARRAY_STRUCTS.items()}
 _BYTES: Final = [bytes((value,)) for value in range(256)]
@@ -40,14 +56,26 @@ def compile_encoder(layout: Layout) -> Encoder:
     writer = _EncoderWriter(layout)
     encode, code = writer.compile()
 
-    def encoder(message: Any) -> Chunks:
+    def encoder(message: Any) -> Chunks | None:
         try:
-            chunks: Chunks = encode(message)
+            chunks: Chunks | None = encode(message)
         except _ERRORS as error:
-            field, _ = writer.source.locate(error.__traceback__, code, 0)
-            raise ProtocolError(
-                str(error), message=layout.cls.__name__, version=layout.version, field=field
-            ) from error
+            raise writer.refusal(error, code) from error
+        return chunks
+
+    return encoder
+
+
+def compile_step_encoder(layout: Layout) -> StepEncoder:
+    """The same encoder as a generator, which gives up on nothing."""
+    writer = _EncoderWriter(layout, in_steps=True)
+    encode, code = writer.compile()
+
+    def encoder(message: Any) -> Generator[None, None, Chunks]:
+        try:
+            chunks: Chunks = yield from encode(message)
+        except _ERRORS as error:
+            raise writer.refusal(error, code) from error
         return chunks
 
     return encoder
@@ -56,7 +84,9 @@ def compile_encoder(layout: Layout) -> Encoder:
 class _EncoderWriter:
     """Writes the text of one encoder."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, in_steps: bool = False) -> None:
+        self.in_steps = in_steps
+        self.in_chunks = in_steps or layout.carries_records()
         self.layout = layout
         self.flexible = layout.flexible
         self.version = layout.version
@@ -81,17 +111,43 @@ class _EncoderWriter:
         """Writes and compiles ``encode(o0) -> chunks``."""
         with self.source.block("def encode(o0):"):
             self.source.line("w = []")
-            if self.layout.carries_records():
+            if self.in_chunks:
                 self.source.line("chunks = []")
+            if self.in_steps:
+                self.source.line("t = 0")
+                with self.source.block("if False:"):
+                    self.source.line("yield")  # a generator, also where the schema has no array
             self.struct(self.layout, 0)
             self.flush()
-            if self.layout.carries_records():
-                with self.source.block("if w:"):
+            if self.in_chunks:
+                with self.source.block("if w or not chunks:"):
                     self.source.line("chunks.append(join(w))")
                 self.source.line("return chunks")
             else:
                 self.source.line("return [join(w)]")
-        return self.source.compile(f"{self.layout.cls.__name__} v{self.version} encoder", "encode")
+        way = "step encoder" if self.in_steps else "encoder"
+        return self.source.compile(f"{self.layout.cls.__name__} v{self.version} {way}", "encode")
+
+    def refusal(self, error: Exception, code: Any) -> ProtocolError:
+        """The error for the caller: what cannot be written, and in which field."""
+        field, _ = self.source.locate(error.__traceback__, code, 0)
+        return ProtocolError(str(error), message=self.layout.cls.__name__, version=self.version, field=field)
+
+    def give_up(self, condition: str) -> None:
+        """Leaves a message that is too large for one go to the encoder in steps."""
+        if not self.in_steps:
+            with self.source.block(f"if {condition}:"):
+                self.source.line("return None")
+
+    def pause(self, weight: str = "1") -> None:
+        """Yields when enough was encoded since the last time."""
+        self.source.line(f"t += {weight}")
+        with self.source.block(f"if t >= {STEP_ELEMENTS}:"):
+            self.source.line("t = 0")
+            with self.source.block(f"if len(w) > {JOIN_PIECES}:"):
+                self.source.line("chunks.append(join(w))")
+                self.source.line("w.clear()")
+            self.source.line("yield")
 
     def struct(self, layout: Layout, depth: int) -> None:
         """Writes ``o{depth}``; may leave its last fields in the batch."""
@@ -188,9 +244,11 @@ class _EncoderWriter:
         with self.source.block("else:"):
             self.source.line("w.append(s)")
 
-    def length(self, classic: str, compact: str) -> None:
-        """Writes ``n``, -1 for null, as the length or count."""
+    def length(self, classic: str, compact: str, *, limit: int = 0) -> None:
+        """Writes ``n``, -1 for null, as the length or count; gives up beyond the limit."""
         if not self.flexible:
+            if limit:
+                self.give_up(f"n > {limit}")
             self.add(classic, "n")
             self.flush()
             return
@@ -199,6 +257,8 @@ class _EncoderWriter:
             self.add("B", "n + 1")
             self.flush()
         with self.source.block("else:"):
+            if limit:
+                self.give_up(f"n > {limit}")
             self.batch = before
             self.flush()
             self.source.line(f"{self.sink}.append({compact}(n))")
@@ -211,7 +271,7 @@ class _EncoderWriter:
             self.source.line(f"n = -1 if {items} is None else len({items})")
         else:
             self.source.line(f"n = len({items})")
-        self.length("i", "data_length")
+        self.length("i", "data_length", limit=ARRAY_MAX)
         with self.source.block(f"if {items}:"):
             if isinstance(field.kind, Wire) and field.kind.code:
                 self.numbers(field.kind, items)
@@ -222,8 +282,16 @@ class _EncoderWriter:
         """Fixed-size elements, packed at once."""
         if kind.name == "uuid":
             self.source.line(f"{self.sink} += map(uuid, {items})")
+            if self.in_steps:
+                self.pause("n")
             return
         pack = f"Packer(f'>{{n}}{kind.code}').pack"
+        if self.in_steps:
+            with self.source.block(f"for i in range(0, n, {ARRAY_MAX}):"):
+                self.source.line(f"s = {items}[i:i + {ARRAY_MAX}]")
+                self.source.line(f"{self.sink}.append(Packer(f'>{{len(s)}}{kind.code}').pack(*s))")
+                self.pause("len(s) >> 3")
+            return
         if kind.code in ARRAY_STRUCTS:
             pack = f"(array_{kind.code}[n] if n < {TABLE_SIZE} else {pack})"
         self.source.line(f"{self.sink}.append({pack}(*{items}))")
@@ -236,6 +304,17 @@ class _EncoderWriter:
             else:
                 self.struct(self.layout.of(field), depth)
                 self.flush()
+            if self.in_steps:
+                self.pause()
+            elif depth == 1 and field.struct and self.has_arrays(self.layout.of(field)):
+                self.give_up(f"len(w) > {PIECES_MAX}{f' or len(chunks) > {PIECES_MAX}' * self.in_chunks}")
+
+    def has_arrays(self, layout: Layout) -> bool:
+        """Whether a struct holds arrays, itself or in a struct of its own."""
+        return any(
+            field.is_array or (field.struct is not None and self.has_arrays(layout.of(field)))
+            for field in (*layout.fields, *layout.tagged)
+        )
 
     def tags(self, layout: Layout, depth: int) -> None:
         """The tagged fields that follow a struct: none, nearly always."""

@@ -24,5 +24,9 @@ class ProtocolError(BarnabasError):
         super().__init__(f"{message}{which}{where}{at}: {reason}")
 
 
+class TooManyElementsError(ProtocolError):
+    """A message that was decoded in steps carries more elements than the caller allows."""
+
+
 class Malformed(Exception):  # noqa: N818 - internal: becomes a ProtocolError with its place
     """Raised by compiled codecs, which do not know where they are; `source` adds the place."""

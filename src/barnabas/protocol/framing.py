@@ -12,6 +12,7 @@ Grammar::
 The length does not count itself. Functions that decode take frames without it.
 """
 
+from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
 from typing import Final, NamedTuple
@@ -22,7 +23,7 @@ from barnabas.protocol.errors import Malformed, ProtocolError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
 from barnabas.protocol.versions import VERSION_MAX
-from barnabas.protocol.wire import STRING_LENGTH_MAX, read_unknown_tags, whole_uvarint
+from barnabas.protocol.wire import STRING_LENGTH_MAX, skip_unknown_tags, whole_uvarint
 
 _FIXED: Final = Struct(">hhi")
 _FIXED_AND_LENGTH: Final = Struct(">hhih")
@@ -85,7 +86,24 @@ def encode_request(header: RequestHeader, request: Request) -> Chunks:
 
 def encode_response(correlation_id: int, response: Response, version: int) -> Chunks:
     """The whole frame of a response, its length included. Raises ProtocolError."""
-    body = response.encode(version)
+    return _with_head(correlation_id, response, version, response.encode(version))
+
+
+def encode_small_response(correlation_id: int, response: Response, version: int) -> Chunks | None:
+    """As `encode_response`, but None for a response so large that it would hold an event loop."""
+    body = response.encode_small(version)
+    return None if body is None else _with_head(correlation_id, response, version, body)
+
+
+def encode_response_in_steps(
+    correlation_id: int, response: Response, version: int
+) -> Generator[None, None, Chunks]:
+    """As `encode_response`, in short pieces of work with a ``yield`` after each."""
+    body = yield from response.encode_in_steps(version)
+    return _with_head(correlation_id, response, version, body)
+
+
+def _with_head(correlation_id: int, response: Response, version: int, body: Chunks) -> Chunks:
     size = len(body[0]) if len(body) == 1 else chunks_size(body)
     flexible_from = response.flexible_from
     if flexible_from is not None and version >= flexible_from and response.api is not _API_VERSIONS:
@@ -143,4 +161,4 @@ def _skip_tags(frame: Buffer, position: int) -> int:
     if frame[position] == 0:
         return position + 1
     count, position = whole_uvarint(frame, position)
-    return read_unknown_tags(frame, position, len(frame), count)[1]
+    return skip_unknown_tags(frame, position, len(frame), count)

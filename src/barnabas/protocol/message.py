@@ -1,15 +1,18 @@
 """Messages: what stands on its own on the wire, with a version of its own."""
 
-from typing import ClassVar, Self
+from collections.abc import Generator
+from typing import ClassVar, Self, TypeVar
 
 from barnabas.core.chunks import Buffer, Chunks
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.decoder import Decoder, compile_decoder
-from barnabas.protocol.encoder import Encoder, compile_encoder
+from barnabas.protocol.decoder import Decoder, StepDecoder, compile_decoder, compile_step_decoder
+from barnabas.protocol.encoder import Encoder, StepEncoder, compile_encoder, compile_step_encoder
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.layout import layout_of
+from barnabas.protocol.layout import Layout, layout_of
 from barnabas.protocol.schema import Struct
 from barnabas.protocol.versions import Versions
+
+T = TypeVar("T")
 
 
 class Message(Struct):
@@ -22,8 +25,12 @@ class Message(Struct):
     max_version: ClassVar[int] = 0
     flexible_from: ClassVar[int | None] = None
     """The first version with compact lengths and tagged fields, None when there is none."""
+    keeps_unknown_tags: ClassVar[bool] = True
+    """Whether decoding keeps tagged fields that the schema does not know."""
     _encoders: ClassVar[dict[int, Encoder]]
     _decoders: ClassVar[dict[int, Decoder]]
+    _step_encoders: ClassVar[dict[int, StepEncoder]]
+    _step_decoders: ClassVar[dict[int, StepDecoder]]
 
     def __init_subclass__(
         cls, *, api: int | None = None, versions: str = "0", flexible: str | None = None
@@ -35,6 +42,8 @@ class Message(Struct):
         cls.flexible_from = Versions.parse(flexible).first if flexible else None
         cls._encoders = {}
         cls._decoders = {}
+        cls._step_encoders = {}
+        cls._step_decoders = {}
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -48,7 +57,36 @@ class Message(Struct):
         that the version has no place for.
         """
         encode = self._encoders.get(version) or self.encoder(version)
+        chunks = encode(self)
+        return finished(self.encode_in_steps(version)) if chunks is None else chunks
+
+    def encode_small(self, version: int) -> Chunks | None:
+        """As `encode`, but None for a message so large that it would hold an event loop: `encode_in_steps` then."""
+        encode = self._encoders.get(version) or self.encoder(version)
         return encode(self)
+
+    def encode_in_steps(self, version: int) -> Generator[None, None, Chunks]:
+        """As `encode`, in pieces of work of about 0.1 ms with a ``yield`` after each."""
+        encode = self._step_encoders.get(version)
+        if encode is None:
+            encode = self._step_encoders[version] = compile_step_encoder(self._layout(version))
+        return encode(self)
+
+    @classmethod
+    def decode_in_steps(
+        cls, buffer: Buffer, version: int, offset: int, elements_max: int
+    ) -> Generator[None, None, tuple[Self, int]]:
+        """As `decode`, in pieces of work of about 0.1 ms with a ``yield`` after each.
+
+        Raises TooManyElementsError when all arrays together claim more elements than `elements_max`, before it makes
+        them. Numbers of an array count as one for each eight.
+        """
+        decode = cls._step_decoders.get(version)
+        if decode is None:
+            layout = cls._layout(version)
+            decode = compile_step_decoder(layout, keep_unknown_tags=cls.keeps_unknown_tags)
+            cls._step_decoders[version] = decode
+        return decode(buffer, offset, elements_max)  # type: ignore[return-value]
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int, offset: int = 0) -> tuple[Self, int]:
@@ -63,31 +101,42 @@ class Message(Struct):
     def encoder(cls, version: int) -> Encoder:
         """The compiled encoder of a version; raises ProtocolError when there is no such version."""
         if version not in cls._encoders:
-            cls._check_version(version)
-            layout = layout_of(cls, version, flexible=cls.is_flexible(version))
-            cls._encoders[version] = compile_encoder(layout)
+            cls._encoders[version] = compile_encoder(cls._layout(version))
         return cls._encoders[version]
 
     @classmethod
     def decoder(cls, version: int) -> Decoder:
         """The compiled decoder of a version; raises ProtocolError when there is no such version."""
         if version not in cls._decoders:
-            cls._check_version(version)
-            layout = layout_of(cls, version, flexible=cls.is_flexible(version))
-            cls._decoders[version] = compile_decoder(layout)
+            cls._decoders[version] = compile_decoder(
+                cls._layout(version), keep_unknown_tags=cls.keeps_unknown_tags
+            )
         return cls._decoders[version]
 
     @classmethod
-    def _check_version(cls, version: int) -> None:
+    def _layout(cls, version: int) -> Layout:
         if not cls.min_version <= version <= cls.max_version:
             reason = f"there is no such version, only {cls.min_version}-{cls.max_version}"
             raise ProtocolError(reason, message=cls.__name__, version=version)
+        return layout_of(cls, version, flexible=cls.is_flexible(version))
+
+
+def finished(work: Generator[None, None, T]) -> T:
+    """The value of work in steps, all of them at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
 
 class Request(Message):
     """What a client, or another broker, sends."""
 
     __slots__ = ()
+
+    keeps_unknown_tags: ClassVar[bool] = False
 
 
 class Response(Message):

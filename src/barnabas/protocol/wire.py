@@ -24,6 +24,8 @@ from barnabas.protocol.errors import Malformed
 ELEMENTS_MAX: Final = 1 << 20
 """No array has more elements than this, whatever the frame's size would allow."""
 STRING_LENGTH_MAX: Final = 0x7FFF
+TAGS_MAX: Final = 32
+"""Tagged fields in one struct. Kafka has no bound; no schema of any release has more than five."""
 TABLE_SIZE: Final = 32
 """Arrays shorter than this (replicas, mostly) are packed by a ready-made `Struct`."""
 
@@ -70,6 +72,16 @@ def too_many(count: int, left: int) -> NoReturn:
     raise Malformed(f"a count of {count}, where {left} bytes are left")
 
 
+def string_too_long(length: int) -> NoReturn:
+    """Refuses a string that Kafka's clients could not have written either."""
+    raise Malformed(f"a string of {length} bytes, longer than {STRING_LENGTH_MAX}")
+
+
+def too_many_tags(count: int) -> NoReturn:
+    """Refuses tagged fields that no schema can have."""
+    raise Malformed(f"{count} tagged fields in one place, more than {TAGS_MAX}")
+
+
 def must_not_be_null() -> NoReturn:
     """Refuses null where this version has none."""
     raise Malformed("null, which it must not be")
@@ -96,6 +108,8 @@ def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 def read_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> tuple[dict[int, bytes], int]:
     """Tagged fields of a struct whose schema has none, and the position behind them."""
+    if count > TAGS_MAX:
+        too_many_tags(count)
     tags = {}
     for _ in range(count):
         tag, position = whole_uvarint(buffer, position)
@@ -105,6 +119,19 @@ def read_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> tu
         tags[tag] = bytes(buffer[position : position + size])
         position += size
     return tags, position
+
+
+def skip_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> int:
+    """The position behind tagged fields that nobody wants."""
+    if count > TAGS_MAX:
+        too_many_tags(count)
+    for _ in range(count):
+        _, position = whole_uvarint(buffer, position)
+        size, position = whole_uvarint(buffer, position)
+        if position + size > end:
+            too_long(size, end - position)
+        position += size
+    return position
 
 
 def whole_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
