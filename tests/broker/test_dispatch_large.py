@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from barnabas.broker.sliced import sliced
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -68,7 +69,7 @@ def test_a_large_request_is_decoded_in_slices_and_holds_its_connection(world):
     assert seen == []
     assert world.control.holds == 1
     world.clock.advance(0)
-    assert seen == [(20_000, 1)]
+    assert seen == [(20_000, 0)]
     assert world.control.holds == 0
     assert answer() == MetadataResponse()
 
@@ -179,16 +180,21 @@ class Line:
     def abort(self, error):
         raise error
 
-    def send(self, data):
-        """Every byte of it, as a transport does that reads while it may."""
-        data = memoryview(data)
-        while data:
-            assert self.conversation.wants_read
-            buffer = self.conversation.buffers()[0]
-            count = min(len(buffer), len(data))
-            buffer[:count] = data[:count]
+    def send(self, *frames):
+        self.unsent = memoryview(b"".join(struct.pack(">i", len(each)) + each for each in frames))
+        self.read()
+
+    def read(self):
+        """Receives as a transport does, which reads while it may."""
+        while self.unsent and self.conversation.wants_read:
+            buffers, data = self.conversation.buffers(), self.unsent
+            count = 0
+            for buffer in buffers:
+                part = data[count : count + len(buffer)]
+                buffer[: len(part)] = part
+                count += len(part)
+            self.unsent = data[count:]
             self.conversation.received(count)
-            data = data[count:]
 
     def turn(self):
         """One turn of the loop."""
@@ -197,6 +203,7 @@ class Line:
             self.woken = False
             while self.conversation.runnable:
                 self.conversation.resume()
+        self.read()
 
     def answers(self, api, version):
         """The answers that are there: correlation ids and responses."""
@@ -222,7 +229,7 @@ def test_a_small_produce_behind_a_large_one_is_appended_behind_it(world, make_ba
     line = Line(world)
     large, small = make_batch(3), make_batch(1)
     frames = [frame(produce_of(large, 20_000), 9, 1), frame(produce_of(small, 0), 9, 2)]
-    line.send(b"".join(struct.pack(">i", len(each)) + each for each in frames))
+    line.send(*frames)
 
     assert line.answers(ApiKey.PRODUCE, 9) == []
     for _ in range(20):
@@ -232,3 +239,42 @@ def test_a_small_produce_behind_a_large_one_is_appended_behind_it(world, make_ba
     assert [correlation_id for correlation_id, _ in answers] == [1, 2]
     ends = [answer.responses[0].partition_responses[-1] for _, answer in answers]
     assert [(end.index, end.error_code, end.base_offset) for end in ends] == [(0, 0, 0), (0, 0, 3)]
+
+
+def test_what_comes_behind_a_handler_that_works_in_slices_is_handled_after_it(world):
+    calls, between = [], []
+
+    @sliced
+    def handler(context, request):
+        calls.append(("begins", context.header.correlation_id))
+        for _ in range(100):
+            world.clock.call_soon(lambda: between.append((calls[-1][0], line.conversation.runnable)))
+            yield
+        calls.append(("ends", context.header.correlation_id))
+        return MetadataResponse()
+
+    replace(world, ApiKey.METADATA, handler)
+    line = Line(world)
+    frames = [frame(names(1), 9, correlation_id) for correlation_id in (1, 2)]
+    line.send(*frames)
+    for _ in range(100):
+        line.turn()
+
+    assert ("begins", False) in between
+    assert ("begins", True) not in between
+    assert calls == [("begins", 1), ("ends", 1), ("begins", 2), ("ends", 2)]
+
+
+def test_what_comes_behind_a_large_request_that_was_none_is_not_handled(world):
+    frames = [frame(names(20_000), 9)[:-10], frame(names(1), 9)]
+    aborted, handled = [], []
+    replace(world, ApiKey.METADATA, lambda context, request: handled.append(request))
+    line = Line(world)
+    line.abort = aborted.append
+    line.send(*frames)
+    for _ in range(20):
+        line.turn()
+
+    [error] = aborted
+    assert isinstance(error, CloseConnection)
+    assert handled == []

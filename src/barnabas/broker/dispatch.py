@@ -154,7 +154,7 @@ class Dispatcher:
         try:
             if len(frame) > LARGE_FRAME_BYTES:
                 work = api.request.decode_in_steps(frame, version, offset, self._elements_max)
-                decoded = in_slices(work, self._clock)
+                decoded = in_slices(work, self._clock, holder=peer)
                 if isinstance(decoded, Pending):
                     return self._when_decoded(api, context, decoded)
                 request = decoded[0]
@@ -168,14 +168,13 @@ class Dispatcher:
     def _when_decoded(
         self, api: Api, context: RequestContext, decoding: Pending[tuple[Request, int]]
     ) -> Steps[Chunks | None]:
-        # Held for good where decoding fails: the connection is closed when the answers before it are out.
-        context.peer.hold()
         try:
             request, _ = yield decoding
         except ProtocolError as error:
+            # For good: the connection is closed as soon as the answers before this are out.
+            context.peer.hold()
             raise _unreadable(api, context, error) from error
         outcome = execute(api, context, request, self._finish)
-        context.peer.release()
         del request, decoding  # the answer may wait for long, and needs neither
         if isinstance(outcome, Pending):
             outcome = yield outcome

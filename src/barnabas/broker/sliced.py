@@ -13,6 +13,7 @@ of everybody alive. A handler whose work grows with its request is therefore wri
             yield  # others may be served here
         return DescribeGroupsResponse(groups=described)
 
+Between two slices the connection is held: a client's later commit is not done in the middle of an earlier one.
 What it reads may change between two slices, as it may for Kafka's handler threads: each entry is answered by what
 was true when it was looked at. Where the whole answer must be of one moment (a commit, a snapshot of the cluster)
 the handler says so.
@@ -37,6 +38,6 @@ def sliced(
 
     @functools.wraps(handler)
     def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return in_slices(handler(context, request), context.broker.clock)
+        return in_slices(handler(context, request), context.broker.clock, holder=context.peer)
 
     return handle

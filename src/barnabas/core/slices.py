@@ -20,10 +20,13 @@ function, without a clock, a timer or a Pending; the rest goes in slices::
         return found
 
     topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
+
+What a client asks after such work must not be done in the middle of it, so its connection is held between two
+slices (`Holder`), though not while the work waits for something else.
 """
 
 from collections.abc import Generator
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from barnabas.core.clock import Clock
 from barnabas.core.pending import Pending, Steps, steps
@@ -40,13 +43,24 @@ AT_ONCE: Final = 32
 """So many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
 
 
+class Holder(Protocol):
+    """Where the work comes from: a connection, whose further requests can be put off."""
+
+    def hold(self) -> None:
+        """No further request is handled until `release`."""
+
+    def release(self) -> None:
+        """Takes back one `hold`."""
+
+
 class Slices:
-    """Measures the current slice of one piece of long work."""
+    """Measures the current slice of one piece of long work; holds back what comes behind it in between."""
 
-    __slots__ = ("_clock", "_slice_ms", "_until_ms")
+    __slots__ = ("_clock", "_holder", "_slice_ms", "_until_ms")
 
-    def __init__(self, clock: Clock, slice_ms: float = SLICE_MS) -> None:
+    def __init__(self, clock: Clock, slice_ms: float = SLICE_MS, *, holder: Holder | None = None) -> None:
         self._clock = clock
+        self._holder = holder
         self._slice_ms = slice_ms
         self._until_ms = clock.monotonic_ms() + slice_ms
 
@@ -57,32 +71,37 @@ class Slices:
     def next_turn(self) -> Pending[None]:
         """Done when the loop has served the others; the next slice begins then."""
         turn: Pending[None] = Pending()
+        if self._holder is not None:
+            self._holder.hold()
         self._clock.call_soon(lambda: self._begin(turn))
         return turn
 
     def _begin(self, turn: Pending[None]) -> None:
+        if self._holder is not None:
+            self._holder.release()
         self._until_ms = self._clock.monotonic_ms() + self._slice_ms
         turn.complete(None)
 
 
-def in_slices(work: Sliced[T], clock: Clock) -> T | Pending[T]:
+def in_slices(work: Sliced[T], clock: Clock, *, holder: Holder | None = None) -> T | Pending[T]:
     """The value of the work; a Pending of it where it has many entries, or waits for something.
 
-    What the work raises among its first entries is raised, later errors are those of the Pending.
+    The `holder` is held between two slices. What the work raises among its first entries is raised, later errors
+    are those of the Pending.
     """
     try:
         for _ in range(AT_ONCE):
             awaited = next(work)
             if awaited is not None:
-                return _rest(work, awaited, clock)
+                return _rest(work, awaited, clock, holder)
     except StopIteration as end:
         return cast("T", end.value)
-    return _rest(work, None, clock)
+    return _rest(work, None, clock, holder)
 
 
 @steps
-def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock) -> Steps[T]:
-    slices = Slices(clock)
+def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: Holder | None) -> Steps[T]:
+    slices = Slices(clock, holder=holder)
     try:
         while True:
             if awaited is None:
