@@ -4,11 +4,11 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.cluster import tree
 from barnabas.cluster.sqlite_table import Database
@@ -23,35 +23,74 @@ from barnabas.cluster.tree import Transaction, Znode
 from barnabas.cluster.watches import Fired, WatchTable
 
 
+class Claim(NamedTuple):
+    """What shows that a session lives: its lock, held by this process, and the socket that wakes it."""
+
+    session_id: int
+    lock: int
+    receiver: socket.socket
+
+
 class SessionFiles:
-    """The lock file and the socket of each session, in one directory."""
+    """The lock file and the socket of each session, in one directory.
+
+    `claim`, `is_dead` and `sweep` belong inside a write transaction of the store: so no two processes do them
+    at once.
+    """
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o770, parents=True, exist_ok=True)
         self._directory = directory
         # A unix socket's path may have 107 bytes; through the descriptor it has few, wherever the data is.
-        self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        except OSError:
+            os.close(self._descriptor)
+            raise
         self._sender.setblocking(False)
 
-    def claim(self, session_id: int) -> tuple[int, socket.socket]:
-        """The held lock (a descriptor) and the bound socket of an own session."""
-        lock = os.open(self._lock_path(session_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.setblocking(False)
-        receiver.bind(self._socket_name(session_id))
-        return lock, receiver
+    def claim(self, session_id: int) -> Claim | None:
+        """Takes the lock of a new session and binds its socket; None when another process holds that lock.
+
+        Raises OSError; then, as with None, nothing is held.
+        """
+        with ExitStack() as undo:
+            lock = os.open(self._path(session_id, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
+            undo.callback(os.close, lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return None
+            if not self._is_in_place(lock, session_id):
+                return None
+            undo.callback(self.remove, session_id)
+            # A process that was killed here may have left its socket. The lock is ours, so nobody uses it.
+            self._path(session_id, "sock").unlink(missing_ok=True)
+            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            undo.callback(receiver.close)
+            receiver.setblocking(False)
+            receiver.bind(self._socket_name(session_id))
+            undo.pop_all()
+        return Claim(session_id, lock, receiver)
+
+    def release(self, claim: Claim) -> None:
+        """Gives a claim up. The files go while the lock is held: nobody can have claimed them again."""
+        self.remove(claim.session_id)
+        claim.receiver.close()
+        os.close(claim.lock)
 
     def is_dead(self, session_id: int) -> bool:
-        """Whether no process holds the session's lock."""
+        """Whether no process holds the session's lock. Where that cannot be seen it counts as alive."""
         try:
-            lock = os.open(self._lock_path(session_id), os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self._path(session_id, "lock"), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return True
+        except OSError:
+            return False  # no descriptor left, no access: its heartbeats will settle it
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:
             return False
         finally:
             os.close(lock)
@@ -63,17 +102,33 @@ class SessionFiles:
             self._sender.sendto(b"!", self._socket_name(session_id))
 
     def remove(self, session_id: int) -> None:
-        """Removes what an ended session left."""
-        self._lock_path(session_id).unlink(missing_ok=True)
-        (self._directory / f"{session_id}.sock").unlink(missing_ok=True)
+        """Removes what a session left; what cannot be removed now is swept later."""
+        for kind in ("sock", "lock"):
+            with suppress(OSError):
+                self._path(session_id, kind).unlink()
+
+    def sweep(self, counted: Container[int]) -> None:
+        """Removes the files of all sessions but these: a process was killed before it could."""
+        for name in os.listdir(self._directory):  # noqa: PTH208
+            number, _, kind = name.partition(".")
+            if kind in ("lock", "sock") and number.isdecimal() and int(number) not in counted:
+                self.remove(int(number))
 
     def close(self) -> None:
         """Closes what it holds open."""
         self._sender.close()
         os.close(self._descriptor)
 
-    def _lock_path(self, session_id: int) -> Path:
-        return self._directory / f"{session_id}.lock"
+    def _is_in_place(self, lock: int, session_id: int) -> bool:
+        """Whether the locked file still has its name: its last owner may have removed it while we opened it."""
+        try:
+            named = self._path(session_id, "lock").stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(named, os.fstat(lock))
+
+    def _path(self, session_id: int, kind: str) -> Path:
+        return self._directory / f"{session_id}.{kind}"
 
     def _socket_name(self, session_id: int) -> str:
         return f"/proc/self/fd/{self._descriptor}/{session_id}.sock"

@@ -5,6 +5,7 @@ Plain statements on one connection; threads, sockets and retries are `barnabas.c
 that it has seen.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,9 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from barnabas.cluster import tree
-from barnabas.cluster.store import Change, Stat, WatchEvent
+from barnabas.cluster.sqlite_failures import damaged, wal_damage
+from barnabas.cluster.store import Change, Stat, StoreUnusableError, WatchEvent
 from barnabas.cluster.tree import Znode
-from barnabas.core.errors import BarnabasError
 
 SCHEMA_VERSION: Final = 1
 SESSIONS_CHANGED: Final = "sessions"
@@ -46,7 +47,7 @@ COMMIT;
 _COLUMNS: Final = "path, data, czxid, mzxid, created_ms, modified_ms, version, owner, children_made"
 
 
-class UnknownSchemaError(BarnabasError):
+class UnknownSchemaError(StoreUnusableError):
     """The file belongs to another version of this program, or is no metadata store."""
 
 
@@ -63,19 +64,45 @@ class Database:
     """A connection to the file; implements `barnabas.cluster.tree.Table`."""
 
     def __init__(self, path: Path, synchronous: str) -> None:
+        """Opens the file, made if it is missing; raises StoreUnusableError, sqlite3.Error, OSError."""
+        fresh = _make(path)
+        # Before SQLite looks at it: it would pass over what does not hold, and lose what comes after.
+        damage = None if fresh else wal_damage(path)
+        if damage is not None and synchronous == "FULL":
+            raise StoreUnusableError(damaged(path, damage))
         # Transactions are said explicitly, and waiting for locks is the caller's business.
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None)
-        self._connection.execute("PRAGMA busy_timeout = 5000")
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(f"PRAGMA synchronous = {synchronous}")
-        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        try:
+            self._open(path, synchronous)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _open(self, path: Path, synchronous: str) -> None:
+        execute = self._connection.execute
+        execute("PRAGMA busy_timeout = 5000")
+        execute("BEGIN")  # another process may be making the tables
+        (version,) = execute("PRAGMA user_version").fetchone()
+        (tables,) = execute("SELECT count(*) FROM sqlite_master").fetchone()
+        execute("COMMIT")
+        if version not in (0, SCHEMA_VERSION):
+            raise UnknownSchemaError(
+                f"the metadata store {path} has schema {version}; this version reads {SCHEMA_VERSION}: start the "
+                "version of barnabas that wrote it"
+            )
+        if version == 0 and tables:
+            raise UnknownSchemaError(
+                f"the file {path} is a database of another program, not a metadata store: name another file"
+            )
+        if version:
+            (found,) = execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise StoreUnusableError(damaged(path, found.replace("\n", " ")))
+        execute("PRAGMA journal_mode = WAL")
+        execute(f"PRAGMA synchronous = {synchronous}")
         if version == 0:
             self._connection.executescript(_SCHEMA)
-        elif version != SCHEMA_VERSION:
-            raise UnknownSchemaError(
-                f"the metadata store {path} has schema {version}; this version reads {SCHEMA_VERSION}"
-            )
-        self._connection.execute("PRAGMA busy_timeout = 0")
+        execute("PRAGMA busy_timeout = 0")
 
     def close(self) -> None:
         """Closes the connection."""
@@ -193,3 +220,16 @@ class Database:
         """Drops changes that every session has seen."""
         last = "SELECT max(number) FROM change"
         self._connection.execute(f"DELETE FROM change WHERE at_ms < ? AND number < ({last})", (before_ms,))  # noqa: S608 - a constant
+
+
+def _make(path: Path) -> bool:
+    """Makes the file if it is missing, for its owner and group at most; SQLite would let everybody read it.
+
+    Whether it was missing. A file that exists must not be opened here: closing it again would drop the locks
+    that another connection of this process has on it.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o660))
+    except FileExistsError:
+        return False
+    return True

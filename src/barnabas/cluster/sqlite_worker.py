@@ -9,14 +9,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from barnabas.cluster import tree
-from barnabas.cluster.sqlite_sessions import Session, SessionFiles, shared_clock_ms
+from barnabas.cluster.sqlite_failures import unusable
+from barnabas.cluster.sqlite_sessions import Claim, Session, SessionFiles, shared_clock_ms
 from barnabas.cluster.sqlite_table import Database, SessionRow
 from barnabas.cluster.store import (
     SessionExpiredError,
+    StoreError,
     StoreUnavailableError,
     WatchEvent,
 )
@@ -25,9 +28,6 @@ from barnabas.cluster.watches import WatchTable
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 
-if TYPE_CHECKING:
-    import socket
-
 _events: Final = EventLog("cluster.sqlite")
 
 BATCH_MAX: Final = 512
@@ -35,6 +35,10 @@ BATCH_MAX: Final = 512
 LOCK_WAIT_MS_MAX: Final = 10_000
 """How long to wait for other processes' transactions."""
 LOCK_PAUSE_S: Final = 0.0005
+BEGIN_PAUSE_MS: Final = 50
+"""The pause after a session could not be begun again; it doubles up to `BEGIN_PAUSE_MS_MAX`."""
+BEGIN_PAUSE_MS_MAX: Final = 5_000
+BEGIN_DOUBLINGS_MAX: Final = 7
 
 
 @dataclass(slots=True)
@@ -66,11 +70,15 @@ class Worker:
         self._calls: deque[Call] = deque()
         self._commands: deque[Callable[[], object]] = deque()
         self._alarm = -1
+        self._alarm_guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._running = False
+        self._closed: Pending[None] | None = None
+        """Completes when all is closed, once the end was asked for."""
         self._session_id = 0
-        self._lock = -1
-        self._receiver: socket.socket | None = None
+        self._claim: Claim | None = None
+        self._begin_again: tuple[int, Callable[[], object]] | None = None
+        """When to try again to begin a session, and how."""
         self._watches = WatchTable()
         self._seen = 0
         self._peers: dict[int, int] = {}
@@ -113,28 +121,41 @@ class Worker:
         self._ring()
 
     def _ring(self) -> None:
-        with suppress(OSError):  # not started yet, or over: nobody is asleep
-            os.eventfd_write(self._alarm, 1)
+        with self._alarm_guard:
+            if self._alarm >= 0:  # else it is not started yet, or over: nobody is asleep
+                os.eventfd_write(self._alarm, 1)
+
+    def _close_alarm(self) -> None:
+        # The number of a closed descriptor is soon another file's: nobody may write to it any more.
+        with self._alarm_guard:
+            os.close(self._alarm)
+            self._alarm = -1
 
     # ------------------------------------------------------------------------------- on the thread
 
     def _run(self, started: Pending[int]) -> None:
         with ExitStack() as resources:
-            resources.callback(os.close, self._alarm)
+            resources.callback(self._close_alarm)
             try:
                 session_id = self._open(resources)
             except Exception as error:
-                failure = error
+                failure = unusable(self._path, error)
                 self._running = False
                 self._deliver([lambda: started.fail(failure)])
             else:
                 self._deliver([lambda: started.complete(session_id)])
             while self._running:
                 self._turn()
+            while self._commands:  # an end that was asked for while the start failed
+                self._commands.popleft()()
             self._refuse_all()
+        # Only now is the file closed, its write-ahead log in it: the process may end at once.
+        closed = self._closed
+        if closed is not None:
+            self._deliver([lambda: closed.complete(None)])
 
     def _open(self, resources: ExitStack) -> int:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=0o770, parents=True, exist_ok=True)
         self._files = SessionFiles(self._path.with_name(f"{self._path.name}.sessions"))
         resources.callback(self._files.close)
         self._database = Database(self._path, self._synchronous)
@@ -145,26 +166,36 @@ class Worker:
 
     def _turn(self) -> None:
         """Sleeps until there is something to do, and does it."""
-        wait_ms = max(0, self._next_heartbeat_ms - shared_clock_ms())
-        ready = [descriptor for descriptor, _ in self._poll.poll(0 if self._calls else wait_ms)]
+        ready = [descriptor for descriptor, _ in self._poll.poll(self._wait_ms())]
         with suppress(BlockingIOError):
             os.eventfd_read(self._alarm)
         try:
             self._serve_all()
             if self._session_id:
                 self._attend(ready)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             _events.error("store_failed", path=self._path, error=error)
             time.sleep(0.05)  # the next heartbeat tries again; calls were answered
+        if self._begin_again is not None and shared_clock_ms() >= self._begin_again[0]:
+            (_, begin), self._begin_again = self._begin_again, None
+            begin()
         while self._commands:
             self._commands.popleft()()
 
+    def _wait_ms(self) -> int | None:
+        """How long the thread may sleep when nobody wakes it; None is until somebody does."""
+        if self._calls:
+            return 0
+        if self._session_id:
+            return max(0, self._next_heartbeat_ms - shared_clock_ms())
+        return None if self._begin_again is None else max(0, self._begin_again[0] - shared_clock_ms())
+
     def _attend(self, ready: list[int]) -> None:
         """Looks after what is not a call: datagrams, deaths, the heartbeat."""
-        if self._receiver is not None and self._receiver.fileno() in ready:
+        if self._claim is not None and self._claim.receiver.fileno() in ready:
             with suppress(BlockingIOError):
                 while True:
-                    self._receiver.recv(16)
+                    self._claim.receiver.recv(16)
             self._serve([])
         died = [peer for peer, pidfd in self._peers.items() if pidfd in ready]
         if died:
@@ -193,7 +224,8 @@ class Worker:
                     completions += self._run_call(session, call)
         except (sqlite3.Error, OSError) as error:
             _events.error("store_unavailable", path=self._path, error=error)
-            self._refuse(batch, StoreUnavailableError)
+            reason = str(unusable(self._path, error))
+            self._refuse(batch, lambda path: StoreUnavailableError(path, reason=reason))
             return
         if completions:
             self._deliver(completions)
@@ -210,7 +242,7 @@ class Worker:
             return [lambda: pending.fail(error)]
         return [*session.firing(), lambda: pending.complete(value)]
 
-    def _refuse(self, batch: list[Call], why: type[SessionExpiredError | StoreUnavailableError]) -> None:
+    def _refuse(self, batch: list[Call], why: Callable[[str], StoreError]) -> None:
         failures = [(call.pending, why(call.path)) for call in batch]
         if failures:
             self._deliver([lambda: [pending.fail(error) for pending, error in failures]])
@@ -264,40 +296,49 @@ class Worker:
     # ------------------------------------------------------------------------------------ sessions
 
     def _begin_session(self) -> int:
-        """Begins a session, after ending those of dead processes."""
+        """Begins a session, after ending those of dead processes.
+
+        The process may be killed, or the disk be full, between any two steps. So the commit is the last of
+        them: files without a row belong to nobody, and the next session sweeps or reuses them; a row whose
+        lock nobody holds is a dead session, which the next one ends.
+        """
         database = self._database
         self._patiently(lambda: database.begin(write=True))
         try:
-            for other in database.sessions():
+            others = database.sessions()
+            self._files.sweep({other.id for other in others})
+            for other in others:
                 if self._files.is_dead(other.id):
                     self._end_session(other.id)
-            session_id = database.next_number("session")
-            self._lock, self._receiver = self._files.claim(session_id)
+            claim = None
+            while claim is None:
+                session_id = database.next_number("session")
+                claim = self._files.claim(session_id)
+            self._claim, self._session_id = claim, session_id
+            self._poll.register(claim.receiver, select.POLLIN)
             now_ms = shared_clock_ms()
             database.put_session(SessionRow(session_id, os.getpid(), now_ms, self._timeout_ms))
             database.add_session_change(now_ms)
             self._seen = database.last_change()
-            self._session_id = session_id
             self._meet_peers()
             self._patiently(database.commit)
         except BaseException:
-            self._session_id = 0
+            self._release()
             self._ended.clear()
             database.rollback()
             raise
-        self._poll.register(self._receiver, select.POLLIN)
         self._next_heartbeat_ms = now_ms + self._timeout_ms // 3
         self._tell_peers()
         return session_id
 
-    def _begin_and_tell(self, begun: Pending[int]) -> None:
+    def _begin_and_tell(self, begun: Pending[int], attempt: int = 0) -> None:
         try:
             session_id = self._begin_session()
         except (sqlite3.Error, OSError) as error:
-            _events.error("session_not_begun", path=self._path, error=error)
-            time.sleep(0.05)
-            self._commands.append(lambda: self._begin_and_tell(begun))
-            self._ring()
+            pause_ms = min(BEGIN_PAUSE_MS_MAX, BEGIN_PAUSE_MS << attempt)
+            _events.error("session_not_begun", path=self._path, error=error, again_in_ms=pause_ms)
+            again = partial(self._begin_and_tell, begun, min(attempt + 1, BEGIN_DOUBLINGS_MAX))
+            self._begin_again = (shared_clock_ms() + pause_ms, again)
             return
         self._deliver([lambda: begun.complete(session_id)])
 
@@ -322,16 +363,17 @@ class Worker:
 
     def _bury(self, sessions: list[int]) -> None:
         """Ends sessions whose process died, unless another session was faster."""
+        for session_id in sessions:
+            # What cannot be done now (a full disk, a lock that a child inherited) is the heartbeat's: a dead
+            # process would wake this thread again at once, and again.
+            self._leave_peer(session_id)
+            self._peers[session_id] = -1
         with self._transaction(write=True) as own:
             if own is None:
                 return
             for session_id in sessions:
                 if self._files.is_dead(session_id) and self._database.has_session(session_id):
                     own.record(self._end_session(session_id))
-                elif self._peers.get(session_id, -1) >= 0:
-                    # Dead, but its lock is inherited: the heartbeats will settle it.
-                    self._leave_peer(session_id)
-                    self._peers[session_id] = -1
             completions = own.firing()
         self._deliver(completions)
 
@@ -382,11 +424,11 @@ class Worker:
     def _release(self) -> None:
         """Lets go of what marks this session as alive."""
         self._session_id = 0
-        if self._receiver is not None:
-            self._poll.unregister(self._receiver)
-            self._receiver.close()
-            self._receiver = None
-            os.close(self._lock)
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            with suppress(KeyError):  # the start failed before it was registered
+                self._poll.unregister(claim.receiver)
+            self._files.release(claim)
         for peer in list(self._peers):
             self._leave_peer(peer)
 
@@ -402,8 +444,8 @@ class Worker:
             _events.warning("session_not_ended", error=error)  # the lock says that it is over
         if self._session_id:
             self._release()
+        self._closed = closed
         self._running = False
-        self._deliver([lambda: closed.complete(None)])
 
     def _refuse_all(self) -> None:
         with suppress(IndexError):

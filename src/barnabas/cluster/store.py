@@ -77,6 +77,15 @@ class StoreUnavailableError(StoreError):
     by the next read.
     """
 
+    def __init__(self, path: str, index: int = 0, reason: str = "") -> None:
+        super().__init__(path, index)
+        if reason:
+            self.args = (reason,)
+
+
+class StoreUnusableError(BarnabasError):
+    """The store cannot be opened; the text names it, what is wrong with it, and the way out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Create:

@@ -9,7 +9,6 @@ import json
 from typing import Final, NamedTuple
 
 from barnabas.core.errors import ConfigError
-from barnabas.core.eventlog import EventLog
 from barnabas.log.checkpoint import (
     CLEANER_OFFSET,
     HIGH_WATERMARK,
@@ -22,8 +21,6 @@ from barnabas.log.filesystem import Filesystem, Lock, LockedError
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 META_PROPERTIES: Final = "meta.properties"
-
-_events: Final = EventLog("log.directory")
 
 
 class MetaProperties(NamedTuple):
@@ -40,6 +37,7 @@ class LogDirectory:
         "_filesystem",
         "_lock",
         "clean",
+        "failure",
         "high_watermarks",
         "log_start_offsets",
         "offline",
@@ -52,6 +50,8 @@ class LogDirectory:
         self._lock: Lock | None = None
         self.path = path
         self.offline = False
+        self.failure: OSError | None = None
+        """Why it is offline."""
         self.clean = False
         """Whether the shutdown before this start was clean."""
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINT}")
@@ -121,7 +121,7 @@ class LogDirectory:
     def go_offline(self, error: OSError) -> None:
         """Stops using the directory."""
         self.offline = True
-        _events.error("directory.offline", path=self.path, error=error)
+        self.failure = error
 
     def __repr__(self) -> str:
         return f"<LogDirectory {self.path}{' OFFLINE' if self.offline else ''}>"

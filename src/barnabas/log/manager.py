@@ -91,6 +91,7 @@ class LogManager:
         self._producer_expiration_ms = producer_expiration_ms
         self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
         self._logs: dict[TopicPartition, Log] = {}
+        self._started = False
         self._unique = 0
         self._shortage_told_ms = -float(SHORTAGE_TOLD_MS)
         self._unusable: set[TopicPartition] = set()
@@ -153,8 +154,7 @@ class LogManager:
             else:
                 if meta is not None:
                     found[meta] = directory.path
-        if not self._online():
-            raise ConfigError("Shutdown broker because none of the specified log dirs can be created or used")
+        self._require_one()
         if len(found) > 1:
             raise ConfigError(f"The log dirs belong to different brokers or clusters: {found}")
         return next(iter(found), None)
@@ -183,6 +183,20 @@ class LogManager:
                         f" (ulimit -n) and start again: {error}"
                     ) from error
                 self._take_offline(directory, error)
+        self._require_one()
+        self._started = True
+
+    def _require_one(self) -> None:
+        """Raises ConfigError when no directory is left that could be used."""
+        if self._online():
+            return
+        reasons = ", ".join(
+            f"{directory.path} ({_reason(directory.failure)})" for directory in self._directories
+        )
+        raise ConfigError(
+            f"Shutdown broker because none of the specified log dirs can be created or used: {reasons}: free space, give this user access, or name other "
+            "directories in log.dirs"
+        )
 
     @steps
     def _load_directory(self, directory: LogDirectory) -> Steps[None]:
@@ -539,6 +553,8 @@ class LogManager:
             self._give_back_descriptors(error)
             return
         directory.go_offline(error)
+        if self._started or self._online():  # else the start fails, and says why
+            _events.error("directory.offline", path=directory.path, error=error)
         for tp, log in list(self._logs.items()):
             if _parent(log) == directory.path:
                 log.release()
@@ -548,6 +564,11 @@ class LogManager:
 
 def _parent(log: Log) -> str:
     return log.directory.rpartition("/")[0]
+
+
+def _reason(error: OSError | None) -> str:
+    """What the system said, without the file where the directory is named anyway."""
+    return error.strerror or str(error) if error is not None else "offline"
 
 
 def _read_checkpoint(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:

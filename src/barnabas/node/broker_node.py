@@ -5,13 +5,15 @@ Theory of operation
 The start follows Kafka's order (``KafkaServer.startup``), because each step needs what the one before it made:
 the metadata store; the cluster's id and the broker's; the configuration of topics; the logs; the sockets, bound
 but silent, so that their ports are known; the registration, which gives the broker its epoch; the election. The
-broker is *ready* when the controller has told it of the cluster: the first client finds a broker that knows itself.
+broker is *ready* when the controller has told it of the cluster (`barnabas.node.readiness`): the first client finds
+a broker that knows its topics. For that it waits as long as it takes, as Kafka does, and says so in the log.
 
 Every step that starts something also says how to end it; the stop undoes them from the last to the first. It
 hands over leaderships before that, and only a broker that had started leaves the marker of a clean shutdown.
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -27,7 +29,7 @@ from barnabas.cluster.registration import (
     ensure_persistent_paths,
     generate_broker_id,
 )
-from barnabas.cluster.store import MetadataStore, StoreError
+from barnabas.cluster.store import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.topics import random_uuid
 from barnabas.cluster.znodes import ConfigChange
 from barnabas.coordinator.loading import Loader
@@ -47,7 +49,8 @@ from barnabas.network.settings import SocketSettings
 from barnabas.node.coordinators import group_partitions
 from barnabas.node.neighbours import LOOK_INTERVAL_MS, Neighbours
 from barnabas.node.parts import Parts
-from barnabas.node.surroundings import Surroundings, of_machine
+from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
+from barnabas.node.surroundings import Surroundings, metadata_path, of_machine
 from barnabas.node.timers import Timers
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -57,6 +60,13 @@ T = TypeVar("T")
 
 TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
+
+KNOWN_POLL_S: Final = 0.002
+"""How often the start looks whether the controller has told it enough."""
+WAITING_LINE_MS_MAX: Final = 10_000
+"""How often the log says that the start still waits for the controller."""
+TOPICS_LOOK_MS: Final = 500
+"""How often the start looks whether the topics that it waits for are still there."""
 
 
 class StartError(BarnabasError):
@@ -84,6 +94,7 @@ class BrokerNode:
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
         self._stopping_cleanly = False
+        self._interrupted = False
 
     # ------------------------------------------------------------------------------------------ start
 
@@ -91,13 +102,27 @@ class BrokerNode:
         """Starts everything; raises StartError or ConfigError, and then leaves nothing running."""
         try:
             await self._start()
-        except (RegistrationError, StoreError, OSError) as error:
+        except (RegistrationError, StoreError, StoreUnusableError) as error:
             await self._running.aclose()
             raise StartError(str(error)) from error
+        except OSError as error:
+            await self._running.aclose()
+            raise StartError(self._why(error)) from error
         except BaseException:
             await self._running.aclose()
             raise
         self._stopping_cleanly = True
+
+    def interrupt_start(self) -> None:
+        """Has a start that waits for the controller return as it is: the next call is `stop`."""
+        self._interrupted = True
+
+    def _why(self, error: OSError) -> str:
+        """What stopped the start, so that a person knows which disk it was."""
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return str(error)
+        where = error.filename or ",".join(map(str, self.log_dirs))
+        return f"the disk of {where} is full: free some space there, then start again"
 
     async def _start(self) -> None:
         store = await self._open_store()
@@ -123,10 +148,17 @@ class BrokerNode:
         )
         self._running.push_async_callback(parts.close)
         parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
+        topics = await wait(existing_topics(store))
         await wait(registration.register())
-        server.start(Dispatcher(parts.services))
+        dispatcher = Dispatcher(parts.services)
+        gate = Gate(dispatcher)
+        server.start(gate)
         await wait(parts.controller.startup())
-        await self._until_known(parts)
+        await self._until_known(parts, store, topics)
+        if self._interrupted:
+            return
+        server.service = dispatcher
+        gate.open()
         timers = self._start_timers(logs)
         if neighbours.watched:
             timers.repeat("neighbours", LOOK_INTERVAL_MS, neighbours.look)
@@ -171,10 +203,19 @@ class BrokerNode:
         self._running.callback(surroundings.syncer.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
+        embedded = metadata_path(self.config)
+        if found is not None and found.cluster_id not in (None, self.cluster_id) and embedded is not None:
+            raise StartError(
+                f"the metadata store {embedded} is of cluster {self.cluster_id}, but the data in "
+                f"{','.join(map(str, self.log_dirs))} of cluster {found.cluster_id}: restore the store from a backup, "
+                "or name the one of that cluster with barnabas.metadata.path or zookeeper.connect"
+            )
         if self.broker_id < 0:
             self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
         await wait(configs.start(lambda change, _values: _reconfigure(logs, change)))
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
+        # All is recovered: whatever ends the start from here on, the next one need not do it again.
+        self._stopping_cleanly = True
         return logs
 
     async def _choose_id(self, store: MetadataStore, stored: int | None) -> int:
@@ -198,16 +239,34 @@ class BrokerNode:
         advertised = self.listeners.advertise(self.endpoints, socket.gethostname())
         return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
 
-    async def _until_known(self, parts: Parts) -> None:
-        """Waits for the first UpdateMetadata that names this broker."""
-        deadline = self._clock.monotonic_ms() + self.config["zookeeper.session.timeout.ms"]
-        while parts.metadata.alive_broker(self.broker_id) is None:
-            if self._clock.monotonic_ms() > deadline:
-                raise StartError(
-                    f"the controller (broker {parts.controller.active_controller_id}) did not tell this broker of "
-                    "the cluster in time: see whether it runs, and whether it can reach this broker"
+    async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
+        """Waits until the controller has told this broker of itself, of the topics, and of what it holds."""
+        now_ms, patience_ms = self._clock.monotonic_ms, self.config["zookeeper.session.timeout.ms"]
+        first = FirstMetadata(
+            self.broker_id,
+            topics,
+            parts.metadata,
+            parts.replicas.partitions,
+            self._clock,
+            patience_ms=patience_ms,
+        )
+        line_ms = min(WAITING_LINE_MS_MAX, patience_ms)
+        next_line_ms, next_look_ms = now_ms() + line_ms, now_ms() + TOPICS_LOOK_MS
+        while not (self._interrupted or self._failure.done() or first.complete()):
+            if now_ms() >= next_line_ms:
+                next_line_ms += line_ms
+                _log.warning(
+                    "start.waits_for_controller",
+                    controller=parts.controller.active_controller_id,
+                    missing=len(first.topics) if first.named else "everything",
+                    mend="see whether that broker runs, and whether it can reach this one",
                 )
-            await asyncio.sleep(0.001)
+            if first.topics and first.named and now_ms() >= next_look_ms:
+                # Some may be gone by now, and one whose partitions never had a leader is not told of.
+                there: set[str] = await wait(topics_with_leaders(store, first.topics))
+                first.topics &= there
+                next_look_ms = now_ms() + TOPICS_LOOK_MS
+            await asyncio.sleep(KNOWN_POLL_S)
 
     def _start_timers(self, logs: LogManager) -> Timers:
         config = self.config
@@ -247,7 +306,8 @@ class BrokerNode:
         return LogConfig.from_values(values, validate_records=self.config["barnabas.validate.records"])
 
     def _directory_failed(self, logs: LogManager, path: str) -> None:
-        _log.error("log_dir.failed", path=path, mend="replace the disk, then restart the broker")
+        if self._parts is not None or logs.online_directories:  # else the start fails, and says why
+            _log.error("log_dir.failed", path=path, mend="replace the disk, then restart the broker")
         if self._parts is not None:
             self._parts.directory_failed()
         if not logs.online_directories and not self._failure.done():

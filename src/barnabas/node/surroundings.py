@@ -8,17 +8,18 @@ import asyncio
 import gc
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.store import MetadataStore, StoreUnusableError
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.pending import Pending
+from barnabas.log.directory import META_PROPERTIES
 from barnabas.log.filesystem import Filesystem, OsFilesystem
 from barnabas.log.flush import Syncer
 from barnabas.network.clock import LoopClock
@@ -92,9 +93,39 @@ def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStor
     )
 
 
+def metadata_path(config: Config) -> Path | None:
+    """The file of the embedded store; None when the metadata is in ZooKeeper."""
+    if config["zookeeper.connect"]:
+        return None
+    return Path(config["barnabas.metadata.path"] or f"{log_directories(config)[0]}/{METADATA_FILE}")
+
+
+def _refuse_new_store_for_old_data(path: Path, directories: Sequence[str]) -> None:
+    """A store that was lost is not to be made again: it would know none of the topics whose records are here.
+
+    Raises StoreUnusableError.
+    """
+    try:
+        if path.stat().st_size > 0:
+            return
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return  # the store itself says what is wrong with it
+    for directory in directories:
+        meta = Path(directory) / META_PROPERTIES
+        if meta.exists():
+            raise StoreUnusableError(
+                f"the metadata store {path} is missing or empty, but {meta} says that {directory} has data of a "
+                f"cluster: restore {path.name} from a backup, name the store with barnabas.metadata.path or "
+                "zookeeper.connect, or begin with an empty directory"
+            )
+
+
 def _embedded_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
-    path = Path(config["barnabas.metadata.path"] or f"{log_directories(config)[0]}/{METADATA_FILE}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = metadata_path(config)
+    assert path is not None
+    _refuse_new_store_for_old_data(path, log_directories(config))
     return SqliteStore(
         path,
         loop.call_soon_threadsafe,

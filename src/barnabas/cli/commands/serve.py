@@ -137,13 +137,21 @@ async def _serve(config: Config) -> None:
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     node = BrokerNode(config)
+
+    def end() -> None:
+        stop.set()
+        node.interrupt_start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
     try:
         await node.start()
     except (StartError, ConfigError) as error:
         raise click.ClickException(str(error)) from error
+    if stop.is_set():
+        await node.stop()
+        return
     listeners = ",".join(str(endpoint) for endpoint in node.endpoints)
     click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}")
     sys.stdout.flush()

@@ -143,6 +143,7 @@ class Machine:
         self._store: MemoryStore | None = None
         self._main: asyncio.Task[None] | None = None
         self._stop: asyncio.Event | None = None
+        self._interrupt: Callable[[], None] = lambda: None
         self._powered = True
 
     @property
@@ -177,6 +178,7 @@ class Machine:
 
     async def _run(self, process: Process, stop: asyncio.Event) -> None:
         node = BrokerNode(broker_config(self.config), self._surroundings(process))
+        self._interrupt = node.interrupt_start
         try:
             await node.start()
         except BarnabasError as error:
@@ -223,6 +225,7 @@ class Machine:
         if self._stop is not None:
             self._trace(f"machine {self.host} is asked to stop")
             self._stop.set()
+            self._interrupt()
 
     def kill(self) -> None:
         """Ends the broker in the middle of whatever it does; what it wrote stays in the page cache."""

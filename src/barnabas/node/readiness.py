@@ -1,0 +1,176 @@
+"""What keeps clients out until the broker knows its cluster.
+
+Theory of operation
+-------------------
+A broker that has just registered knows no topic. The controller sends it all of them: UpdateMetadata, and
+LeaderAndIsr for the partitions that it holds. A client that asks before would be answered
+UNKNOWN_TOPIC_OR_PARTITION for a topic that it used a moment ago, and some give up then. So the sockets take
+connections from the start, because the controller needs them, but the requests of others wait in a `Gate`
+until `FirstMetadata` says that nothing is missing.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from barnabas.cluster import znodes
+from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.store import MetadataStore
+from barnabas.core.chunks import Chunks
+from barnabas.core.clock import Clock
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.network.errors import CloseConnection
+from barnabas.network.peer import Outcome, Peer, Service
+from barnabas.protocol.api import ApiKey
+from barnabas.replica.hosted import HostedPartitions
+
+_log = EventLog("node.readiness")
+
+AT_ONCE: Final = frozenset(
+    {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.API_VERSIONS}
+)
+"""The requests by which a broker gets to know its cluster, and the one that needs no knowledge."""
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""What may wait at the gate; who sends more finds its connection closed, as if the broker were not up."""
+
+
+class Gate:
+    """Holds requests back until it is opened; implements `network.peer.Service`.
+
+    `handle` is an attribute, so that an open gate is no step on the way of a request.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self.handle: Callable[[Peer, memoryview], Outcome] = self._hold
+        self._service = service
+        self._held: list[tuple[Peer, memoryview, Pending[Chunks | None]]] = []
+        self._held_bytes = 0
+
+    def _hold(self, peer: Peer, frame: memoryview) -> Outcome:
+        if int.from_bytes(frame[:2]) in AT_ONCE:
+            return self._service.handle(peer, frame)
+        self._held_bytes += len(frame)
+        if self._held_bytes > HELD_BYTES_MAX:
+            self._held_bytes -= len(frame)
+            raise CloseConnection("this broker is starting, and too many requests wait for that already")
+        answer: Pending[Chunks | None] = Pending()
+        self._held.append((peer, frame, answer))
+        return answer
+
+    def open(self) -> None:
+        """Handles what waited, in the order in which it came, and holds nothing back from now on."""
+        self.handle = self._service.handle
+        held, self._held, self._held_bytes = self._held, [], 0
+        for peer, frame, answer in held:
+            try:
+                outcome = self._service.handle(peer, frame)
+            except Exception as error:
+                answer.fail(error)
+                continue
+            if isinstance(outcome, Pending):
+                _forward(outcome, answer)
+            else:
+                answer.complete(outcome)
+
+    def __repr__(self) -> str:
+        return f"<Gate {len(self._held)} requests wait, {self._held_bytes} bytes>"
+
+
+def _forward(source: Pending[Chunks | None], target: Pending[Chunks | None]) -> None:
+    def settle(done: Pending[Chunks | None]) -> None:
+        if done.error is not None:
+            target.fail(done.error)
+        else:
+            target.complete(done.result())
+
+    source.when_done(settle)
+
+
+@steps
+def existing_topics(store: MetadataStore) -> Steps[set[str]]:
+    """The topics of the cluster that are not about to be deleted."""
+    names = set((yield store.children(znodes.TOPICS)))
+    return names - set((yield store.children(znodes.DELETE_TOPICS)))
+
+
+@steps
+def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]]:
+    """Those of the topics that are there and whose partitions ever had a leader: the controller tells of these."""
+    names = among & (yield existing_topics(store))
+    looks = {name: store.exists(znodes.partitions_path(name)) for name in sorted(names)}
+    yield gather(looks.values())
+    return {name for name, look in looks.items() if look.error is not None or look.result() is not None}
+
+
+class FirstMetadata:
+    """How much of its cluster the broker has been told; `topics` are those that were there when it registered."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        topics: set[str],
+        metadata: MetadataCache,
+        hosted: HostedPartitions,
+        clock: Clock,
+        *,
+        patience_ms: float,
+    ) -> None:
+        """After `patience_ms` in which nothing more came, from a controller that knows the broker, it goes on."""
+        self.topics = topics
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._hosted = hosted
+        self._clock = clock
+        self._patience_ms = patience_ms
+        self._least: int | None = None
+        self._since_ms = clock.monotonic_ms()
+        self._next: TopicPartition | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the controller has named this broker."""
+        return self._metadata.alive_broker(self._broker_id) is not None
+
+    def complete(self) -> bool:
+        """Whether clients may ask."""
+        if not self.named:
+            return False
+        if self._next is not None and self._is_missing(self._next):
+            return self._is_stuck()  # one look, while thousands of partitions are made
+        self._next = next(self._missing_partitions(), None)
+        self.topics.difference_update(self._metadata.snapshot.partitions)
+        return (self._next is None and not self.topics) or self._is_stuck()
+
+    def _is_stuck(self) -> bool:
+        missing, now_ms = len(self.topics) - len(self._hosted), self._clock.monotonic_ms()
+        if self._least is None or missing < self._least:
+            self._least, self._since_ms = missing, now_ms
+        if now_ms - self._since_ms < self._patience_ms:
+            return False
+        _log.error(
+            "start.metadata_incomplete",
+            topics=sorted(self.topics)[:10],
+            partition=self._next,
+            meaning="the controller does not tell of these: clients will hear that they are unknown",
+        )
+        return True
+
+    def _missing_partitions(self) -> Iterator[TopicPartition]:
+        for topic, partitions in self._metadata.snapshot.partitions.items():
+            for partition, state in partitions.items():
+                if self._broker_id in state.replicas:
+                    tp = TopicPartition(topic, partition)
+                    if self._is_missing(tp):
+                        yield tp
+
+    def _is_missing(self, tp: TopicPartition) -> bool:
+        return (
+            tp not in self._hosted.online
+            and not self._hosted.is_offline(tp)
+            and self._metadata.partition(tp) is not None
+        )
+
+    def __repr__(self) -> str:
+        return f"<FirstMetadata of {self._broker_id} named={self.named} topics={len(self.topics)} next={self._next}>"

@@ -1,0 +1,353 @@
+"""The beginning and the end of a session of the embedded store, with a kill or a full disk at each of its steps."""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from barnabas.cluster import sqlite_worker
+from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.sqlite_table import Database
+from barnabas.cluster.store import StoreUnusableError
+from barnabas.core.pending import Pending
+
+# Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends the
+# session; it kills itself before the line of the store's thread that has the number, in the order in which lines are
+# first run.
+KILLED = """
+import os, queue, signal, sys, threading
+from pathlib import Path
+from barnabas.cluster import sqlite_sessions, sqlite_table, sqlite_worker
+from barnabas.cluster.sqlite import SqliteStore
+
+FILES = {module.__file__ for module in (sqlite_sessions, sqlite_table, sqlite_worker)}
+
+def live(path, step):
+    calls, seen = queue.SimpleQueue(), set()
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename not in FILES:
+            return None
+        line = (frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and line not in seen:
+            if len(seen) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            seen.add(line)
+        return trace
+
+    def wait(pending):
+        while not pending.done:
+            calls.get()()
+        return pending.result()
+
+    threading.settrace(trace)
+    store = SqliteStore(path, calls.put, synchronous="OFF")
+    wait(store.start())
+    wait(store.create("/mine", ephemeral=True))
+    if step < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    wait(store.close())
+    os._exit(0)
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        live(Path(sys.argv[1]), int(line))
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+class Killed:
+    """Processes that are killed in the middle of their session's life."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, step: int) -> bool:
+        """Whether the process was killed before its line `step`; one below zero is killed in mid-session."""
+        self.process.stdin.write(f"{step}\n")
+        self.process.stdin.flush()
+        status = int(self.process.stdout.readline())
+        assert status in (0, signal.SIGKILL)
+        return status != 0
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def killed(path):
+    made = Killed(path)
+    yield made
+    made.close()
+
+
+def session_files(path):
+    return sorted(each.name for each in path.with_name("store.db.sessions").iterdir())
+
+
+def files_of(*stores):
+    return sorted(f"{store.session_id}.{kind}" for store in stores for kind in ("lock", "sock"))
+
+
+def store_threads():
+    return [each for each in threading.enumerate() if each.name == "metadata-store"]
+
+
+def open_descriptors(threads=0):
+    """What is open, once no more threads of stores are left than so many.
+
+    Without the store's own file: SQLite closes it later while another connection of the process has locks on it.
+    """
+    deadline = time.monotonic() + 10
+    while len(store_threads()) > threads and time.monotonic() < deadline:
+        time.sleep(0.001)
+    links = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them
+            links.append(str(each.readlink()))
+    return sorted(re.sub(r"\[\d+\]", "", link) for link in links if not link.endswith("/store.db"))
+
+
+@pytest.fixture
+def begin(loop, path):
+    """Begins sessions, and ends them with the test."""
+    stores = []
+
+    def begin(**options):
+        stores.append(SqliteStore(path, loop.call_soon, synchronous="OFF", **options))
+        loop.wait(stores[-1].start())
+        return stores[-1]
+
+    yield begin
+    for store in stores:
+        loop.wait(store.close())
+
+
+def shorten_log(path):
+    connection = sqlite3.connect(path, timeout=5)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "beside another"])
+def test_a_kill_at_any_line_of_a_session_keeps_nobody_out(loop, path, killed, begin, company):
+    beside = begin() if company else None
+    step = 0
+    while killed.run(step):
+        if step % 8 == 0:
+            killed.run(-1)  # with a row and a lock that nobody holds
+        if step % 4 == 0:
+            shorten_log(path)
+        store = begin()
+        assert loop.wait(store.children("/")) == [], f"killed at line {step}"
+        expected = files_of(beside, store) if beside else files_of(store)
+        assert session_files(path) == expected, f"killed at line {step}"
+        loop.wait(store.close())
+        step += 1
+    assert step > 100, "the walk went through the whole life of a session"
+    if beside:
+        assert loop.wait(beside.create("/still", ephemeral=True)) == "/still"
+
+
+def test_a_socket_that_a_kill_left_keeps_nobody_out(loop, path, begin):
+    first = begin()
+    number = first.session_id
+    loop.wait(first.close())
+    folder = path.with_name("store.db.sessions")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(str(folder / f"{number + 1}.sock"))
+    (folder / f"{number + 1}.lock").touch()
+    (folder / f"{number + 90}.lock").touch()
+
+    store = begin()
+    assert store.session_id == number + 1
+    assert session_files(path) == files_of(store)
+
+
+def test_a_lock_that_somebody_holds_costs_a_number_and_no_more(loop, path, begin):
+    first = begin()
+    with (path.with_name("store.db.sessions") / f"{first.session_id + 1}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        # The sweep takes its name away; a process that opened it before that holds on to it.
+        second = begin()
+
+    assert second.session_id > first.session_id
+
+
+class Full:
+    """A call that fails as on a full disk, so many times on a store's thread, before or after it did its work."""
+
+    def __init__(self, function, times, *, after=False):
+        self.function, self.left, self.after = function, times, after
+        self.thread = None
+        self.calls = 0
+
+    def __call__(self, *args, **kwargs):
+        thread = threading.current_thread()
+        if not self.left or thread.name != "metadata-store" or self.thread not in (None, thread):
+            return self.function(*args, **kwargs)
+        self.calls += 1
+        self.left -= 1
+        if self.after:
+            self.function(*args, **kwargs)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def __get__(self, instance, owner=None):
+        return lambda *args, **kwargs: self(instance, *args, **kwargs)
+
+
+class SocketFails(socket.socket):
+    """A socket that cannot be bound."""
+
+    def bind(self, _address):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+STEPS = [
+    (fcntl, "flock"),
+    (Path, "unlink"),
+    (socket, "socket"),
+    (os.path, "samestat"),
+    (Database, "next_number"),
+    (Database, "put_session"),
+    (Database, "add_session_change"),
+    (Database, "last_change"),
+    (Database, "sessions"),
+    (Database, "commit"),
+]
+STEP_IDS = [step for _, step in STEPS]
+
+
+def expire(path, store, begin):
+    """Ends a session as another process does that finds its heartbeat too old; the other's session."""
+    connection = sqlite3.connect(path, timeout=5)
+    with connection:
+        connection.execute("UPDATE session SET heartbeat_ms = -100000000 WHERE id = ?", (store.session_id,))
+    connection.close()
+    return begin(session_timeout_ms=30)
+
+
+class Listener:
+    """Counts renewals; the store waits for `ready` before it begins a new session."""
+
+    def __init__(self, on_expired=lambda: None):
+        self.on_expired = on_expired
+        self.ready = Pending.of(None)
+        self.renewals = 0
+
+    def session_expired(self):
+        self.on_expired()
+        return self.ready
+
+    def session_renewed(self):
+        self.renewals += 1
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "after"),
+    [
+        *((owner, step, False) for owner, step in STEPS),
+        *((Database, step, True) for owner, step in STEPS if owner is Database),
+    ],
+)
+def test_a_start_that_fails_at_a_step_leaves_nothing(loop, path, begin, monkeypatch, owner, step, after):
+    loop.wait(begin().close())
+    before = open_descriptors()
+    failing = Full(getattr(owner, step), 1, after=after)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, failing)
+        store = SqliteStore(path, loop.call_soon, synchronous="OFF")
+        started = store.start()
+        loop.until(lambda: started.done)
+    assert failing.calls
+    if started.error is None:  # what only removes leftovers may fail
+        loop.wait(store.close())
+    else:
+        assert isinstance(started.error, StoreUnusableError)
+        assert "full" in str(started.error)
+
+    assert open_descriptors() == before
+    # A lock file that could not be locked stays, empty, until the next sweep.
+    assert len(session_files(path)) == (step in ("flock", "samestat"))
+    assert files_of(begin()) == session_files(path)
+
+
+@pytest.mark.parametrize(("owner", "step"), STEPS, ids=STEP_IDS)
+def test_a_session_that_cannot_begin_again_tries_with_longer_pauses(
+    loop, path, begin, monkeypatch, caplog, owner, step
+):
+    store, failing = begin(), Full(getattr(owner, step), 5)
+    failing.thread = store_threads()[0]
+    listener = Listener(on_expired=lambda: monkeypatch.setattr(owner, step, failing))
+    store.listen(listener)
+    first, before = store.session_id, open_descriptors(1)
+    monkeypatch.setattr(sqlite_worker, "BEGIN_PAUSE_MS", 1)
+    with caplog.at_level(logging.ERROR):
+        other = expire(path, store, begin)
+        loop.until(lambda: listener.renewals == 1)
+    loop.wait(other.close())
+    pauses = [line.rpartition("=")[2] for line in caplog.messages if "session_not_begun" in line]
+
+    assert store.session_id > first
+    assert pauses == ["1", "2", "4", "8", "16"][: len(pauses)]
+    assert pauses or step == "unlink", "only a leftover that cannot be removed is no reason to wait"
+    assert len(open_descriptors(1)) == len(before)
+    assert session_files(path) == files_of(store)
+
+
+def test_a_socket_that_cannot_be_bound_leaves_nothing(loop, path, begin, monkeypatch):
+    loop.wait(begin().close())
+    before = open_descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socket", SocketFails)
+        with pytest.raises(StoreUnusableError, match="the disk of the metadata store"):
+            begin()
+    assert (open_descriptors(), session_files(path)) == (before, [])
+    begin()
+
+
+def test_a_store_that_waits_for_its_listeners_sleeps(loop, path, begin, monkeypatch):
+    listener = Listener()
+    listener.ready = Pending()
+    store = begin(session_timeout_ms=30)
+    store.listen(listener)
+    connection = sqlite3.connect(path, timeout=5)
+    with connection:
+        connection.execute("DELETE FROM session")
+    connection.close()
+    lost = store.exists("/")
+    loop.until(lambda: lost.done)
+    thread = store_threads()[0]
+    clock = time.pthread_getcpuclockid(thread.ident)
+    before = time.clock_gettime(clock)
+    threading.Event().wait(0.5)
+    used_s = time.clock_gettime(clock) - before
+    listener.ready.complete(None)
+    loop.until(lambda: listener.renewals == 1)
+
+    assert used_s < 0.1, "its next heartbeat is overdue all the time, but it has no session to keep"
