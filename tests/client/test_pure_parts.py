@@ -12,6 +12,7 @@ from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, bootstrap_addresses, client_config
+from barnabas.client.errors import RecordTooLargeError
 from barnabas.client.fetch_session import FetchSession, FetchTarget
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
@@ -26,7 +27,14 @@ from barnabas.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.records.batch import SEQUENCE_MAX, build_batch, decode_batch, has_valid_crc, parse_header
+from barnabas.records.batch import (
+    HEADER_SIZE,
+    SEQUENCE_MAX,
+    build_batch,
+    decode_batch,
+    has_valid_crc,
+    parse_header,
+)
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 
@@ -235,6 +243,76 @@ def test_a_lone_record_lingers_and_a_full_batch_does_not():
     batch = made.take(queue, IDENTITY)
     made.finished(queue, batch)
     assert made.waiting_bytes == sum(one.size_bytes for _, one in made.waiting())
+
+
+def test_a_batch_that_is_full_to_the_byte_wakes_the_sender():
+    made, woken = accumulator()
+    alone, _ = accumulator()
+    alone.try_append("t", b"x" * 100, None, 0, 1, ())
+    ((_, measure),) = alone.waiting()
+    made.batch_bytes = 2 * measure.size_bytes - HEADER_SIZE
+    made.try_append("t", b"x" * 100, None, 0, 1, ())
+    assert len(woken) == 1
+    made.try_append("t", b"x" * 100, None, 0, 1, ())
+    ((_, batch),) = made.waiting()
+    assert (batch.size_bytes, len(woken)) == (made.batch_bytes, 2)
+    assert made.due(5.0)[0][0] == 0.0
+
+
+def test_the_largest_record_is_as_large_as_max_request_size_says():
+    size = accumulator_with_one(b"x" * 1000).size_bytes
+    assert accumulator_with_one(b"x" * 1000, request_bytes_max=size).size_bytes == size
+    with pytest.raises(
+        RecordTooLargeError, match=f"A record of {size} bytes is larger than max.request.size"
+    ):
+        accumulator_with_one(b"x" * 1000, request_bytes_max=size - 1)
+
+
+def test_a_buffer_that_is_full_to_the_byte_takes_nothing():
+    size = accumulator_with_one(b"x" * 100).size_bytes
+    made, _ = accumulator(buffer_bytes=size)
+    made.try_append("t", b"x" * 100, None, 0, 1, ())
+    assert not made.has_room
+    assert made.try_append("t", b"y", None, 0, 1, ()) is None
+
+
+def test_a_key_keeps_its_partition_when_others_lose_their_leaders():
+    made, _ = accumulator()
+    made.set_topic("t", 5, [1])
+    for number in range(20):
+        made.try_append("t", b"x", b"%d" % number, None, 1, ())
+    assert {queue.tp.partition for queue, _ in made.waiting()} == {
+        key_hash(b"%d" % number) % 5 for number in range(20)
+    }
+
+
+def accumulator_with_one(value, **options):
+    made, _ = accumulator(**options)
+    made.try_append("t", value, None, 0, 1, ())
+    ((_, batch),) = made.waiting()
+    return batch
+
+
+def test_a_batch_that_was_sent_once_takes_no_more_records():
+    made, _ = accumulator()
+    made.try_append("t", b"x", None, 0, 1, ())
+    ((_, queue),) = made.due(0.0)
+    batch = made.take(queue, IDENTITY)
+    made.retry(queue, batch, 0.0)
+    made.try_append("t", b"y", None, 0, 1, ())
+    assert [one.count for one in queue.waiting] == [1, 1]
+
+
+def test_what_is_in_flight_is_not_finished_with_what_came_before():
+    made, _ = accumulator()
+    for _ in range(2):
+        made.try_append("t", b"x" * 400, None, 0, 1, ())
+    ((_, queue),) = made.due(0.0)
+    first, second = made.take(queue, IDENTITY), made.take(queue, IDENTITY)
+    made.finished(queue, first)
+    assert made.unfinished() == [(queue, second)]
+    made.give_up(queue, second)
+    assert (made.unfinished(), made.waiting_bytes) == ([], 0)
 
 
 def test_a_full_buffer_takes_nothing_and_lets_nobody_linger():
