@@ -178,6 +178,75 @@ def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
     run(scenario())
 
 
+def test_a_broker_has_no_more_requests_than_may_be_in_flight(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, max_in_flight_requests_per_connection=2, **FAST) as producer,
+        ):
+            cluster.add_topic("t", 5)
+            await producer.send_and_wait("t", "warm", partition=0)
+            go_on = asyncio.Event()
+
+            async def hold(request, node_id):
+                await go_on.wait()
+                return cluster._produce(request, node_id)
+
+            cluster.faults[ApiKey.PRODUCE].append(hold)
+            deliveries = []
+            for number in range(5):
+                deliveries.append(await producer.send("t", "x", partition=number))
+                for _ in range(10):  # each goes in a request of its own, while there may be one
+                    await asyncio.sleep(0)
+            assert ["attempts=1" in repr(one) for one in deliveries] == [True, True, False, False, False]
+            go_on.set()
+            assert [(await one).partition for one in deliveries] == list(range(5))
+
+    run(scenario())
+
+
+def test_no_request_is_larger_than_max_request_size(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(cluster.bootstrap, linger_ms=10_000, max_request_size=1000, **FAST) as producer,
+        ):
+            cluster.add_topic("t", 10)
+            for number in range(10):
+                await producer.send("t", b"x" * 300, partition=number)
+            await producer.flush()
+            sizes = [
+                sum(len(one.records) for topic in request.topic_data for one in topic.partition_data)
+                for request in cluster.requests(ApiKey.PRODUCE)
+            ]
+            assert sum(sizes) > 3000
+            assert max(sizes) <= 1000
+            assert len(sizes) == 5, "two fit"
+
+    run(scenario())
+
+
+def test_a_record_that_finds_no_leader_ends_with_its_time(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(
+                cluster.bootstrap, delivery_timeout_ms=200, metadata_max_age_ms=20, **FAST
+            ) as producer,
+        ):
+            cluster.add_topic("t", 2)
+            await producer.send_and_wait("t", "warm", partition=0)
+            cluster.leaders["t", 0] = -1
+            cluster.epochs["t", 0] += 1
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            with pytest.raises(ClientTimeoutError, match=r"delivery.timeout.ms \(200\) has passed"):
+                await producer.send_and_wait("t", "sent once", partition=0)
+            with pytest.raises(ClientTimeoutError, match=r"delivery.timeout.ms \(200\) has passed"):
+                await producer.send_and_wait("t", "never sent", partition=0)
+
+    run(scenario())
+
+
 def test_a_duplicate_counts_as_stored(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:

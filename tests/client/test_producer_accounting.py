@@ -89,6 +89,7 @@ def check_refusal(error, arguments):
 @example([{"topic": "t", "timestamp_ms": 1.5}])
 @example([{"topic": "t", "timestamp_ms": 2**63}])
 @example([{"topic": b"t"}])
+@example([{"topic": "t", "partition": 3}])
 @example([{"topic": "\ud800"}])
 def test_each_send_raises_at_once_or_its_record_is_accounted_for(run, fake, calls):
     async def scenario():
