@@ -24,6 +24,17 @@ def values(cluster, topic="t", partition=0):
     return [record.value for record in cluster.records(topic, partition)]
 
 
+def sequences_are_unbroken(cluster):
+    """Whether each batch of t-0 follows the one before it: a producer that had to number anew would not show."""
+    headers = [parse_header(batch) for batch in cluster.logs["t", 0]]
+    expected = 0
+    for header in headers:
+        if (header.producer_epoch, header.base_sequence) != (0, expected):
+            return False
+        expected += header.count
+    return bool(headers)
+
+
 async def sent(delivery):
     """Until its batch was sent once."""
     for _ in range(1000):
@@ -58,6 +69,7 @@ def test_batches_are_filled_and_compressed(run, fake, codec):
             assert [(await one).offset for one in deliveries] == list(range(200))
             assert values(cluster) == [b"x" * 100] * 200
             assert len(cluster.logs["t", 0]) < 10
+            assert sequences_are_unbroken(cluster)
             assert all(parse_header(batch).codec.name.lower() == codec for batch in cluster.logs["t", 0])
 
     run(scenario())
@@ -78,6 +90,7 @@ def test_a_lost_connection_neither_loses_nor_doubles_nor_reorders(run, fake):
                 for number in range(50):
                     await producer.send("t", str(number))
             assert values(cluster) == [str(number).encode() for number in range(50)]
+            assert sequences_are_unbroken(cluster)
 
     run(scenario())
 
@@ -93,6 +106,7 @@ def test_retriable_codes_are_retried_in_order(run, fake, code):
                 for number in range(30):
                     await producer.send("t", str(number))
             assert values(cluster) == [str(number).encode() for number in range(30)]
+            assert sequences_are_unbroken(cluster)
 
     run(scenario())
 
@@ -200,7 +214,11 @@ def test_a_broker_has_no_more_requests_than_may_be_in_flight(run, fake):
                     await asyncio.sleep(0)
             assert ["attempts=1" in repr(one) for one in deliveries] == [True, True, False, False, False]
             go_on.set()
-            assert [(await one).partition for one in deliveries] == list(range(5))
+            for _ in range(2000):  # turns of the loop, far fewer than until the next timer
+                await asyncio.sleep(0)
+            assert [one.done() and (await one).partition for one in deliveries] == list(range(5)), (
+                "an answer lets the next request go"
+            )
 
     run(scenario())
 
