@@ -3,7 +3,7 @@
 A module beside `conftest`, so that tests can import from it by a name of its own.
 """
 
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
 from barnabas.log.config import LogConfig
@@ -37,11 +37,11 @@ class Rig:
 
     def __init__(self, **config):
         self.clock = Clock()
-        disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
-        disk.mkdir("/data")
+        self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
+        self.disk.mkdir("/data")
         self.logs = LogManager(
             ["/data"],
-            filesystem=disk,
+            filesystem=self.disk,
             clock=self.clock,
             offload=InPlace(),
             log_config=lambda topic: LogConfig(segment_index_bytes=4096, **config),
@@ -51,18 +51,19 @@ class Rig:
         self.alive = {1, 2, 3}
         self.progress = []
         self.on_progress = lambda tp: None
-        self.partition = Partition(
-            TP,
-            Ports(
-                broker_id=1,
-                now_ms=self.clock.time_ms,
-                open_log=lambda tp, topic_id, is_new: self.logs.get_or_create(tp, None, is_new=is_new),
-                is_alive=self.alive.__contains__,
-                alter_partition=self.isr,
-                on_progress=self._progressed,
-                replica_lag_time_max_ms=LAG_MS,
-            ),
+        self.ports = Ports(
+            broker_id=1,
+            now_ms=self.clock.time_ms,
+            open_log=self._open_log,
+            is_alive=self.alive.__contains__,
+            alter_partition=self.isr,
+            on_progress=self._progressed,
+            replica_lag_time_max_ms=LAG_MS,
         )
+        self.partition = Partition(TP, self.ports)
+
+    def _open_log(self, tp, topic_id, is_new):
+        return self.logs.get_or_create(tp, None if topic_id == ZERO_UUID else topic_id, is_new=is_new)
 
     def _progressed(self, tp):
         self.progress.append(tp)

@@ -232,6 +232,54 @@ def test_a_follower_must_reach_the_epochs_start(rig):
     assert len(rig.isr.proposals) == 1
 
 
+def test_a_dead_follower_that_had_everything_is_not_waited_for(rig):
+    rig.lead(isr=(1,))
+    rig.fetch_as(2, 0)
+    rig.isr.proposals[0][1].fail(KafkaError(ErrorCode.INELIGIBLE_REPLICA))
+    rig.append(5)
+    assert rig.high_watermark == 0, "2 will be in the ISR in a moment"
+    rig.alive.discard(2)
+    rig.append(1)
+    assert rig.high_watermark == 6
+
+
+def test_a_new_epoch_of_the_same_leader_keeps_what_it_knows_of_its_followers(rig):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(5)
+    rig.fetch_as(2, 5)
+    rig.append(5)
+    rig.fetch_as(2, 9)
+    rig.lead(isr=(1, 2), replicas=(1, 2), epoch=1, partition_epoch=1)
+    rig.append(1)
+    rig.fetch_as(2, 10)
+    assert rig.high_watermark == 10
+    assert [replica.log_end_offset for replica in rig.partition.replicas] == [10]
+
+
+def test_a_leader_of_a_new_epoch_does_not_trust_what_it_heard_as_leader_before(rig):
+    """Its followers may have been cut meanwhile."""
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(5)
+    rig.fetch_as(2, 5)
+    rig.follow(epoch=1, isr=(1, 2), replicas=(1, 2), partition_epoch=1)
+    rig.lead(isr=(1, 2), replicas=(1, 2), epoch=2, partition_epoch=2)
+    rig.append(5)
+
+    assert [replica.log_end_offset for replica in rig.partition.replicas] == [-1]
+    assert rig.high_watermark == 5
+
+
+def test_a_replica_that_is_not_in_the_isr_cannot_be_dropped_from_it(rig):
+    rig.lead(isr=(1, 2))
+    rig.append(5)
+    rig.fetch_as(2, 5)
+    rig.fetch_as(3, 0)
+    rig.clock.advance(LAG_MS + 1)
+    rig.partition.maybe_shrink_isr()
+
+    assert rig.isr.proposals == []
+
+
 def test_a_dead_follower_does_not_join(rig):
     rig.lead(isr=(1, 2))
     rig.alive.discard(3)
@@ -287,8 +335,9 @@ def test_lag_is_counted_from_the_fetch_before_the_last(rig):
 def test_a_fetch_that_does_not_reach_the_last_known_end_is_no_catching_up(rig):
     rig.lead(isr=(1, 2), replicas=(1, 2))
     rig.append(10)
+    rig.clock.advance(10_000)
     rig.fetch_as(2, 0)
-    rig.clock.advance(LAG_MS)
+    rig.clock.advance(LAG_MS - 10_000)
     rig.fetch_as(2, 9)
     rig.clock.advance(1)
     rig.partition.maybe_shrink_isr()

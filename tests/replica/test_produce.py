@@ -117,6 +117,32 @@ def test_its_time_is_over(rig, producing):
     assert codes(answer) == [ErrorCode.REQUEST_TIMED_OUT], "answered is answered"
 
 
+def test_the_high_watermark_waits_for_the_disk_where_the_topic_asks_for_it(make_rig):
+    """`flush.messages`: consumers may not see what a power cut can take back, nor is it acknowledged."""
+    rig = make_rig(flush_messages=1)
+    producing = Producing(rig)
+    rig.lead(isr=(1,), replicas=(1,))
+    answer = producing.produce(3, acks=1)
+    assert (answer.done, rig.high_watermark) == (False, 0)
+    rig.clock.advance()
+
+    assert codes(answer) == [ErrorCode.NONE]
+    assert (rig.high_watermark, rig.partition.log.recovery_point) == (3, 3)
+
+
+def test_a_refusal_that_says_something_of_the_log_names_its_start(rig, producing):
+    rig.lead(isr=(1,), replicas=(1,))
+    batch = build_batch([Record(0, 1, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=5)
+    gap = producing.appender.append(TP, bytearray(batch), 1)
+    assert (gap.error, gap.info.log_start_offset, gap.message) == (ErrorCode.NONE, 0, None)
+    gap = producing.appender.append(TP, bytearray(batch[:-1]), 1)
+    assert (gap.error, gap.info.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+    later = build_batch([Record(0, 1, b"k", b"v")], producer_id=7, producer_epoch=0, base_sequence=9)
+    gap = producing.appender.append(TP, bytearray(later), 1)
+    assert (gap.error, gap.info.log_start_offset) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0)
+    assert (gap.info.first_offset, gap.message) == (-1, None), "only rejected records carry a text"
+
+
 def test_an_isr_that_falls_below_the_minimum_after_the_append(make_rig):
     rig = make_rig(min_insync_replicas=2)
     producing = Producing(rig)

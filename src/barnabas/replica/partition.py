@@ -182,7 +182,10 @@ class Partition:
     # --- roles ----------------------------------------------------------------------------------------
 
     def make_leader(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
-        """Takes the leadership, or the news of one; whether this broker did not lead before."""
+        """Takes the leadership, or the news of one; whether this broker did not lead before.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
         if state.partition_epoch < self.partition_epoch:
             return False
         was_leader = self.leader_log is not None
@@ -240,7 +243,10 @@ class Partition:
         start_offset = log.log_end_offset
         # A follower may have records of a later epoch than any of ours; it finds where to cut by asking
         # where each epoch ended, so the new epoch is noted before its first record (KIP-101).
-        log.leader_epochs.assign(state.leader_epoch, start_offset)
+        try:
+            log.leader_epochs.assign(state.leader_epoch, start_offset)
+        except OSError as error:
+            raise log.storage_failed(error) from error
         now_ms = self._ports.now_ms()
         for replica in self._replicas.values():
             replica.reset(
