@@ -26,7 +26,11 @@ KILLED_SHARE_MIN = 0.9
 SECONDS_A_RUN = 600
 SIMULATED = ("log", "replica", "cluster", "client", "network", "records")
 """Folders whose code the simulation runs; `tests/model` does the same to groups."""
-ALSO = {"coordinator": ("tests/model",)}
+ALSO = {
+    "coordinator": ("tests/model",),
+    "replica": ("tests/simulation/test_replication.py",),
+    "cluster": ("tests/simulation/test_replication.py",),
+}
 
 _TESTS_FAILED, _NOTHING_COLLECTED = 1, 5
 

@@ -5,6 +5,7 @@ Examples::
     python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
     python -m barnabas.testing.simulate groups --seeds 2000  the model of groups: coordinators and their members
+    python -m barnabas.testing.simulate replication          the model of replication: leaders, followers, controllers
 """
 
 import argparse
@@ -25,6 +26,8 @@ SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, unless told otherwise."""
 GROUPS_SECONDS: Final = 25.0
 """The same for the model of groups."""
+REPLICATION_SECONDS: Final = 12.0
+"""The same for the model of replication."""
 
 
 class Verdict(NamedTuple):
@@ -84,6 +87,32 @@ def run_groups_seed(seed: int, seconds: float = GROUPS_SECONDS, trace: str | Non
     )
 
 
+def run_replication_seed(
+    seed: int, seconds: float = REPLICATION_SECONDS, trace: str | None = None
+) -> Verdict:
+    """Runs one history of the model of replication. A crash of the model itself is an anomaly too."""
+    from barnabas.testing.replication.scenario import Scenario
+
+    command = f"python -m barnabas.testing.simulate replication --seed {seed} --seconds {seconds:g}"
+    with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
+        scenario = Scenario(seed, seconds, sink)
+        try:
+            report = scenario.run()
+        except Exception:
+            now_s = scenario.clock.time_s()
+            problem = [*traceback.format_exc().splitlines()[-12:], "after:", *scenario.trace.last]
+            summary = f"seed {seed}: the model ended at {now_s:.3f} s"
+            return Verdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
+    return Verdict(seed, command, str(report), report.anomalies, report.digest, report.virtual_s)
+
+
+_RUNS: Final[dict[str, tuple[Callable[..., Verdict], float]]] = {
+    "nodes": (run_seed, SECONDS),
+    "groups": (run_groups_seed, GROUPS_SECONDS),
+    "replication": (run_replication_seed, REPLICATION_SECONDS),
+}
+
+
 def run_seeds(
     seeds: Sequence[int],
     seconds: float = SECONDS,
@@ -105,9 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=["nodes", "groups"],
+        choices=list(_RUNS),
         default="nodes",
-        help="whole nodes, or the model of groups",
+        help="whole nodes, the model of groups, or that of replication",
     )
     parser.add_argument("--seed", type=int, help="run this one seed, here")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
@@ -116,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
     given = parser.parse_args(arguments)
-    run, seconds = (run_seed, SECONDS) if given.what == "nodes" else (run_groups_seed, GROUPS_SECONDS)
+    run, seconds = _RUNS[given.what]
     seconds = given.seconds or seconds
     if given.seed is not None:
         verdicts = iter([run(given.seed, seconds, given.trace)])

@@ -1,0 +1,152 @@
+"""Producers and consumers of the model, who write down what they were told."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from barnabas.core.chunks import materialize
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.protocol.messages.fetch import FetchPartition
+from barnabas.records.batch import batch_headers, build_batch, decode_records_of
+from barnabas.records.record import Record
+from barnabas.replica.fetch import FetchParams, PartitionRead
+from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.partition import Isolation
+from barnabas.replica.produce import ACKS_ALL, AppendResult
+from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.replication.broker import Broker, Brokers, live
+from barnabas.testing.replication.wire import Wire
+
+if TYPE_CHECKING:
+    from barnabas.core.ids import Uuid
+    from barnabas.testing.replication.judge import Judge
+
+_TIMEOUT_MS: Final = 2_000
+_PATIENCE_MS: Final = 300
+
+
+def values_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Offsets and values of whole batches."""
+    return [
+        (record.offset, bytes(record.value or b""))
+        for header in batch_headers(data)
+        for record in decode_records_of(data, header)
+    ]
+
+
+@dataclass(slots=True)
+class Told:
+    """What clients know of one partition."""
+
+    acked: list[tuple[int, bytes]] = field(default_factory=list)
+    """Offset and value of what was acknowledged with acks=all."""
+    read: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+class Client(ABC):
+    """One who finds leaders by asking any broker that it reaches."""
+
+    life = 1
+
+    def __init__(
+        self, name: str, clock: VirtualClock, chance: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+    ) -> None:
+        self.name = name
+        self.stopping = False
+        self._clock = clock
+        self._chance = chance
+        self._wire = wire
+        self._brokers = brokers
+        self._judge = judge
+
+    @abstractmethod
+    def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
+        """Does one thing, and goes on after a pause of this mean until it is stopped."""
+
+    def _leader(self, tp: TopicPartition) -> Broker | None:
+        known = [broker.metadata for broker in live(self._brokers)]
+        state = self._chance.choice(known).partition(tp) if known else None
+        return None if state is None else self._brokers.get(state.leader)
+
+
+class Producer(Client):
+    """Sends batches with acks=all, and now and then with acks=1, to whom nothing is promised."""
+
+    def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
+        """Sends one batch, and goes on later."""
+        if self.stopping:
+            return
+        self._send(self._chance.choice(tps))
+        self._clock.call_later(self._chance.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
+
+    def _send(self, tp: TopicPartition) -> None:
+        leader = self._leader(tp)
+        if leader is None:
+            return
+        acks = 1 if self._chance.random() < 0.2 else ACKS_ALL
+        values = [self._judge.new_value(self.name) for _ in range(self._chance.randint(1, 3))]
+        now_ms = self._clock.time_ms()
+        batch = build_batch([Record(place, now_ms, None, value) for place, value in enumerate(values)])
+
+        def append() -> Pending[list[AppendResult]]:
+            results = [leader.replicas.append(tp, bytearray(batch), acks)]
+            answer = leader.replicas.acknowledge(results, acks, _TIMEOUT_MS)
+            if acks == ACKS_ALL:
+                watched = answer if isinstance(answer, Pending) else Pending.of(answer)
+                watched.when_done(lambda done: self._judge.acknowledged(leader, tp, done.result()[0], values))
+            return answer if isinstance(answer, Pending) else Pending.of(answer)
+
+        self._wire.call(self, leader, append, lambda _: None)
+
+
+class Consumer(Client):
+    """Reads every partition to its high watermark, from the beginning on."""
+
+    def __init__(
+        self, name: str, clock: VirtualClock, chance: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+    ) -> None:
+        super().__init__(name, clock, chance, wire, brokers, judge)
+        self._positions: dict[TopicPartition, int] = {}
+
+    def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
+        """Fetches one partition, and goes on when it has the answer."""
+        if self.stopping:
+            return
+        tp = self._chance.choice(tps)
+        leader = self._leader(tp)
+        if leader is not None:
+            self._fetch(tp, leader)
+        self._clock.call_later(self._chance.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
+
+    def _fetch(self, tp: TopicPartition, leader: Broker) -> None:
+        position = self._positions.get(tp, 0)
+        request = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=10_000)
+        params = FetchParams(
+            max_wait_ms=_PATIENCE_MS, min_bytes=1, max_bytes=10_000, isolation=Isolation.HIGH_WATERMARK
+        )
+        topic_id: Uuid = leader.metadata.topic_id(tp.topic)
+
+        def read() -> Pending[list[tuple[int, bytes]]]:
+            reads = leader.replicas.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
+            answer = reads if isinstance(reads, Pending) else Pending.of(reads)
+            return answer.then(lambda done: self._seen(leader, tp, done[0]))
+
+        def answered(answer: Pending[list[tuple[int, bytes]]]) -> None:
+            if answer.error is not None or self._positions.get(tp, 0) != position:
+                return
+            for offset, value in answer.result():
+                if offset >= position:
+                    self._judge.told[tp].read.append((offset, value))
+                    self._positions[tp] = offset + 1
+
+        self._wire.call(self, leader, read, answered)
+
+    def _seen(self, leader: Broker, tp: TopicPartition, read: PartitionRead) -> list[tuple[int, bytes]]:
+        if read.found is None:
+            return []
+        records = read.found.records
+        found = values_of(records if isinstance(records, bytes) else bytes(materialize([records])))
+        self._judge.shown(leader, tp, found)
+        return found
