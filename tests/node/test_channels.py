@@ -10,6 +10,7 @@ from barnabas.broker.registry import ApiTable
 from barnabas.cluster.brokers import Broker
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import ListenerId
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.protocol.api import ApiKey
@@ -90,3 +91,26 @@ def test_a_request_that_fails_in_process_is_answered_once_and_the_queue_goes_on(
     assert world.answers[0].error_code == code
     bugs = [each for each in caplog.records if "request.failed" in each.message]
     assert len(bugs) == (not isinstance(error, KafkaError))
+
+
+@pytest.mark.parametrize("fails", [raises, later])
+def test_a_request_in_process_that_has_no_answer_is_not_asked_again(fails, caplog):
+    world = World(fails(CloseConnection("a handler of the controller's requests never does this")))
+    world.send(LeaderAndIsrRequest())
+    world.send(UpdateMetadataRequest())
+    world.clock.advance(10_000)
+
+    assert len(world.calls) == 1
+    assert [type(answer).__name__ for answer in world.answers] == ["UpdateMetadataResponse"]
+    assert caplog.text.count("channel.local_request_failed request=LeaderAndIsrRequest") == 1
+
+
+def test_an_answer_that_its_receiver_fails_over_does_not_stop_the_queue(caplog):
+    world = World(lambda context, request: UpdateMetadataResponse())
+    world.channels.send(ME, LeaderAndIsrRequest(), lambda answer: 1 / 0)
+    world.clock.advance(1000)
+    world.send(UpdateMetadataRequest())
+    world.clock.advance(1000)
+
+    assert len(world.answers) == 1
+    assert "channel.answer_not_taken" in caplog.text

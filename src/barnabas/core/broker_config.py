@@ -16,6 +16,7 @@ from barnabas.core.config import (
     at_least,
     between,
     each_of,
+    octal,
     one_of,
 )
 from barnabas.core.coordinator_config import GROUP_KEYS, check_group_keys
@@ -233,6 +234,14 @@ BROKER_CONFIG: Final = ConfigTable(
             "FULL",
             "SQLite's synchronous level of the embedded store.",
             one_of("FULL", "NORMAL"),
+        ),
+        ConfigKey(
+            "barnabas.data.umask",
+            STRING,
+            "077",
+            "The permissions that files and directories of the data and of the store do not get, in octal, beside those "
+            "that the process's own umask takes away.",
+            octal(0o777),
         ),
         # Topics
         ConfigKey(

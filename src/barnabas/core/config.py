@@ -133,6 +133,16 @@ def one_of(*allowed: str) -> Callable[[Any], str | None]:
     return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
 
 
+def octal(high: int) -> Callable[[Any], str | None]:
+    """A check: the octal digits of a number from 0 to `high`."""
+
+    def check(value: Any) -> str | None:
+        digits = bool(value) and all(digit in "01234567" for digit in value)
+        return None if digits and int(value, 8) <= high else f"Value must be octal digits up to {high:o}"
+
+    return check
+
+
 def each_of(*allowed: str) -> Callable[[Any], str | None]:
     """A check: a list with items of these strings only."""
 

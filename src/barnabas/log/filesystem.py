@@ -156,10 +156,11 @@ class OsLock:
     __slots__ = ("_descriptor",)
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _keep_others_out(self._descriptor)
         except OSError as error:
             self.release()
             if isinstance(error, BlockingIOError | PermissionError):
@@ -171,6 +172,16 @@ class OsLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _keep_others_out(descriptor: int) -> None:
+    """Whoever may read a file may lock it, and keep the broker from starting: a lock file is not for all users.
+
+    One that an older version or a JVM broker made may be read by everybody.
+    """
+    found = os.fstat(descriptor)
+    if found.st_mode & 0o007 and found.st_uid == os.geteuid():
+        os.fchmod(descriptor, found.st_mode & 0o770)
 
 
 class OsFilesystem:

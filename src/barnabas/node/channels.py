@@ -4,8 +4,9 @@ Theory of operation
 -------------------
 To the broker in the same process a request is handed over as an object, in a later turn of the loop, and
 takes the same handler as one from the wire; to any other it goes over the network, one in flight. The
-controller's requests are repeated for ever, because a broker that missed one would be wrong for ever
-(``RequestSendThread``); a broker that is gone is removed, and its queue with it.
+controller's requests to other brokers are repeated until they are answered, because a broker that missed one
+would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that fails in
+this process is a bug and would fail again: it is logged, and the queue goes on.
 """
 
 from collections import deque
@@ -152,9 +153,9 @@ class BrokerChannels:
         answer.when_done(lambda done: self._answered(broker_id, queue, on_response, done))
 
     def _request(self, broker_id: int, request: ControlRequest) -> Pending[Any]:
-        if broker_id == self._broker_id:
-            return self._local.handle(request)
         try:
+            if broker_id == self._broker_id:
+                return self._local.handle(request)
             return self._remote.request(broker_id, request)
         except Exception as error:
             return Pending.failed(error)
@@ -168,16 +169,27 @@ class BrokerChannels:
     ) -> None:
         if self._queues.get(broker_id) is not queue:
             return
-        if done.error is not None:
+        if done.error is not None and broker_id != self._broker_id:
             _log.info("channel.retry", broker=broker_id, reason=done.error)
             self._clock.call_later(RETRY_MS, lambda: self._deliver(broker_id, queue))
             return
-        queue.waiting.popleft()
-        on_response(done.result())
+        request, _ = queue.waiting.popleft()
+        if done.error is not None:
+            # What failed in this process would fail again: the requests behind it are not to wait for it.
+            _log.error("channel.local_request_failed", request=type(request).__name__, exc_info=done.error)
+        else:
+            self._hand_over(on_response, done.result())
         if queue.waiting:
             self._clock.call_soon(lambda: self._deliver(broker_id, queue))
         else:
             queue.in_flight = False
+
+    def _hand_over(self, on_response: Callable[[ControlResponse], object], response: ControlResponse) -> None:
+        try:
+            on_response(response)
+        except Exception:
+            # A bug of whatever wanted the answer is no reason to tell this broker nothing more.
+            _log.error("channel.answer_not_taken", answer=type(response).__name__, exc_info=True)
 
     def __repr__(self) -> str:
         waiting = {broker: len(queue.waiting) for broker, queue in self._queues.items()}

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -125,6 +126,8 @@ def _run(config: Config, event_loop: str) -> None:
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     else:
         factory = asyncio.new_event_loop
+    # What the broker and its children make is for its own user: records, and locks that keep it from starting.
+    os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(config))
 
