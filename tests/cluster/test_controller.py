@@ -742,3 +742,24 @@ def test_many_failures_are_one_line(three, caplog):
     (line,) = [record.message for record in caplog.records if "no_leader_elected" in record.message]
     assert "count=50 partitions=t-0,t-1," in line
     assert "t-49" not in line
+
+
+def test_a_registration_that_the_store_fails_after_a_session_is_tried_again(three):
+    broker = three.brokers[1]
+    write, failures = three.ensemble.write, [StoreUnavailableError("/brokers/ids/1")] * 3
+
+    def fail_often(session_id, operations):
+        if failures and operations[-1].path == "/brokers/ids/1":
+            raise failures.pop()
+        return write(session_id, operations)
+
+    three.ensemble.write = fail_often
+    three.ensemble.expire(broker.store.session_id)
+    three.settle()
+    assert "/brokers/ids/1" not in three.paths()
+    for _ in range(3):
+        three.clock.advance(1_000)
+        three.settle()
+
+    assert not failures
+    assert "/brokers/ids/1" in three.paths()

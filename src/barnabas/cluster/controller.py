@@ -76,7 +76,7 @@ T = TypeVar("T")
 
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
 ELECTION_RETRY_MS: Final = 1_000
-"""How long to wait before another try when the store failed in the middle of an election."""
+"""How long to wait before another try when the store failed in the middle of an election or a registration."""
 
 
 class Controller:
@@ -214,7 +214,15 @@ class Controller:
 
     @steps
     def _process_register_and_reelect(self) -> Steps[None]:
-        yield self._registration.register()
+        try:
+            yield self._registration.register()
+        except SessionExpiredError:
+            raise  # the next session registers
+        except StoreError as error:
+            # A full disk, a lost connection: the broker lives, and nobody else would register it.
+            _events.error("register_failed", error=error, again_in_ms=ELECTION_RETRY_MS)
+            self._clock.call_later(ELECTION_RETRY_MS, self.session_renewed)
+            return
         yield self._process_reelect()
 
     # -------------------------------------------------------------------------------------- election
