@@ -19,6 +19,7 @@ from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
@@ -48,11 +49,16 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
+from barnabas.replica.fetch_session import SESSION_PARTITIONS_MAX
 from standing_clock import Clock
 
 MANY = 600
 AT_ONCE_MAX = 60
 """So many entries may be worked off in one turn: the first 32, and a slice or two."""
+PRODUCE_PORTION = 20
 EXISTING = 40
 """Partitions of the one topic that exists."""
 
@@ -87,6 +93,10 @@ def indexes(count=MANY):
 
 def ids(count=MANY):
     return [f"group-{index % (count - 20)}" if index % 50 else "" for index in range(count)]
+
+
+def batch():
+    return bytes(build_batch([Record(0, 1_700_000_000_000, b"k", b"v")]))
 
 
 CASES = {}
@@ -271,6 +281,64 @@ def a_topic_of_many_configs():
     return CreateTopicsRequest(topics=[topic, assigned], timeout_ms=100)
 
 
+def produced(topics, acks, partitions=None, size=MANY):
+    wanted = indexes(size) if partitions is None else partitions
+    data = [PartitionProduceData(index=index, records=batch()) for index in wanted]
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=100,
+        topic_data=[TopicProduceData(name=name, partition_data=data) for name in topics],
+    )
+
+
+@case(9, entries=MANY // PRODUCE_PORTION)
+def records_for_partitions():
+    return produced(["orders", "no"], acks=1)
+
+
+@case(10, entries=MANY // PRODUCE_PORTION)
+def records_for_all_replicas():
+    return produced(["orders", "no"], acks=-1)
+
+
+@case(9)
+def records_for_topics():
+    return produced(names(), acks=1, partitions=[0])
+
+
+def fetched(topics, partitions, **more):
+    wanted = [FetchPartition(partition=index, partition_max_bytes=1000) for index in partitions]
+    return FetchRequest(
+        **{"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_epoch": -1} | more,
+        topics=[FetchTopic(topic=name, partitions=wanted) for name in topics],
+    )
+
+
+@case(12, entries=MANY // 4)
+def fetch_of_partitions():
+    return fetched(["orders", "no", "orders"], indexes(10 * MANY))
+
+
+@case(12, entries=MANY // 4)
+def fetch_of_topics():
+    return fetched(names(10 * MANY), [0])
+
+
+@case(12)
+def fetch_of_more_than_a_session_may_have():
+    return fetched(["orders"], range(SESSION_PARTITIONS_MAX), session_epoch=0, max_wait_ms=100)
+
+
+@case(12, entries=0)
+def fetch_with_a_session():
+    return fetched(["orders", "no"], indexes(), session_epoch=0)
+
+
+@case(12, entries=0)
+def fetch_that_waits():
+    return fetched(["orders"], list(range(150)), session_epoch=0, max_wait_ms=100)
+
+
 def answer(make_world, build, version, clock, **config):
     """The decoded answer of a broker with one topic and one group that committed."""
     world = make_world(clock=clock, **config)
@@ -288,8 +356,11 @@ def answer(make_world, build, version, clock, **config):
     )
     clock.turns = 0
     get = world.start(build(), version)
+    # The next request of the connection has to wait for one that pauses.
+    assert world.control.holds == (1 if clock.turns else 0)
     clock.advance(1000)
     assert get() is not None
+    assert world.control.holds == 0
     return get()
 
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Isolation, LogRead, Partition
@@ -16,6 +19,12 @@ from barnabas.replica.purgatory import DelayedOperation, Purgatory
 _log = EventLog("replica.fetch")
 
 CONSUMER_REPLICA_ID: Final = -1
+PORTION: Final = 20
+"""Partitions of a large fetch that are read in one piece; a read may take 50 us."""
+WATCHED_MAX: Final = 10_000
+"""Partitions under which a fetch waits; to ask them all once takes about 20 ms."""
+POLL_MS: Final = 100.0
+"""How often a larger fetch looks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +71,12 @@ class PartitionRead:
 class FetchReader:
     """Reads the partitions of a fetch."""
 
-    __slots__ = ("_hosted", "_purgatory")
+    __slots__ = ("_clock", "_hosted", "_purgatory")
 
-    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory) -> None:
+    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory, clock: Clock) -> None:
         self._hosted = hosted
         self._purgatory = purgatory
+        self._clock = clock
 
     def fetch(
         self, params: FetchParams, partitions: Iterable[CachedPartition]
@@ -85,17 +95,71 @@ class FetchReader:
         self._purgatory.try_complete_else_watch(operation, operation.topic_partitions(), params.max_wait_ms)
         return operation.answer
 
+    def fetch_in_slices(
+        self, params: FetchParams, partitions: list[CachedPartition]
+    ) -> Sliced[list[PartitionRead]]:
+        """As `fetch`, for so many partitions that they are read a portion at a time.
+
+        More than `WATCHED_MAX` are not watched, but read again from time to time: to watch a million takes
+        seconds, and so does to ask a million at each append.
+        """
+        until_ms = self._clock.monotonic_ms() + params.max_wait_ms
+        reads, enough = yield from self._read_in_slices(params, partitions, record_follower=True)
+        if not enough and len(partitions) <= WATCHED_MAX:
+            operation = _DelayedLargeFetch(self, params, partitions)
+            self._purgatory.try_complete_else_watch(
+                operation, operation.topic_partitions(), params.max_wait_ms
+            )
+            yield operation.answer
+            reads, _ = yield from self._read_in_slices(params, partitions, record_follower=False)
+            return reads
+        while not enough:
+            now_ms = self._clock.monotonic_ms()
+            if now_ms >= until_ms:
+                break
+            pause: Pending[None] = Pending()
+            self._clock.call_later(min(POLL_MS, until_ms - now_ms), partial(pause.complete, None))
+            yield pause
+            reads, enough = yield from self._read_in_slices(params, partitions, record_follower=False)
+        return reads
+
+    def _read_in_slices(
+        self, params: FetchParams, partitions: list[CachedPartition], *, record_follower: bool
+    ) -> Sliced[tuple[list[PartitionRead], bool]]:
+        """What was read, and whether the client waits for no more."""
+        reads: list[PartitionRead] = []
+        size = 0
+        urgent = params.max_wait_ms <= 0
+        for start in range(0, len(partitions), PORTION):
+            portion = self.read(
+                params,
+                partitions[start : start + PORTION],
+                record_follower=record_follower,
+                read_before=size,
+            )
+            for each in portion:
+                size += each.size
+                urgent = urgent or each.urgent
+            reads += portion
+            yield
+        return reads, urgent or not reads or size >= params.min_bytes
+
     def read(
-        self, params: FetchParams, partitions: Iterable[CachedPartition], *, record_follower: bool
+        self,
+        params: FetchParams,
+        partitions: Iterable[CachedPartition],
+        *,
+        record_follower: bool,
+        read_before: int = 0,
     ) -> list[PartitionRead]:
         """One pass over the partitions, in order, until the size limits are used up.
 
         The first partition with records gives at least one batch, however large it is, so that a reader
-        always gets on (KIP-74).
+        always gets on (KIP-74). `read_before` are the bytes of the partitions before these.
         """
         reads = []
-        left = params.max_bytes
-        min_one_message = True
+        left = max(0, params.max_bytes - read_before)
+        min_one_message = not read_before
         for each in partitions:
             read = self._read_one(params, each, left, min_one_message, record_follower)
             if read.size:
@@ -208,3 +272,12 @@ class DelayedFetch(DelayedOperation):
 
     def __repr__(self) -> str:
         return f"<DelayedFetch {self._partitions} min_bytes={self._params.min_bytes}>"
+
+
+class _DelayedLargeFetch(DelayedFetch):
+    """One whose answer says only that it is over: its partitions are read again in slices."""
+
+    __slots__ = ()
+
+    def on_complete(self) -> None:
+        self.answer.complete([])

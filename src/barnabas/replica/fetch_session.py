@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, Uuid
+from barnabas.core.slices import Sliced
 from barnabas.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -37,6 +38,10 @@ INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
+SESSION_PARTITIONS_MAX: Final = 20_000
+"""So many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms."""
+PORTION: Final = 100
+"""Partitions of a larger fetch that are worked off in one piece."""
 TOPIC_IDS_SINCE: Final = 13
 """The Fetch version that names topics by id (KIP-516)."""
 
@@ -100,7 +105,14 @@ Results: TypeAlias = Iterable[tuple[CachedPartition, PartitionData]]
 def build_response(results: Results, session_id: int = INVALID_SESSION_ID) -> FetchResponse:
     """A response in the order of the results; neighbours of one topic share an entry."""
     topics: list[FetchableTopicResponse] = []
+    _add_results(topics, results)
+    return FetchResponse(session_id=session_id, responses=topics)
+
+
+def _add_results(topics: list[FetchableTopicResponse], results: Results) -> None:
     last_key: Uuid | str | None = None
+    if topics:
+        last_key = topics[-1].topic if topics[-1].topic_id == ZERO_UUID else topics[-1].topic_id
     for partition, data in results:
         key = partition.topic if partition.topic_id == ZERO_UUID else partition.topic_id
         if topics and key == last_key:
@@ -112,7 +124,6 @@ def build_response(results: Results, session_id: int = INVALID_SESSION_ID) -> Fe
                 )
             )
             last_key = key
-    return FetchResponse(session_id=session_id, responses=topics)
 
 
 class FetchContext:
@@ -130,6 +141,29 @@ class FetchContext:
     def respond(self, results: Results) -> FetchResponse:
         """The response for what was read."""
         return build_response(results)
+
+    def respond_in_slices(
+        self, results: list[tuple[CachedPartition, PartitionData]]
+    ) -> Sliced[FetchResponse]:
+        """The response for what was read of more partitions than are answered for at once."""
+        yield
+        return self.respond(results)
+
+
+class HugeFetchContext(FetchContext):
+    """A fetch of more partitions than a session may have: it has none, whatever the client asked for."""
+
+    __slots__ = ()
+
+    def respond_in_slices(
+        self, results: list[tuple[CachedPartition, PartitionData]]
+    ) -> Sliced[FetchResponse]:
+        """The response, some results at a time."""
+        response = FetchResponse(session_id=INVALID_SESSION_ID)
+        for start in range(0, len(results), PORTION):
+            _add_results(response.responses, results[start : start + PORTION])
+            yield
+        return response
 
 
 class SessionErrorContext(FetchContext):
@@ -367,6 +401,24 @@ class FetchManager:
             return SessionErrorContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         return self._incremental(request, version, names, session, partitions)
 
+    def huge_context(
+        self, request: FetchRequest, version: int, names: Mapping[Uuid, str]
+    ) -> Sliced[FetchContext]:
+        """The context of a request with more than `SESSION_PARTITIONS_MAX` entries."""
+        self._cache.remove(request.session_id)
+        if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        by_id = version >= TOPIC_IDS_SINCE
+        found: dict[PartitionKey, CachedPartition] = {}
+        for topic in request.topics:
+            name = names.get(topic.topic_id) if by_id else topic.topic
+            for entry in topic.partitions:
+                partition = CachedPartition(name, topic.topic_id, entry)
+                found[partition.key] = partition
+                yield
+            yield
+        return HugeFetchContext(list(found.values()))
+
     def _full(
         self,
         request: FetchRequest,
@@ -395,6 +447,10 @@ class FetchManager:
             # Nothing is left to fetch: the session has served its purpose, its slot is free again.
             self._cache.remove(session.id)
             return FetchContext(partitions)
+        if len(session.partitions) > SESSION_PARTITIONS_MAX:
+            # The client begins again with a full fetch, and gets no session for so much.
+            self._cache.remove(session.id)
+            return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self._cache.touch(session)
         session.epoch = next_epoch(session.epoch)
         return IncrementalFetchContext(session, session.epoch, names)

@@ -63,6 +63,7 @@ class ReplicaManager:
         "acknowledge",
         "append",
         "fetch",
+        "fetch_in_slices",
         "fetch_purgatory",
         "partitions",
         "produce_purgatory",
@@ -104,8 +105,11 @@ class ReplicaManager:
         """Appends one partition's records: see `produce.Appender.append`."""
         self.acknowledge = appender.acknowledge
         """Waits until what was appended may be answered: see `produce.Appender.acknowledge`."""
-        self.fetch = FetchReader(self.partitions, self.fetch_purgatory).fetch
+        reader = FetchReader(self.partitions, self.fetch_purgatory, clock)
+        self.fetch = reader.fetch
         """Reads for a fetch request: see `fetch.FetchReader.fetch`."""
+        self.fetch_in_slices = reader.fetch_in_slices
+        """Reads for a large one: see `fetch.FetchReader.fetch_in_slices`."""
 
     def _open_log(self, tp: TopicPartition, topic_id: Uuid, is_new: bool) -> Log:
         return self._logs.get_or_create(tp, None if topic_id == ZERO_UUID else topic_id, is_new=is_new)

@@ -8,15 +8,17 @@ Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from
 Not implemented: v0-3, whose record formats are gone (KIP-896); rack-aware choice of a follower.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
-from barnabas.broker.context import RequestContext
+from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced, in_slices
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
@@ -28,7 +30,13 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.fetch import FetchParams, PartitionRead
-from barnabas.replica.fetch_session import TOPIC_IDS_SINCE, CachedPartition, FetchContext
+from barnabas.replica.fetch_session import (
+    PORTION,
+    SESSION_PARTITIONS_MAX,
+    TOPIC_IDS_SINCE,
+    CachedPartition,
+    FetchContext,
+)
 from barnabas.replica.partition import Isolation
 
 READ_COMMITTED: Final = 1
@@ -37,6 +45,8 @@ FOLLOWERS_SINCE: Final = 11
 LEADERS_SINCE: Final = 16
 STORAGE_ERROR_SINCE: Final = 6
 ZSTD_SINCE: Final = 10
+AT_ONCE_MAX: Final = 100
+"""Partitions of a fetch that is worked off in one piece: nearly every fetch there is."""
 
 
 def _failed(request: FetchRequest, error: KafkaError, version: int) -> FetchResponse:
@@ -62,12 +72,54 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
     version = context.version
     params = _params(request, version, services.config["fetch.max.bytes"])
     names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
+    if _entries(request) > SESSION_PARTITIONS_MAX:
+        huge = services.fetch_manager.huge_context(request, version, names)
+        return in_slices(_fetch_much(context, params, huge), context.broker.clock, holder=context.peer)
     session = services.fetch_manager.context(request, version, names, from_follower=params.from_follower)
-    readable, refused = _select(context, session, params)
+    partitions = session.partitions()
+    if len(partitions) > AT_ONCE_MAX:
+        return in_slices(_fetch_much(context, params, session), context.broker.clock, holder=context.peer)
+    readable, refused = _select(context, partitions, params, context.may(Operation.READ))
     reads = services.replica_manager.fetch(params, readable)
     if isinstance(reads, Pending):
         return reads.then(lambda done: _respond(context, session, done, refused))
     return _respond(context, session, reads, refused)
+
+
+def _entries(request: FetchRequest) -> int:
+    entries = len(request.topics)
+    for topic in request.topics:
+        entries += len(topic.partitions)
+    for forgotten in request.forgotten_topics_data:
+        entries += len(forgotten.partitions) + 1
+    return entries
+
+
+def _fetch_much(
+    context: RequestContext, params: FetchParams, session: FetchContext | Sliced[FetchContext]
+) -> Sliced[FetchResponse]:
+    """The same for many partitions, a portion of them at a time: each is answered as it is when it is read."""
+    if not isinstance(session, FetchContext):
+        session = yield from session
+    partitions = list(session.partitions())
+    may_read = context.may(Operation.READ)
+    readable: list[CachedPartition] = []
+    refused: list[tuple[CachedPartition, PartitionData]] = []
+    for start in range(0, len(partitions), PORTION):
+        selected = _select(context, partitions[start : start + PORTION], params, may_read)
+        readable += selected[0]
+        refused += selected[1]
+        yield
+    reads = yield from context.broker.replica_manager.fetch_in_slices(params, readable)
+    leaders: dict[int, NodeEndpoint] = {}
+    results = []
+    for read in reads:
+        results.append((read.partition, _answer(context, read, leaders)))
+        yield
+    results += refused
+    response = yield from session.respond_in_slices(results)
+    response.node_endpoints = list(leaders.values())
+    return response
 
 
 def _params(request: FetchRequest, version: int, max_bytes: int) -> FetchParams:
@@ -93,17 +145,19 @@ def _params(request: FetchRequest, version: int, max_bytes: int) -> FetchParams:
 
 
 def _select(
-    context: RequestContext, session: FetchContext, params: FetchParams
+    context: RequestContext,
+    partitions: Collection[CachedPartition],
+    params: FetchParams,
+    may_read: Permissions,
 ) -> tuple[list[CachedPartition], list[tuple[CachedPartition, PartitionData]]]:
     """The partitions that may be read, and the answers for those that may not."""
     if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return [], [(each, _refused(each.request.partition, code)) for each in session.partitions()]
-    may_read = context.may(Operation.READ)
+        return [], [(each, _refused(each.request.partition, code)) for each in partitions]
     known = context.broker.metadata_cache.snapshot.partitions
     readable = []
     refused = []
-    for each in session.partitions():
+    for each in partitions:
         index = each.request.partition
         if each.topic is None:
             refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))

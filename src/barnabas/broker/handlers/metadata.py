@@ -11,6 +11,7 @@ Not implemented: nothing.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
@@ -20,7 +21,7 @@ from barnabas.broker.sliced import sliced
 from barnabas.cluster.metadata_cache import PartitionAnswer, Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, validate_topic_name
-from barnabas.core.pending import gather
+from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.metadata import (
@@ -36,6 +37,8 @@ LISTENER_ERRORS_SINCE: Final = 6
 OPERATIONS_SINCE: Final = 8
 CLUSTER_OPERATIONS_UNTIL: Final = 10
 TOPIC_IDS_SINCE: Final = 12
+PORTION: Final = 100
+"""Partitions that are described in one piece."""
 
 
 def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> MetadataResponse:
@@ -141,7 +144,7 @@ class _Found:
             else:
                 missing.append(name)
             yield
-        if create and self._context.broker.config["auto.create.topics.enable"]:
+        if create and missing and self._context.broker.config["auto.create.topics.enable"]:
             yield from self._create(missing)
             return
         for name in missing:
@@ -150,7 +153,7 @@ class _Found:
 
     def _create(self, names: list[str]) -> Sliced[None]:
         context = self._context
-        anything = bool(names) and context.authorize_cluster(Operation.CREATE)
+        anything = context.authorize_cluster(Operation.CREATE)
         may_create = context.may(Operation.CREATE)
         allowed = []
         for name in names:
@@ -167,7 +170,7 @@ class _Found:
                 self._answer(name, _why_missing(name, ErrorCode.POLICY_VIOLATION))
                 yield
             return
-        started = {}
+        started: dict[str, Pending[ErrorCode]] = {}
         for name in allowed:
             started[name] = context.broker.auto_topics.create(name)
             yield
@@ -184,14 +187,14 @@ class _Found:
             topic_id=snapshot.topic_ids.get(name, ZERO_UUID),
             is_internal=name in INTERNAL_TOPICS,
         )
-        partitions = answer.partitions
-        for found in snapshot.describe(
+        described = snapshot.describe(
             name,
             self._context.listener,
             endpoints_as_errors=version == 0,
             listeners_as_errors=version >= LISTENER_ERRORS_SINCE,
-        ):
-            partitions.append(_partition(found))
+        )
+        while portion := [_partition(found) for found in islice(described, PORTION)]:
+            answer.partitions += portion
             yield
         self.topics.append(answer)
 

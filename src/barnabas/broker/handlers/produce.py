@@ -20,11 +20,13 @@ from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -35,6 +37,10 @@ from barnabas.replica.produce import VALID_ACKS, AppendResult, Results
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
 LEADERS_SINCE: Final = 10
+AT_ONCE_MAX: Final = 100
+"""Topics and partitions of a request that is worked off in one piece: nearly every request there is."""
+PORTION: Final = 20
+"""Partitions of a larger one that are worked off in one piece; an append may take 50 us."""
 
 _LENGTH_AT_8: Final = Struct(">8xi").unpack_from
 _OVERHEAD: Final = 12
@@ -71,31 +77,82 @@ def produce(
 ) -> ProduceResponse | Pending[ProduceResponse | None] | None:
     """Appends records."""
     broker = context.broker
-    append, acks = broker.replica_manager.append, request.acks
-    known = broker.metadata_cache.snapshot.partitions
+    entries = len(request.topic_data)
+    for topic in request.topic_data:
+        entries += len(topic.partition_data)
+    if entries > AT_ONCE_MAX:
+        return in_slices(_produce_much(context, request), context.broker.clock, holder=context.peer)
     results: Results = []
     for topic in request.topic_data:
-        name = topic.name
-        refusal = _refusal(context, name, acks)
-        partitions = known.get(name, ())
-        for partition in topic.partition_data:
-            tp = TopicPartition(name, partition.index)
-            records = partition.records
-            error = _check(records, context.version)
-            if error is ErrorCode.INVALID_TXN_STATE:
-                _authorize_transaction(context, request)
-            if refusal is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and partition.index not in partitions:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif refusal is not None:
-                error = refusal
-            if error or not isinstance(records, memoryview):
-                results.append(AppendResult(tp, error=error))
-            else:
-                results.append(append(tp, records, acks))
-    outcome = broker.replica_manager.acknowledge(results, acks, request.timeout_ms)
+        _append(context, request, topic.name, topic.partition_data, results)
+    outcome = broker.replica_manager.acknowledge(results, request.acks, request.timeout_ms)
     if isinstance(outcome, Pending):
         return outcome.then(lambda done: _respond(context, request, done))
     return _respond(context, request, outcome)
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: str,
+    entries: list[PartitionProduceData],
+    results: Results,
+) -> None:
+    """Appends to partitions of one topic; `results` gets what became of each."""
+    append, acks = context.broker.replica_manager.append, request.acks
+    refusal = _refusal(context, topic, acks)
+    known = context.broker.metadata_cache.snapshot.partitions.get(topic, ())
+    for partition in entries:
+        tp = TopicPartition(topic, partition.index)
+        records = partition.records
+        error = _check(records, context.version)
+        if error is ErrorCode.INVALID_TXN_STATE:
+            _authorize_transaction(context, request)
+        if refusal is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and partition.index not in known:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif refusal is not None:
+            error = refusal
+        if error or not isinstance(records, memoryview):
+            results.append(AppendResult(tp, error=error))
+        else:
+            results.append(append(tp, records, acks))
+
+
+def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[ProduceResponse | None]:
+    """The same for a request of many partitions, a portion of them at a time."""
+    results: Results = []
+    appended: Results = []
+    for topic in request.topic_data:
+        yield
+        entries = topic.partition_data
+        for start in range(0, len(entries), PORTION):
+            portion: Results = []
+            _append(context, request, topic.name, entries[start : start + PORTION], portion)
+            results += portion
+            appended += [result for result in portion if result.partition is not None]
+            yield
+    # What was refused waits for nothing: so this is no longer than the list of what this broker leads.
+    acknowledged = context.broker.replica_manager.acknowledge(appended, request.acks, request.timeout_ms)
+    if isinstance(acknowledged, Pending):
+        yield acknowledged
+    if request.acks == 0:
+        _close_on_error(results)
+        return None
+    response = ProduceResponse()
+    leaders: dict[int, NodeEndpoint] = {}
+    first = 0
+    for topic in request.topic_data:
+        answer = TopicProduceResponse(name=topic.name)
+        until = first + len(topic.partition_data)
+        while first < until:
+            portion = results[first : min(first + PORTION, until)]
+            answer.partition_responses += _answers(context, portion, leaders)
+            first += len(portion)
+            yield
+        response.responses.append(answer)
+        yield
+    response.node_endpoints = list(leaders.values())
+    return response
 
 
 def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
@@ -142,25 +199,34 @@ def _respond(context: RequestContext, request: ProduceRequest, results: Results)
         _close_on_error(results)
         return None
     leaders: dict[int, NodeEndpoint] = {}
-    remaining = iter(results)
     topics = []
+    first = 0
     for topic in request.topic_data:
-        answers = []
-        for _, result in zip(topic.partition_data, remaining, strict=False):
-            info, error = result.info, result.error
-            answer = PartitionProduceResponse(
-                index=result.tp.partition,
-                error_code=error,
-                base_offset=info.first_offset,
-                log_append_time_ms=info.log_append_time,
-                log_start_offset=info.log_start_offset,
-                error_message=result.message,
-            )
-            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
-                _name_leader(context, result.tp, answer, leaders)
-            answers.append(answer)
+        until = first + len(topic.partition_data)
+        answers = _answers(context, results[first:until], leaders)
         topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
+        first = until
     return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()))
+
+
+def _answers(
+    context: RequestContext, results: Results, leaders: dict[int, NodeEndpoint]
+) -> list[PartitionProduceResponse]:
+    answers = []
+    for result in results:
+        info, error = result.info, result.error
+        answer = PartitionProduceResponse(
+            index=result.tp.partition,
+            error_code=error,
+            base_offset=info.first_offset,
+            log_append_time_ms=info.log_append_time,
+            log_start_offset=info.log_start_offset,
+            error_message=result.message,
+        )
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
+            _name_leader(context, result.tp, answer, leaders)
+        answers.append(answer)
+    return answers
 
 
 def _name_leader(
