@@ -33,7 +33,19 @@ from barnabas.protocol.messages.update_metadata import (
 from barnabas.replica.hosted import HostedPartitions
 from standing_clock import Clock
 
-PEER = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 1), None)
+
+class Connection:
+    """Counts the holds of one connection."""
+
+    def __init__(self):
+        self.holds = 0
+        self.peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 1), self)
+
+    def hold(self):
+        self.holds += 1
+
+    def release(self):
+        self.holds -= 1
 
 
 def frame(api, text=b""):
@@ -61,13 +73,19 @@ class TestGate:
     def test_what_the_controller_says_passes_and_all_else_waits_in_its_order(self):
         service = Echo()
         gate = Gate(service)
-        waiting = [gate.handle(PEER, frame(ApiKey.METADATA, b"%d" % number)) for number in range(3)]
-        assert gate.handle(PEER, frame(ApiKey.UPDATE_METADATA, b"update")) == [b"update"]
-        assert gate.handle(PEER, frame(ApiKey.LEADER_AND_ISR, b"roles")) == [b"roles"]
-        assert gate.handle(PEER, frame(ApiKey.API_VERSIONS, b"versions")) == [b"versions"]
+        clients, controller = [Connection() for _ in range(3)], Connection()
+        waiting = [
+            gate.handle(client.peer, frame(ApiKey.METADATA, b"%d" % number))
+            for number, client in enumerate(clients)
+        ]
+        assert gate.handle(controller.peer, frame(ApiKey.UPDATE_METADATA, b"update")) == [b"update"]
+        assert gate.handle(controller.peer, frame(ApiKey.LEADER_AND_ISR, b"roles")) == [b"roles"]
+        assert gate.handle(controller.peer, frame(ApiKey.API_VERSIONS, b"versions")) == [b"versions"]
         assert not any(each.done for each in waiting)
+        assert [each.holds for each in [*clients, controller]] == [1, 1, 1, 0]
         gate.open()
 
+        assert [each.holds for each in clients] == [0, 0, 0]
         assert [each.result() for each in waiting] == [[b"0"], [b"1"], [b"2"]]
         assert service.handled == [b"update", b"roles", b"versions", b"0", b"1", b"2"]
 
@@ -75,7 +93,7 @@ class TestGate:
         service = Echo()
         gate = Gate(service)
         later, failing, none, closed = (
-            gate.handle(PEER, frame(ApiKey.PRODUCE, text))
+            gate.handle(Connection().peer, frame(ApiKey.PRODUCE, text))
             for text in (b"later1", b"later2", b"none", b"close")
         )
         gate.open()
@@ -97,9 +115,9 @@ class TestGate:
     def test_too_much_that_waits_closes_the_connection(self, monkeypatch):
         monkeypatch.setattr(readiness, "HELD_BYTES_MAX", 100)
         gate = Gate(Echo())
-        kept = gate.handle(PEER, frame(ApiKey.PRODUCE, b"x" * 90))
+        kept = gate.handle(Connection().peer, frame(ApiKey.PRODUCE, b"x" * 90))
         with pytest.raises(CloseConnection, match="starting"):
-            gate.handle(PEER, frame(ApiKey.PRODUCE, b"x" * 20))
+            gate.handle(Connection().peer, frame(ApiKey.PRODUCE, b"x" * 20))
         gate.open()
 
         assert kept.result() == [b"x" * 90]

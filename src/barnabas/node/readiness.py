@@ -55,6 +55,8 @@ class Gate:
         if self._held_bytes > HELD_BYTES_MAX:
             self._held_bytes -= len(frame)
             raise CloseConnection("this broker is starting, and too many requests wait for that already")
+        # One of each connection: the next is read when this one is handled, so that they keep their order.
+        peer.hold()
         answer: Pending[Chunks | None] = Pending()
         self._held.append((peer, frame, answer))
         return answer
@@ -68,11 +70,12 @@ class Gate:
                 outcome = self._service.handle(peer, frame)
             except Exception as error:
                 answer.fail(error)
-                continue
-            if isinstance(outcome, Pending):
-                _forward(outcome, answer)
             else:
-                answer.complete(outcome)
+                if isinstance(outcome, Pending):
+                    _forward(outcome, answer)
+                else:
+                    answer.complete(outcome)
+            peer.release()
 
     def __repr__(self) -> str:
         return f"<Gate {len(self._held)} requests wait, {self._held_bytes} bytes>"
