@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from fake_group import serve_group
 
 from barnabas.client import AsyncConsumer, ClientClosedError, NoOffsetError, TimestampType, TopicPartition
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -280,6 +281,94 @@ def test_the_first_poll_after_a_seek_finds_the_leader_by_itself(run, fake):
         assert offsets(await consumer.poll(3000)) == [8, 9]
 
     run(scenario_with(body)(fake))
+
+
+def test_what_arrives_for_a_paused_partition_waits_until_it_is_resumed(run, fake):
+    async def body(cluster, consumer):
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(request, node_id):
+            asked.set()
+            await go_on.wait()
+            return await cluster._fetch(request, node_id)
+
+        await consumer.position(T0)
+        cluster.faults[ApiKey.FETCH].append(hold)
+        await consumer.poll(0)
+        await asked.wait()
+        consumer.pause(T0)
+        go_on.set()
+        for _ in range(3):
+            assert await consumer.poll(20) == []
+        consumer.resume(T0)
+        assert offsets(await read(consumer, 10)) == list(range(10))
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+def test_offsets_are_looked_up_at_a_leader_that_moved(run, fake):
+    async def body(cluster, consumer):
+        assert await consumer.end_offsets([T0]) == {T0: 10}
+        cluster.leaders["t", 0] = 2
+        cluster.epochs["t", 0] += 1
+        assert await consumer.end_offsets([T0]) == {T0: 10}
+        cluster._leader_error = lambda tp, node_id: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        asked = len(cluster.requests(ApiKey.LIST_OFFSETS))
+        with pytest.raises(KafkaError) as refused:
+            await consumer.end_offsets([T0])
+        assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert len(cluster.requests(ApiKey.LIST_OFFSETS)) == asked + 1
+
+    run(scenario_with(body, nodes=2)(fake))
+
+
+def test_a_seek_wins_over_what_is_committed(run, fake):
+    async def scenario():
+        async with fake() as cluster:
+            group = serve_group(cluster)
+            filled(cluster)
+            group.offsets["t", 0] = (2, "", 0)
+            asked, go_on = asyncio.Event(), asyncio.Event()
+
+            async def hold(request, node_id):
+                asked.set()
+                await go_on.wait()
+                return await cluster._handle(ApiKey.OFFSET_FETCH, request, node_id)
+
+            cluster.faults[ApiKey.OFFSET_FETCH].append(hold)
+            options = {**FAST, "group_id": "g", "enable_auto_commit": False}
+            async with AsyncConsumer(cluster.bootstrap, **options) as consumer:
+                consumer.assign([T0])
+                reading = asyncio.ensure_future(read(consumer, 1))
+                await asked.wait()
+                consumer.seek(T0, 7)
+                go_on.set()
+                assert offsets(await reading)[0] == 7
+                consumer.assign([])
+                consumer.assign([T0])
+                assert offsets(await read(consumer, 1))[0] == 2
+
+    run(scenario())
+
+
+def test_an_answer_from_where_the_consumer_is_no_longer_moves_nothing(run, fake):
+    async def body(cluster, consumer):
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def hold(request, node_id):
+            asked.set()
+            await go_on.wait()
+            return await cluster._fetch(request, node_id)
+
+        cluster.faults[ApiKey.FETCH].append(hold)
+        consumer.seek(T0, 999)  # out of range
+        reading = asyncio.ensure_future(read(consumer, 2))
+        await asked.wait()
+        consumer.seek(T0, 5)
+        go_on.set()
+        assert offsets(await reading)[:2] == [5, 6]
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
 def test_forbidden_topics_are_an_error_of_poll(run, fake):

@@ -1,0 +1,64 @@
+"""What one client knows of a cluster: how metadata is asked for, repeated and refused."""
+
+import asyncio
+import contextlib
+
+import pytest
+from fake_cluster import hangup
+
+from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.config import PRODUCER_CONFIG, client_config
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.metadata import MetadataResponseTopic
+
+
+@contextlib.asynccontextmanager
+async def cluster_of(broker):
+    options = {"bootstrap_servers": broker.bootstrap, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
+    made = Cluster(client_config(PRODUCER_CONFIG, options), in_flight_max=5)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def test_a_refresh_in_the_background_is_repeated_until_there_is_an_answer(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            answered = asyncio.Event()
+            cluster.watch(lambda _metadata: answered.set())
+            broker.faults[ApiKey.METADATA].extend([hangup, hangup])
+            cluster.refresh_soon()
+            await answered.wait()
+            assert len(broker.requests(ApiKey.METADATA)) == 3
+            assert set(cluster.metadata.brokers) == {1}
+
+    run(scenario())
+
+
+def test_a_topic_that_may_not_be_used_is_asked_for_once(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker._topic = lambda name: MetadataResponseTopic(
+                name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partitions=[]
+            )
+            with pytest.raises(KafkaError, match=r"\(topic secret\)") as refused:
+                await cluster.topic("secret", Deadline(10_000))
+            assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert len(broker.requests(ApiKey.METADATA)) == 1
+
+    run(scenario())
+
+
+def test_a_broker_that_knows_no_brokers_yet_takes_nothing_away(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            broker.add_topic("t")
+            known = await cluster.topic("t", Deadline(10_000))
+            broker.hidden = {1}
+            await cluster.refresh()
+            assert set(cluster.metadata.brokers) == {1}
+            assert cluster.metadata.topics == {"t": known}
+
+    run(scenario())
