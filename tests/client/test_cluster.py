@@ -8,8 +8,11 @@ from fake_cluster import hangup
 
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.config import PRODUCER_CONFIG, client_config
+from barnabas.client.group.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataResponseTopic
 
 
@@ -60,5 +63,45 @@ def test_a_broker_that_knows_no_brokers_yet_takes_nothing_away(run, fake):
             await cluster.refresh()
             assert set(cluster.metadata.brokers) == {1}
             assert cluster.metadata.topics == {"t": known}
+
+    run(scenario())
+
+
+class StumblingCluster:
+    """Answers a look-up of a coordinator at the third attempt."""
+
+    def __init__(self):
+        self.answers = [
+            DisconnectedError("no broker"),
+            KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            FindCoordinatorResponse(node_id=3, host="h", port=1),
+        ]
+        self.pauses = []
+        self.transport = self
+
+    async def ask_any(self, request, answer, *, versions):
+        found = self.answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def pause_s(self, attempts):
+        self.pauses.append(attempts)
+        return 0
+
+    async def refresh(self):
+        raise DisconnectedError("no broker")
+
+    def connect_aside(self, node_id, address):
+        self.connected = (node_id, address)
+
+
+def test_a_coordinator_is_looked_up_again_after_pauses_that_grow(run):
+    async def scenario():
+        cluster = StumblingCluster()
+        link = CoordinatorLink(cluster, "g", lambda: None)
+        assert await link.find(Deadline(10_000))
+        assert cluster.pauses == [0, 1]
+        assert cluster.connected == (COORDINATOR_ID_BASE - 3, ("h", 1))
 
     run(scenario())

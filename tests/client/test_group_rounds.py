@@ -17,6 +17,7 @@ from barnabas.client import (
 )
 from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
 from barnabas.protocol.messages.join_group import JoinGroupResponse
@@ -257,6 +258,30 @@ def test_the_leader_watches_the_topics_of_all_members(run, fake):
                 cluster.add_topic("u", 3)
                 await until(lambda: ("u", 2) in two.assignment())
                 await members.stop()
+
+    run(scenario())
+
+
+def test_what_a_member_owns_is_told_with_the_generation_it_is_from(run, fake):
+    async def scenario():
+        async with (
+            world(fake) as (cluster, _, _),
+            consumer(cluster, partition_assignment_strategy=["cooperative-sticky"]) as one,
+        ):
+            one.subscribe("t")
+            await poll_until(one, lambda: len(one.assignment()) == 4)
+            first = one.group_metadata().generation_id
+            one.enforce_rebalance()
+            await poll_until(one, lambda: one.group_metadata().generation_id == first + 1)
+            told = [
+                ConsumerProtocolSubscription.from_bytes(request.protocols[0].metadata)
+                for request in cluster.requests(ApiKey.JOIN_GROUP)
+            ]
+            assert (told[0].generation_id, told[0].owned_partitions) == (-1, [])
+            assert told[-1].generation_id == first
+            assert [(one.topic, list(one.partitions)) for one in told[-1].owned_partitions] == [
+                ("t", [0, 1, 2, 3])
+            ]
 
     run(scenario())
 
