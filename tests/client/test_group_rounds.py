@@ -286,6 +286,27 @@ def test_what_a_member_owns_is_told_with_the_generation_it_is_from(run, fake):
     run(scenario())
 
 
+def test_a_leader_leaves_an_assignment_alone_that_still_stands(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, _, _), consumer(cluster, group_instance_id="i") as one:
+
+            async def still_stands(request, node_id):
+                response = await cluster._handle(ApiKey.JOIN_GROUP, request, node_id)
+                response.skip_assignment = True
+                return response
+
+            one.subscribe("t")
+            await poll_until(one, lambda: len(one.assignment()) == 4)
+            cluster.faults[ApiKey.JOIN_GROUP].append(still_stands)
+            one.enforce_rebalance()
+            with contextlib.suppress(GroupError):  # this coordinator forgets; a real one (KIP-814) does not
+                await poll_until(one, lambda: len(cluster.requests(ApiKey.SYNC_GROUP)) == 2)
+            first, second = cluster.requests(ApiKey.SYNC_GROUP)[:2]
+            assert (len(first.assignments), second.assignments) == (1, [])
+
+    run(scenario())
+
+
 def test_nothing_is_handed_out_between_the_last_commit_and_an_eager_rebalance(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _), consumer(cluster, heartbeat_interval_ms=5000) as one:

@@ -71,6 +71,7 @@ def test_the_sticky_partition_changes_after_a_batch_of_bytes():
     assert all(len(set(chosen[start : start + 10])) == 1 for start in range(0, 40, 10))
     assert len(set(chosen)) > 1
     assert sticky.choose(1, [3]) == 3
+    assert sticky.choose(1, [5]) == 5, "the other one has lost its leader"
 
 
 @given(records, st.sampled_from(list(Codec)))
