@@ -58,6 +58,27 @@ SMALL_INDEX = 4096
 LISTENER = ListenerId("PLAINTEXT", "PLAINTEXT")
 
 
+class Elsewhere(InPlace):
+    """The child process: at work at once, or with `waits` when a test says so."""
+
+    def __init__(self):
+        self.waits = False
+        self.work = []
+
+    def run(self, function, /, *args, **kwargs):
+        if not self.waits:
+            return super().run(function, *args, **kwargs)
+        outcome = Pending()
+        self.work.append((outcome, function, args, kwargs))
+        return outcome
+
+    def finish(self):
+        work, self.work = self.work, []
+        for outcome, function, args, kwargs in work:
+            done = super().run(function, *args, **kwargs)
+            outcome.fail(done.error) if done.error else outcome.complete(done.result())
+
+
 class Control:
     """The connection, as far as the broker may touch it."""
 
@@ -203,11 +224,12 @@ class World:
         self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
         self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)
+        self.elsewhere = Elsewhere()
         self.logs = LogManager(
             ["/data"],
             filesystem=self.disk,
             clock=self.clock,
-            offload=InPlace(),
+            offload=self.elsewhere,
             log_config=lambda topic: self.log_config,
         )
         self.disk.mkdir("/data")

@@ -38,11 +38,12 @@ from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.log.validator import check_frame, validate
+from barnabas.log.validator import Validated, check_frame, validate, validate_elsewhere
 from barnabas.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     batch_headers,
+    parse_header,
     stamp,
 )
 from barnabas.records.control import EndTransactionMarker
@@ -194,14 +195,21 @@ class Log:
         now_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        validated: bool = False,
     ) -> AppendInfo:
         """Appends one batch as the leader: stamps offset and epoch into `records`, which must be writable.
 
-        Raises KafkaError with Kafka's code; then nothing was appended.
+        Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
+        nothing was appended.
         """
         self._check_online()
         config = self.config
-        buffer, header = validate(records, tp=self.tp, config=config, origin=origin, now_ms=now_ms)
+        if validated:
+            buffer, header = Validated(records, parse_header(records))
+            if config.uses_append_time:
+                now_ms = header.max_timestamp  # as it was stamped
+        else:
+            buffer, header = validate(records, tp=self.tp, config=config, origin=origin, now_ms=now_ms)
         size = len(buffer)
         if size > config.segment_bytes:
             raise KafkaError(
@@ -248,6 +256,11 @@ class Log:
             False,
             size,
         )
+
+    def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
+        """Validates a client's batch where it does not hold the event loop: the batch to append, None for the same."""
+        run = self._resources.offload.run
+        return run(validate_elsewhere, bytes(records), self.tp, self.config, now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int = 0) -> AppendInfo | None:
         """Appends batches as the leader has them, offsets and epochs included.

@@ -4,12 +4,16 @@ A batch is judged by its header and its checksum alone wherever Kafka's answer c
 records are walked for compacted topics (each needs a key), where timestamps are limited, for
 recompression, and for all topics with ``barnabas.validate.records=true``: without that a batch that lies
 about its inside is caught by whoever reads it, which is a listed deviation.
+
+A kilobyte may hold a million records. A batch that would hold the event loop is refused with `HeavyBatchError` before
+anything is changed: `validate_elsewhere` does the same work in a child process, and its result is appended.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.config import LogConfig
 from barnabas.log.producers import AppendOrigin
@@ -22,15 +26,20 @@ from barnabas.records.batch import (
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     TimestampType,
-    decode_records_of,
     has_valid_crc,
     parse_header,
-    records_section,
     stamp_timestamps,
     wrap_section,
 )
-from barnabas.records.compression import Codec, codec_of, compress
-from barnabas.records.record import Record, offsets_are_consecutive
+from barnabas.records.compression import (
+    Codec,
+    CompressionError,
+    TooLargeError,
+    codec_of,
+    compress,
+    decompress,
+)
+from barnabas.records.record import Record, decode_runs, offsets_are_consecutive
 
 # Bound once: looking up an enum's member costs as much as parsing a header.
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -38,6 +47,18 @@ _COORDINATOR: Final = AppendOrigin.COORDINATOR
 _CODEC_MAX: Final = int(max(Codec))
 _UNUSUAL: Final = CONTROL_BIT | TIMESTAMP_TYPE_BIT
 _TIMESTAMP_REFUSED: Final = "One or more records have been rejected due to invalid timestamp"
+
+
+RECORDS_AT_ONCE: Final = 2048
+"""Records of one batch that are walked on the event loop, in 1 ms."""
+PLAIN_BYTES_AT_ONCE: Final = 1 << 20
+"""What a batch may decompress to on the event loop: 4 ms with gzip, the slowest codec."""
+PLAIN_FACTOR_MAX: Final = 64
+"""How many times ``max.message.bytes`` a batch may decompress to where it is looked into; Kafka has no bound."""
+
+
+class HeavyBatchError(BarnabasError):
+    """A batch that takes too long to look into for the event loop."""
 
 
 class Validated(NamedTuple):
@@ -69,10 +90,12 @@ def validate(
     config: LogConfig,
     origin: AppendOrigin,
     now_ms: int,
+    at_once: bool = True,
 ) -> Validated:
     """The batch in `buffer`, checked, and changed where the topic's configuration asks for it.
 
-    Raises KafkaError with the code and the words that Kafka answers.
+    Raises KafkaError with the code and the words that Kafka answers; with `at_once`, HeavyBatchError for a client's
+    batch that would hold the event loop.
     """
     header = parse_header(buffer)
     if (
@@ -105,11 +128,13 @@ def validate(
         return Validated(buffer, header)
     target = config.target_codec
     if target is not None and target is not codec:
-        return _recompress(buffer, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+        section = _section(buffer, header, config, at_once=at_once and origin is _CLIENT)
+        return _recompress(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     # A coordinator's batch was made in this process: its records need no look unless their times do.
     doubted = origin is not _COORDINATOR and (config.is_compacted or config.validate_records)
     if doubted or config.limits_timestamps:
-        _check_records(_walk(buffer, header), header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+        section = _section(buffer, header, config, at_once=at_once and origin is _CLIENT)
+        _check_records(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     return _apply_timestamp_type(buffer, header, config, now_ms)
 
 
@@ -154,12 +179,39 @@ def _check_client(header: BatchHeader, tp: TopicPartition) -> None:
         )
 
 
-def _walk(buffer: bytearray | memoryview, header: BatchHeader) -> list[Record]:
-    return decode_records_of(buffer, header)
+def validate_elsewhere(records: bytes, tp: TopicPartition, config: LogConfig, now_ms: int) -> bytes | None:
+    """As `validate`, for a client's heavy batch and another process: the changed batch, None for one as it was."""
+    buffer, _ = validate(
+        bytearray(records), tp=tp, config=config, origin=_CLIENT, now_ms=now_ms, at_once=False
+    )
+    changed = bytes(buffer)
+    return None if changed == records else changed
+
+
+def _section(
+    buffer: bytearray | memoryview, header: BatchHeader, config: LogConfig, *, at_once: bool
+) -> bytes:
+    """The plain bytes of the records."""
+    limit = PLAIN_FACTOR_MAX * config.max_message_bytes
+    if at_once:
+        if header.count > RECORDS_AT_ONCE:
+            raise HeavyBatchError(f"{header.count} records")
+        limit = min(limit, PLAIN_BYTES_AT_ONCE)
+    with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
+        try:
+            return decompress(header.codec, section, max(limit, len(section)))
+        except TooLargeError as error:
+            if at_once:
+                raise HeavyBatchError(str(error)) from error
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"The record batch is too large: {error}"
+            ) from error
+        except CompressionError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
 
 
 def _check_records(
-    records: list[Record],
+    section: bytes,
     header: BatchHeader,
     *,
     tp: TopicPartition,
@@ -167,17 +219,20 @@ def _check_records(
     origin: AppendOrigin,
     now_ms: int,
 ) -> None:
-    if header.is_control:
-        return
-    if origin is _CLIENT and not offsets_are_consecutive(records, header.base_offset):
-        raise _invalid(f"Records of a batch do not count up from 0 in topic partition {tp}")
-    if config.is_compacted and any(record.key is None for record in records):
-        raise _invalid(f"Compacted topic cannot accept message without key in topic partition {tp}.")
-    if config.limits_timestamps and not config.uses_append_time:
-        _check_timestamps(records, config, now_ms)
+    next_offset = header.base_offset
+    for records in decode_runs(section, header.count, header.base_offset, header.base_timestamp):
+        if header.is_control:
+            continue
+        if origin is _CLIENT and not offsets_are_consecutive(records, next_offset):
+            raise _invalid(f"Records of a batch do not count up from 0 in topic partition {tp}")
+        next_offset += len(records)
+        if config.is_compacted and any(record.key is None for record in records):
+            raise _invalid(f"Compacted topic cannot accept message without key in topic partition {tp}.")
+        if config.limits_timestamps and not config.uses_append_time:
+            _check_timestamps(records, config, now_ms)
 
 
-def _check_timestamps(records: list[Record], config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(records: Iterable[Record], config: LogConfig, now_ms: int) -> None:
     """KIP-937: how far before and after the broker's clock a producer's timestamp may be."""
     oldest = now_ms - config.message_timestamp_before_max_ms
     newest = now_ms + config.message_timestamp_after_max_ms
@@ -196,7 +251,7 @@ def _apply_timestamp_type(
 
 
 def _recompress(
-    buffer: bytearray | memoryview,
+    section: bytes,
     header: BatchHeader,
     *,
     tp: TopicPartition,
@@ -205,10 +260,10 @@ def _recompress(
     now_ms: int,
 ) -> Validated:
     """The same records under the topic's own codec; deltas and sequences stay as they are."""
-    _check_records(_walk(buffer, header), header, tp=tp, config=config, origin=origin, now_ms=now_ms)
+    _check_records(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     target = config.target_codec
     assert target is not None, "recompression needs a codec"
-    section = compress(target, records_section(buffer, header), config.compression_level(target))
+    section = compress(target, section, config.compression_level(target))
     attributes = header.attributes & ~(CODEC_MASK | TIMESTAMP_TYPE_BIT) | target
     batch = bytearray(
         wrap_section(

@@ -57,6 +57,10 @@ class CompressionError(BarnabasError):
     """Compressed bytes that are damaged, or that would grow beyond the limit."""
 
 
+class TooLargeError(CompressionError):
+    """Compressed bytes that are fine as far as they go, but would grow beyond the limit."""
+
+
 Decompressor: TypeAlias = Callable[[bytes, int], bytes]
 
 
@@ -91,8 +95,8 @@ def decompress(codec: Codec, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) 
         raise CompressionError(f"damaged {codec.name.lower()} data: {error}") from error
 
 
-def _too_large(codec: Codec, limit: int) -> CompressionError:
-    return CompressionError(f"{codec.name.lower()} data decompresses to more than {limit} bytes")
+def _too_large(codec: Codec, limit: int) -> TooLargeError:
+    return TooLargeError(f"{codec.name.lower()} data decompresses to more than {limit} bytes")
 
 
 def _plain(data: bytes, limit: int) -> bytes:

@@ -10,12 +10,15 @@ All varints are zig-zag; a length of -1 is null. The section knows nothing of it
 against the base that the caller hands in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
 
 Header: TypeAlias = tuple[str, bytes | None]
+
+RUN_RECORDS: Final = 8192
+"""Records that `decode_runs` has in memory at a time."""
 
 
 class Record(NamedTuple):
@@ -98,7 +101,7 @@ def decode_records(
     if not 0 <= count <= len(data):
         raise _invalid(f"a count of {count} in {len(data)} bytes")
     try:
-        records, position = _decode_all(data, count, base_offset, base_timestamp, append_time)
+        records, position = _decode_run(data, 0, count, base_offset, base_timestamp, append_time)
     except (IndexError, ValueError) as error:
         raise _invalid(str(error)) from error
     if position != len(data):
@@ -106,17 +109,35 @@ def decode_records(
     return records
 
 
+def decode_runs(data: bytes, count: int, base_offset: int, base_timestamp: int) -> Iterator[list[Record]]:
+    """The same records in runs of `RUN_RECORDS`, so that a batch of millions needs no memory for all of them.
+
+    Raises INVALID_RECORD like `decode_records`, where the trouble is.
+    """
+    if not 0 <= count <= len(data):
+        raise _invalid(f"a count of {count} in {len(data)} bytes")
+    position = 0
+    for first in range(0, count, RUN_RECORDS):
+        run = min(RUN_RECORDS, count - first)
+        try:
+            records, position = _decode_run(data, position, run, base_offset, base_timestamp, None)
+        except (IndexError, ValueError) as error:
+            raise _invalid(str(error)) from error
+        yield records
+    if position != len(data):
+        raise _invalid(f"{len(data) - position} bytes after the last of {count} records")
+
+
 def _invalid(reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, f"Found invalid record structure in batch: {reason}")
 
 
-def _decode_all(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+def _decode_run(
+    data: bytes, position: int, count: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[list[Record], int]:
     # One-byte varints are read in place, for all fields of nearly all records are: a call for each would
     # cost more than everything else here. Longer ones go through `decode_varint`.
     records: list[Record] = []
-    position = 0
     new_record = tuple.__new__
     for _ in range(count):
         size = data[position]

@@ -266,6 +266,8 @@ class Partition:
         records: bytearray | memoryview,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        *,
+        validated: bool = False,
     ) -> tuple[AppendInfo, bool]:
         """Appends as leader; what came of it, and whether the high watermark moved.
 
@@ -283,8 +285,16 @@ class Partition:
                 f"The size of the current ISR {sorted(self.isr_state.isr)} is insufficient to satisfy "
                 f"the min.isr requirement of {self.min_isr} for partition {self.tp}",
             )
-        info = log.append(records, self.leader_epoch, self._ports.now_ms(), origin=origin)
+        info = log.append(
+            records, self.leader_epoch, self._ports.now_ms(), origin=origin, validated=validated
+        )
         return info, self._advance_high_watermark()
+
+    def validate_heavy(self, records: memoryview | bytearray) -> Pending[bytes | None]:
+        """Validates a batch off the loop: see `Log.validate_heavy`. Only as leader."""
+        log = self.leader_log
+        assert log is not None, "what is no leader refuses a batch before it is looked into"
+        return log.validate_heavy(records, self._ports.now_ms())
 
     def synced(self) -> None:
         """What was appended is on stable storage now: it may count for the high watermark."""

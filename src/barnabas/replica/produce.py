@@ -5,9 +5,10 @@ from typing import Final, TypeAlias
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
-from barnabas.core.pending import Pending, gather
+from barnabas.core.pending import Pending, Steps, gather, steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
+from barnabas.log.validator import HeavyBatchError
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
@@ -37,7 +38,7 @@ _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TI
 class AppendResult:
     """What became of one partition's records: where they are, or why they are not."""
 
-    __slots__ = ("error", "info", "message", "partition", "synced", "tp")
+    __slots__ = ("error", "info", "message", "partition", "settled", "synced", "tp")
 
     def __init__(
         self,
@@ -54,6 +55,8 @@ class AppendResult:
         """Where the records were appended."""
         self.synced: Pending[None] | None = None
         """Where ``flush.messages`` asks for it: done when the records are on stable storage."""
+        self.settled: Pending[None] | None = None
+        """Where the batch is validated in another process: done when the rest of the result is there."""
 
     def __repr__(self) -> str:
         return f"<AppendResult {self.tp} {self.error.name} {self.info.first_offset}..{self.info.last_offset}>"
@@ -146,25 +149,60 @@ class Appender:
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Appends one partition's records; offsets and leader epoch are stamped into the given buffer."""
+        """Appends one partition's records; offsets and leader epoch are stamped into the given buffer.
+
+        A batch that takes long to look into gives a result that is `settled` later.
+        """
         partition = self._hosted.online.get(tp)
+        result = AppendResult(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
             info, advanced = partition.append(records, required_acks, origin)
         except KafkaError as error:
-            return _refused(tp, partition, error)
+            _refuse(result, partition, error)
+        except HeavyBatchError:
+            assert partition is not None, "there is a log that looked at the batch"
+            result.settled = self._append_heavy(result, partition, records, required_acks)
         except Exception:
             _log.error("produce.append_failed", partition=tp, exc_info=True)
-            return AppendResult(tp, error=ErrorCode.UNKNOWN_SERVER_ERROR)
-        result = AppendResult(tp, info)
+            result.error = ErrorCode.UNKNOWN_SERVER_ERROR
+        else:
+            self._appended(result, partition, info, advanced=advanced)
+        return result
+
+    @steps
+    def _append_heavy(
+        self,
+        result: AppendResult,
+        partition: Partition,
+        records: bytearray | memoryview,
+        required_acks: int,
+    ) -> Steps[None]:
+        """Appends when another process has validated the batch; much may have changed meanwhile."""
+        try:
+            changed = yield partition.validate_heavy(records)
+            partition = self._hosted.serve(result.tp)
+            buffer = records if changed is None else bytearray(changed)
+            info, advanced = partition.append(buffer, required_acks, validated=True)
+        except KafkaError as error:
+            _refuse(result, partition, error)
+        except Exception:
+            _log.error("produce.append_failed", partition=result.tp, exc_info=True)
+            result.error = ErrorCode.UNKNOWN_SERVER_ERROR
+        else:
+            self._appended(result, partition, info, advanced=advanced)
+
+    def _appended(
+        self, result: AppendResult, partition: Partition, info: AppendInfo, *, advanced: bool
+    ) -> None:
+        result.info = info
         result.partition = partition
         log = partition.leader_log
         if log is not None and log.flush_needed:
             result.synced = log.flush_soon()
             result.synced.when_done(lambda _: partition.synced())
-        self._wake.appended(tp, advanced=advanced)
-        return result
+        self._wake.appended(result.tp, advanced=advanced)
 
     def acknowledge(
         self, results: Results, required_acks: int, timeout_ms: int
@@ -184,12 +222,14 @@ class Appender:
         return _when_synced(outcome, results, unsynced) if unsynced else outcome
 
 
-def _refused(tp: TopicPartition, partition: Partition | None, error: KafkaError) -> AppendResult:
+def _refuse(result: AppendResult, partition: Partition | None, error: KafkaError) -> None:
     code = error.code
     log = partition.leader_log if partition is not None else None
     start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
-    _log.debug("produce.refused", partition=tp, error=code.name, reason=error)
-    return AppendResult(tp, _nowhere(start), code, str(error) if code in _WITH_MESSAGE else None)
+    _log.debug("produce.refused", partition=result.tp, error=code.name, reason=error)
+    result.info = _nowhere(start)
+    result.error = code
+    result.message = str(error) if code in _WITH_MESSAGE else None
 
 
 def _acknowledged(result: AppendResult) -> bool:

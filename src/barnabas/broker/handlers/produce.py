@@ -19,7 +19,7 @@ from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, Steps, gather, steps
 from barnabas.core.slices import Sliced, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -83,8 +83,11 @@ def produce(
     if entries > AT_ONCE_MAX:
         return in_slices(_produce_much(context, request), context.broker.clock, holder=context.peer)
     results: Results = []
+    unsettled: list[Pending[None]] = []
     for topic in request.topic_data:
-        _append(context, request, topic.name, topic.partition_data, results)
+        _append(context, request, topic.name, topic.partition_data, results, unsettled)
+    if unsettled:
+        return _when_settled(context, request, results, unsettled)
     outcome = broker.replica_manager.acknowledge(results, request.acks, request.timeout_ms)
     if isinstance(outcome, Pending):
         return outcome.then(lambda done: _respond(context, request, done))
@@ -97,8 +100,9 @@ def _append(
     topic: str,
     entries: list[PartitionProduceData],
     results: Results,
+    unsettled: list[Pending[None]],
 ) -> None:
-    """Appends to partitions of one topic; `results` gets what became of each."""
+    """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
     append, acks = context.broker.replica_manager.append, request.acks
     refusal = _refusal(context, topic, acks)
     known = context.broker.metadata_cache.snapshot.partitions.get(topic, ())
@@ -115,22 +119,50 @@ def _append(
         if error or not isinstance(records, memoryview):
             results.append(AppendResult(tp, error=error))
         else:
-            results.append(append(tp, records, acks))
+            result = append(tp, records, acks)
+            results.append(result)
+            if result.settled is not None:
+                unsettled.append(result.settled)
+
+
+@steps
+def _when_settled(
+    context: RequestContext, request: ProduceRequest, results: Results, unsettled: list[Pending[None]]
+) -> Steps[ProduceResponse | None]:
+    """The answer where batches are validated in another process."""
+    yield from _settled(context, unsettled)
+    outcome = context.broker.replica_manager.acknowledge(results, request.acks, request.timeout_ms)
+    if isinstance(outcome, Pending):
+        outcome = yield outcome
+    return _respond(context, request, outcome)
+
+
+def _settled(context: RequestContext, unsettled: list[Pending[None]]) -> Steps[None]:
+    """Holds the connection until all is appended: what the producer sends next belongs behind it."""
+    settled = gather(unsettled)
+    if not settled.done:
+        context.peer.hold()
+        yield settled
+        context.peer.release()
 
 
 def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[ProduceResponse | None]:
     """The same for a request of many partitions, a portion of them at a time."""
     results: Results = []
     appended: Results = []
+    unsettled: list[Pending[None]] = []
     for topic in request.topic_data:
         yield
         entries = topic.partition_data
         for start in range(0, len(entries), PORTION):
             portion: Results = []
-            _append(context, request, topic.name, entries[start : start + PORTION], portion)
+            _append(context, request, topic.name, entries[start : start + PORTION], portion, unsettled)
             results += portion
-            appended += [result for result in portion if result.partition is not None]
+            appended += [
+                result for result in portion if result.partition is not None or result.settled is not None
+            ]
             yield
+    yield from _settled(context, unsettled)
     # What was refused waits for nothing: so this is no longer than the list of what this broker leads.
     acknowledged = context.broker.replica_manager.acknowledge(appended, request.acks, request.timeout_ms)
     if isinstance(acknowledged, Pending):
