@@ -88,6 +88,7 @@ def check_refusal(error, arguments):
 @example([{"topic": "t", "headers": [("h", "text")]}])
 @example([{"topic": "t", "timestamp_ms": 1.5}])
 @example([{"topic": "t", "timestamp_ms": 2**63}])
+@example([{"topic": "t", "timestamp_ms": -1}])
 @example([{"topic": b"t"}])
 @example([{"topic": "t", "partition": 3}])
 @example([{"topic": "\ud800"}])
@@ -103,6 +104,8 @@ def test_each_send_raises_at_once_or_its_record_is_accounted_for(run, fake, call
                         accepted.append((arguments, await producer.send(**arguments)))
                     except Exception as error:
                         check_refusal(error, arguments)
+                    else:
+                        assert (arguments.get("timestamp_ms") or 0) >= 0
                 await producer.flush()
 
                 assert all(delivery.done() for _, delivery in accepted)
