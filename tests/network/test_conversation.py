@@ -344,3 +344,211 @@ def test_what_a_service_sees_of_a_peer(clock):
     assert peer.principal == ANONYMOUS
     assert peer.session is None
     assert repr(peer) == "<Peer 10.0.0.1:5000 on PLAINTEXT>"
+
+
+def exchange(line, *bodies):
+    """A read of these requests by the short way; the answer that it returns, if it does."""
+    data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+    line.conversation.buffers()[0][: len(data)] = data
+    return line.conversation.exchange(len(data))
+
+
+def test_one_small_request_is_answered_on_the_short_way(clock):
+    line = Line(clock, lambda _, body: [body.upper()])
+
+    assert exchange(line, b"one") == b"ONE"
+    assert line.output() == b""
+    assert exchange(line, b"two", b"three") is None
+    assert line.output() == b"TWOTHREE"
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        ([b"in ", b"pieces"], b"in pieces"),
+        ([memoryview(b"a view")], b"a view"),
+        (None, b""),
+        ([], b""),
+        (Pending.of([b"done"]), b"done"),
+        (Pending.of(None), b""),
+    ],
+)
+def test_any_other_answer_takes_the_long_way(clock, answer, sent):
+    line = Line(clock, lambda *_: answer)
+
+    assert exchange(line, b"one") is None
+    assert line.output() == sent
+    assert line.conversation.waiting == 0
+
+
+def test_the_short_way_overtakes_no_response_that_waits(clock, parked, pendings):
+    line = Line(clock, parked)
+    assert exchange(line, b"a") is None
+
+    assert exchange(line, b"B") is None
+    assert line.output() == b""
+    pendings[b"a"].complete([b"-a-"])
+
+    assert line.output() == b"-a-B"
+    assert exchange(line, b"C") == b"C"
+
+
+def test_the_short_way_overtakes_no_output_that_nobody_took(clock):
+    line = Line(clock, lambda _, body: [body])
+    line.send(b"one", b"two")
+
+    assert exchange(line, b"three") is None
+
+    assert line.output() == b"onetwothree"
+
+
+def test_the_short_way_overtakes_no_request_that_was_read_before(clock):
+    line = Line(clock, lambda _, body: [body])
+    bodies = [b"%03d" % n for n in range(module.TURN_REQUESTS_MAX + 1)]
+    line.send(*bodies)
+    assert line.output() == b"".join(bodies[:-1])
+
+    assert exchange(line, b"later") is None
+
+    assert line.requests == bodies[:-1]
+    line.conversation.resume()
+    assert line.output() == bodies[-1] + b"later"
+
+
+@pytest.mark.parametrize("way", [Line.send, exchange], ids=["long", "short"])
+def test_nothing_is_handled_after_drain(clock, way):
+    line = Line(clock, lambda _, body: [body])
+    way(line, b"before")
+    line.output()
+
+    line.conversation.drain()
+    way(line, b"after")
+    way(line, b"more", b"and more")
+
+    assert line.requests == [b"before"]
+    assert line.output() == b""
+    assert not line.conversation.runnable
+
+
+def test_a_drain_in_the_middle_of_a_turn_ends_the_turn(clock):
+    def handle(_peer, body):
+        if body == b"last":
+            line.conversation.drain()
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"first", b"last", b"never")
+
+    assert line.requests == [b"first", b"last"]
+    assert line.output() == b"firstlast"
+    assert not line.conversation.runnable
+
+
+def test_what_was_left_of_a_turn_is_not_handled_after_drain(clock):
+    line = Line(clock, lambda _, body: [body], parked_max=1)
+    line.send(*[b"%03d" % n for n in range(module.TURN_REQUESTS_MAX + 5)])
+
+    line.conversation.drain()
+
+    assert not line.conversation.runnable
+    assert len(line.requests) == module.TURN_REQUESTS_MAX
+
+
+def test_a_mute_that_ends_after_drain_handles_nothing(clock):
+    line = Line(clock, lambda _, body: [body])
+    line.conversation.peer.mute_until(clock.now + 50)
+    line.conversation.drain()
+    line.send(b"late")
+
+    clock.advance(60)
+
+    assert not line.conversation.runnable
+    assert line.requests == []
+
+
+def test_a_turn_ends_with_the_request_that_uses_it_up(clock):
+    def handle(_peer, body):
+        clock.now += int(body)
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"1", b"1", b"1", b"9", b"0", b"0")
+
+    assert line.requests == [b"1", b"1"]
+    for _ in range(4):
+        line.conversation.resume()
+    assert line.requests == [b"1", b"1", b"1", b"9", b"0", b"0"]
+    assert not line.conversation.runnable
+    assert line.output() == b"111900"
+
+
+def test_a_lone_request_asks_for_no_time(clock, monkeypatch):
+    line = Line(clock, lambda _, body: [body, b""])
+    monkeypatch.setattr(clock, "monotonic_ms", None)
+
+    line.send(b"long way")
+    assert exchange(line, b"short way") is None
+
+    assert line.output() == b"long wayshort way"
+
+
+def test_responses_behind_one_that_waits_count_as_memory(clock):
+    """A peer with a long poll in front must not pile up the answers to what it asks after it."""
+    first = Pending()
+    line = Line(clock, lambda _, body: first if body == b"poll" else [b"x" * 100_000])
+    line.send(b"poll", *[b"?"] * 100)
+
+    assert len(line.requests) == 1 + 11
+    assert not line.conversation.wants_read
+    first.complete([b"first"])
+    assert line.conversation.waiting == 0
+    assert len(line.output()) == 5 + 1_100_000
+    assert line.conversation.runnable
+    while line.conversation.runnable:
+        line.conversation.resume()
+        line.output()
+    assert len(line.requests) == 101
+    assert line.conversation.wants_read
+
+
+def test_responses_that_come_out_of_order_count_as_memory_until_they_are_sent(clock, pendings, parked):
+    line = Line(clock, parked)
+    line.send(b"a", b"b", b"c")
+    pendings[b"c"].complete([b"c" * module.OUTPUT_BYTES_MAX])
+    assert line.conversation.wants_read
+    pendings[b"b"].complete([b"b"])
+    assert not line.conversation.wants_read
+
+    pendings[b"a"].complete([b"a"])
+
+    assert line.output() == b"ab" + b"c" * module.OUTPUT_BYTES_MAX
+    assert line.conversation.wants_read
+
+
+def test_a_failure_behind_another_response_waits_for_its_turn(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a", b"b", b"c")
+    pendings[b"b"].fail(ValueError("a bug"))
+    pendings[b"c"].complete([b"C"])
+    assert not line.aborted
+
+    pendings[b"a"].complete([b"A"])
+
+    assert [str(error) for error in line.aborted] == ["a bug"]
+
+
+def test_a_closed_conversation_lets_go_of_its_transport_and_its_peer(clock, parked, pendings):
+    line = Line(clock, parked)
+    line.send(b"a", b"B")
+    peer = line.conversation.peer
+
+    line.conversation.closed()
+    peer.close("late")
+    peer.mute_until(clock.now + 50)
+    peer.hold()
+    peer.release()
+    pendings[b"a"].fail(ValueError("a bug"))
+
+    assert line.aborted == []
+    assert line.woken == 0
+    assert line.conversation.output_bytes == 0

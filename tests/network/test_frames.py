@@ -143,3 +143,83 @@ def test_the_largest_allowed_size_passes():
 
     assert len(feed(reader, framed(b"m" * 1000))) == 1
     assert "between frames" in repr(reader)
+
+
+def land(reader, data):
+    """The bytes of one read; how many."""
+    reader.buffers()[0][: len(data)] = data
+    return len(data)
+
+
+@pytest.mark.parametrize("size", [1001, 5000, RECEIVE_BYTES - 4])
+def test_a_lone_frame_that_is_too_large_is_none(size):
+    reader = FrameReader(ReceiveMemory(), 1000)
+    data = framed(b"m" * size)
+
+    assert reader.lone_frame(land(reader, data)) is None
+    assert reader.received(len(data)) == []
+    assert f"size = {size} larger than 1000" in reader.problem.reason
+
+
+@pytest.mark.parametrize("size", [1, 999, 1000])
+def test_a_lone_frame_up_to_the_limit_is_one(size):
+    reader = FrameReader(ReceiveMemory(), 1000)
+
+    assert reader.lone_frame(land(reader, framed(b"m" * size))) == b"m" * size
+
+
+def test_what_is_no_lone_frame_is_left_to_the_long_way():
+    reader = FrameReader(ReceiveMemory(), 1000)
+    for data in (framed(b""), framed(b"one") + b"\x00", framed(b"one")[:-1], framed(b"a") + framed(b"b")):
+        assert reader.lone_frame(land(reader, data)) is None
+    assert feed(reader, framed(b"before")) == [b"before"]
+    assert feed(reader, framed(b"h" * 100)[:10]) == []
+    # More of that frame, as many bytes as the read before, which still lies in the shared buffer.
+    assert reader.lone_frame(land(reader, framed(b"inside"))) is None
+
+
+def test_a_piece_of_a_size_is_no_lone_frame():
+    reader = FrameReader(ReceiveMemory(), 1000)
+    assert feed(reader, b"\x00\x00") == []
+
+    data = b"\x00\x05" + b"hello"
+    assert reader.lone_frame(land(reader, framed(b"x"))) is None
+    assert feed(reader, data) == [b"hello"]
+
+
+@pytest.mark.parametrize("after", [framed(b"z"), b"", b"\x00\x00", framed(b"q" * 900)[:500]])
+@pytest.mark.parametrize("size", [1001, 60_000])
+def test_a_frame_that_is_too_large_among_whole_ones_of_a_read_closes(size, after):
+    reader = FrameReader(ReceiveMemory(), 1000)
+
+    frames = feed(reader, framed(b"fine") + framed(b"m" * size) + after)
+
+    assert frames == [b"fine"]
+    assert f"size = {size} larger than 1000" in reader.problem.reason
+
+
+@pytest.mark.parametrize("size", [-1, -100, -(2**31)])
+def test_a_negative_size_is_no_lone_frame(size):
+    reader = FrameReader(ReceiveMemory(), 1000)
+    data = struct.pack(">i", size) + b"x" * 20
+
+    assert reader.lone_frame(land(reader, data)) is None
+    assert reader.received(len(data)) == []
+    assert reader.problem.reason == f"Invalid receive (size = {size})"
+
+
+def test_a_cleared_reader_holds_no_frame():
+    memory = ReceiveMemory()
+    reader = FrameReader(memory, 1 << 24)
+    feed(reader, framed(b"u" * 900_000)[:500_000])
+    assert memory.spares.take(900_000).obj is not reader.buffers()[0].obj
+    held = memory.spares.bytes_held
+
+    reader.clear()
+
+    # Both blocks are free: two more frames of this size need no further memory.
+    blocks = [memory.spares.take(900_000) for _ in range(2)]
+    assert None not in blocks
+    assert memory.spares.bytes_held == held
+    assert reader.missing == 0
+    assert sum(map(len, reader.buffers())) == RECEIVE_BYTES

@@ -1,4 +1,6 @@
 import asyncio
+import errno
+import os
 import socket
 import struct
 
@@ -6,6 +8,7 @@ import pytest
 from network_harness import DiskFile
 
 from barnabas.core.chunks import FileSlice
+from barnabas.network import socket_wire
 from barnabas.network.client import NetworkClient, parse_bootstrap
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
@@ -234,6 +237,24 @@ def test_a_name_that_does_not_exist():
             await client.send(0, MetadataRequest())
 
     run(scenario, bootstrap=False)
+
+
+def test_without_a_free_descriptor_the_attempt_fails_and_the_next_one_succeeds(monkeypatch):
+    broker = FakeBroker()
+    make = socket.socket
+
+    def no_more(*_args, **_options):
+        monkeypatch.setattr(socket_wire.socket, "socket", make)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def scenario(client):
+        client.add_node(Node(0, "127.0.0.1", broker.port))
+        monkeypatch.setattr(socket_wire.socket, "socket", no_more)
+        with pytest.raises(DisconnectedError, match="Too many open files"):
+            await client.send(0, MetadataRequest())
+        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
+
+    run(scenario, broker, bootstrap=False)
 
 
 def silent_server(answer=b""):

@@ -160,3 +160,41 @@ def test_a_descriptor_that_cannot_be_read_is_left_to_the_reader_to_complain():
     assert warm_until(-1, 5, 10) == 5
     with pytest.raises(OSError, match="Bad file descriptor"):
         read_ahead(-1, 5, 10)
+
+
+class CountedFile(MemoryFile):
+    """How much was read of it."""
+
+    read_bytes = 0
+
+    def pread(self, size, position):
+        self.read_bytes += size
+        return super().pread(size, position)
+
+
+def test_small_ranges_are_read_when_they_are_sent(free_socket_pair):
+    """A fetch of thousands of partitions has thousands of them, and its peer may never read."""
+    one, other = free_socket_pair
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    file = CountedFile(os.urandom(60_000))
+    sender = Sender(one)
+    sender.push([each for _ in range(60) for each in (b"head", FileSlice(file, 0, 60_000))])
+    assert file.read_bytes == 0
+
+    assert sender.flush() is Flush.BLOCKED
+    for _ in range(5):
+        assert sender.flush() is Flush.BLOCKED
+    assert file.read_bytes <= module._GATHER_BYTES_MAX + 60_000
+
+    data, _ = send_all(sender, other)
+    assert data == (b"head" + file.data) * 60
+    assert file.read_bytes == 60 * 60_000
+
+
+def test_a_small_range_that_cannot_be_read_is_an_error_of_the_flush(free_socket_pair):
+    one, _ = free_socket_pair
+    sender = Sender(one)
+    sender.push([b"head", FileSlice(MemoryFile(b"short"), 0, 100)])
+
+    with pytest.raises(OSError, match="inside a range of 100 bytes"):
+        sender.flush()

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import shutil
 import ssl
@@ -10,6 +11,7 @@ from network_harness import DiskFile, FunctionService, echo, framed
 
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
+from barnabas.network.frames import FrameReader
 from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
 
@@ -139,3 +141,81 @@ def test_a_request_that_is_too_large(serve_tls):
         assert await reader.read() == b""
 
     serve_tls(scenario, request_bytes_max=1000)
+
+
+def test_the_limit_of_a_request_holds_for_many_in_one_read(serve_tls):
+    handled = []
+
+    def service(_peer, frame):
+        handled.append(bytes(frame))
+        return [framed(b"fine")]
+
+    async def scenario(_server, _port, reader, writer):
+        writer.write(framed(b"a" * 1000) + framed(b"b" * 1001) + framed(b"c"))
+        assert await response(reader) == b"fine"
+        assert await reader.read() == b""
+
+    serve_tls(scenario, service=service, request_bytes_max=1000)
+    assert handled == [b"a" * 1000]
+
+
+def test_a_peer_that_goes_inside_a_frame_leaves_no_memory(serve_tls):
+    """Without the collector: a frame of 100 MB was begun, and reference counting alone frees it."""
+
+    async def scenario(server, port, _reader, _writer):
+        def readers():
+            return sum(type(each) is FrameReader for each in gc.get_objects())
+
+        before = readers()
+        [mine] = server.connections
+        for _ in range(3):
+            plain = ssl.create_default_context()
+            plain.check_hostname, plain.verify_mode = False, ssl.CERT_NONE
+            _, other = await asyncio.open_connection("127.0.0.1", port, ssl=plain)
+            other.write(struct.pack(">i", 100 << 20) + bytes(2_000_000))
+            await other.drain()
+            while not any(each.conversation.missing for each in server.connections):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            [connection] = [each for each in server.connections if each is not mine]
+            conversation = connection.conversation
+            del connection
+            other.transport.abort()
+            while len(server.connections) > 1:  # noqa: ASYNC110 - until the server has noticed
+                await asyncio.sleep(0.001)
+            assert conversation.missing == 0
+            del conversation
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+        assert readers() == before
+
+    gc.collect()
+    gc.disable()
+    try:
+        serve_tls(scenario)
+    finally:
+        gc.enable()
+
+
+def test_a_drain_waits_until_a_slow_peer_has_read_what_is_owed(serve_tls):
+    answer = framed(b"x" * 5_000_000)
+    handled = []
+
+    def service(*_):
+        handled.append(True)
+        return [answer]
+
+    async def scenario(server, _port, reader, writer):
+        writer.transport.pause_reading()
+        [connection] = server.connections
+        while not connection.sending:
+            asked = len(handled)
+            writer.write(framed(b"?"))
+            while len(handled) == asked:  # noqa: ASYNC110 - the service runs in this loop
+                await asyncio.sleep(0.001)
+        stopping = asyncio.ensure_future(server.stop(grace_ms=10_000))
+        await asyncio.sleep(0.01)
+        writer.transport.resume_reading()
+        assert len(await reader.read()) == len(handled) * len(answer)
+        await stopping
+
+    serve_tls(scenario, service=service)
