@@ -107,7 +107,9 @@ def _failing_test(tests: Sequence[str], root: Path) -> str | None:
         return None
     if code == _NOTHING_COLLECTED:
         raise SystemExit(f"no tests in {' '.join(tests)}")
-    failed = [line.split(" ")[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    failed = [
+        line.split(" ")[1] for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))
+    ]
     if code != _TESTS_FAILED and not failed:
         return f"the end of the test run with exit code {code}"
     return failed[0] if failed else "a failing test"

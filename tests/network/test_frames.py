@@ -172,10 +172,19 @@ def test_what_is_no_lone_frame_is_left_to_the_long_way():
     reader = FrameReader(ReceiveMemory(), 1000)
     for data in (framed(b""), framed(b"one") + b"\x00", framed(b"one")[:-1], framed(b"a") + framed(b"b")):
         assert reader.lone_frame(land(reader, data)) is None
-    assert feed(reader, framed(b"before")) == [b"before"]
-    assert feed(reader, framed(b"h" * 100)[:10]) == []
-    # More of that frame, as many bytes as the read before, which still lies in the shared buffer.
-    assert reader.lone_frame(land(reader, framed(b"inside"))) is None
+
+
+def test_the_end_of_a_frame_and_the_beginning_of_the_next_are_no_lone_frame():
+    """The shared buffer holds the next size first, which may be that of the whole read."""
+    reader = FrameReader(ReceiveMemory(), 1000)
+    assert feed(reader, framed(b"h" * 10)[:10]) == []
+    rest, shared = reader.buffers()
+    rest[:4] = b"hhhh"
+    shared[:20] = framed(b"n" * 20)[:20]
+
+    assert reader.lone_frame(24) is None
+    assert reader.received(24) == [b"h" * 10]
+    assert feed(reader, b"nnnn") == [b"n" * 20]
 
 
 def test_a_piece_of_a_size_is_no_lone_frame():

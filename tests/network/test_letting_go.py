@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import socket
 import struct
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -191,3 +194,45 @@ def test_a_peer_that_goes_while_it_waits_for_an_answer(serve):
         assert tracemalloc.get_traced_memory()[0] - before < KEPT_BYTES_MAX
 
     serve(scenario, service=service)
+
+
+def test_memory_goes_back_to_the_system_after_frames_were_dropped(serve, monkeypatch):
+    """Once for a crowd, and again only a while later."""
+    trims = []
+    monkeypatch.setattr("barnabas.core.memory.trim", lambda: trims.append(True))
+
+    class Hurried(LoopClock):
+        def call_later(self, delay_ms, callback):
+            return super().call_later(delay_ms / 50, callback)
+
+    async def scenario(harness):
+        for round_ in (1, 2):
+            clients = [await harness.client() for _ in range(5)]
+            for client in clients:
+                client.send(framed(b"whole") + struct.pack(">i", 1000) + b"half")
+                await client.response()
+                await client.close()
+            await harness.until(lambda round_=round_: len(trims) == round_)
+        whole = await harness.client()
+        await whole.ask(b"whole")
+        await whole.close()
+        await harness.until(lambda: not harness.server.connections)
+        assert harness.server._trim_timer is None
+
+    serve(scenario, clock=Hurried)
+    assert trims == [True, True]
+
+
+def test_what_was_freed_goes_back_to_the_system():
+    """Blocks below one that stays, which the C library's heap does not give back by itself."""
+    script = (
+        "import os; from barnabas.core.memory import trim\n"
+        "def resident(): return int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGESIZE')\n"
+        "both = [(bytearray(100_000), bytearray(600)) for _ in range(300)]; stays = [each[1] for each in both]; del both\n"
+        "before = resident(); trim(); print(before - resident())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("this C library has no malloc_trim")
+    assert int(done.stdout) > 20_000_000

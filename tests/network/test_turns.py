@@ -1,8 +1,11 @@
 """Who has a turn when: many requests of one connection beside few of another."""
 
+import asyncio
+
 import pytest
 from network_harness import framed
 
+from barnabas.core.pending import Pending
 from barnabas.network.clock import LoopClock
 from barnabas.network.conversation import TURN_MS, TURN_REQUESTS_MAX
 
@@ -141,3 +144,69 @@ def test_what_was_asked_before_nonsense_is_answered_though_it_takes_many_turns(s
         assert await client.is_closed()
 
     serve(scenario, service=costing(5.0), clock=SpentTime)
+
+
+def test_a_connection_that_waits_for_its_peer_to_read_has_no_turns(serve):
+    """Its requests wait too, but a loop that gives it one empty turn after the other would run hot."""
+    answer = framed(b"x" * 100_000)
+
+    async def scenario(harness):
+        client = await harness.client()
+        client.writer.transport.pause_reading()
+        client.send(framed(b"?") * 500)
+        [connection] = harness.server.connections
+        await harness.until(lambda: connection.sending)
+        await asyncio.sleep(0)
+        assert not harness.server._queue
+        assert "backlog=0" not in repr(connection)
+        client.writer.transport.resume_reading()
+        for _ in range(500):
+            assert len(await client.response()) == 100_000
+
+    serve(scenario, service=lambda *_: [answer])
+
+
+def test_each_connection_of_the_queue_has_its_turn_before_any_has_another(serve):
+    order = []
+
+    def service(peer, frame):
+        order.append(peer.address)
+        SpentTime.now_ms += 5.0
+        return [framed(bytes(frame))]
+
+    async def scenario(harness):
+        clients = [await harness.client() for _ in range(3)]
+        for client in clients:
+            client.send(framed(b"x") * 60)
+        for client in clients:
+            for _ in range(60):
+                await client.response()
+        # The first few are handled while the requests of the others are still on their way.
+        assert all(len(set(order[at : at + 3])) == 3 for at in range(30, 150))
+
+    serve(scenario, service=service, clock=SpentTime)
+
+
+def test_a_connection_stands_in_the_queue_once_however_often_it_is_woken(serve):
+    waiting = []
+
+    def service(_peer, frame):
+        SpentTime.now_ms += 5.0
+        if frame == b"wait":
+            waiting.append(Pending())
+            return waiting[-1]
+        return [framed(bytes(frame))]
+
+    async def scenario(harness):
+        client = await harness.client()
+        client.send(framed(b"wait") * 20 + framed(b"x") * 200)
+        await harness.until(lambda: len(waiting) == 20)
+        for pending in waiting:
+            pending.complete([framed(b"woken")])
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert len(harness.server._queue) <= 1
+        for expected in [b"woken"] * 20 + [b"x"] * 200:
+            assert await client.response() == expected
+
+    serve(scenario, service=service, clock=SpentTime)

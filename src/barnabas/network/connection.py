@@ -53,6 +53,9 @@ class Hub(Protocol):
     def forget(self, connection: "Connection") -> None:
         """The connection is closed."""
 
+    def trim_memory(self) -> None:
+        """A part of a frame, which may be large, was dropped: its memory goes back to the system, soon."""
+
 
 class Connection:
     """The part that knows no transport; subclasses send, pause and close."""
@@ -199,9 +202,12 @@ class Connection:
         """Ends the connection now; what was not sent is dropped. Harmless when it is closed."""
         if self.open:
             self.open = False
+            inside_a_frame = self.conversation.missing > 0
             self._close_transport()
             self.conversation.closed()
             self._hub.forget(self)
+            if inside_a_frame:
+                self._hub.trim_memory()
 
     def look_closer(self) -> None:
         """It seems idle: whatever little has come since shall be noticed."""

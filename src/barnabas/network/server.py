@@ -63,6 +63,9 @@ _ACCEPT_PAUSE_MS: Final = 1000
 _REFUSAL_PAUSE_MS: Final = 20
 _REFUSALS_TOLD_MS: Final = 10_000
 """How often one log line says how many connections were refused."""
+_TRIM_DELAY_MS: Final = 1000
+_TRIM_INTERVAL_MS: Final = 5000
+"""How often memory goes back to the system at most, while connections end inside their frames."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
 _SWEPT_A_TURN: Final = 100
 
@@ -160,6 +163,8 @@ class Server:
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
         self._refused = 0
         self._refusals_told_ms = -math.inf
+        self._trim_timer: Timer | None = None
+        self._trimmed_ms = -math.inf
         self._scheduled: list[Callable[[], None]] = []
         self._queue: deque[Callable[[], None]] = deque()
         self._sweep_timer: Timer | None = None
@@ -203,8 +208,9 @@ class Server:
         self._started = False
         for listener in self.listeners.values():
             listener.close()
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
+        for timer in (self._sweep_timer, self._trim_timer):
+            if timer is not None:
+                timer.cancel()
         for connection in list(self.connections):
             connection.drain()
         if self.connections:
@@ -326,6 +332,23 @@ class Server:
             self.accept_again()
         if not self.connections:
             self._emptied.set()
+
+    def trim_memory(self) -> None:
+        """A part of a frame, which may be large, was dropped: its memory goes back to the system, soon.
+
+        Frames grow in the C library's heap, which keeps a crowd's hundreds of megabytes when the crowd has gone.
+        """
+        if self._trim_timer is None and self._started:
+            due_ms = self._trimmed_ms + _TRIM_INTERVAL_MS - self.clock.monotonic_ms()
+            self._trim_timer = self.clock.call_later(max(due_ms, _TRIM_DELAY_MS), self._trim)
+
+    def _trim(self) -> None:
+        self._trim_timer = None
+        self._trimmed_ms = self.clock.monotonic_ms()
+        # It takes milliseconds and needs the interpreter for none of them: a thread does it.
+        from barnabas.core.memory import trim  # noqa: PLC0415 - ctypes is loaded by those who need it
+
+        self.readers.submit(trim)
 
     def _schedule_sweep(self) -> None:
         delay = max(1.0, self.settings.idle_ms_max / _SWEEPS_PER_IDLE_TIME)
