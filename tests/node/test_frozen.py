@@ -51,7 +51,7 @@ def test_a_frozen_broker_joins_again_with_nothing_left_over(tmp_path, serve, fro
     shared = ("--set", f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}")
     servers = []
     for broker_id in (1, 2):
-        options = ("--id", str(broker_id), *shared, "--set", "zookeeper.session.timeout.ms=1000")
+        options = ("--id", str(broker_id), *shared, "--set", "zookeeper.session.timeout.ms=3000")
         servers.append(serve(tmp_path / str(broker_id), *options))
         servers[-1].wait_until_ready()
     victim, witness = servers[frozen], servers[1 - frozen]
