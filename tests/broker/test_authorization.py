@@ -1,5 +1,7 @@
 """A denying authorizer: what each API asks, in which order, and what a client without rights hears."""
 
+import re
+
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -19,11 +21,27 @@ from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from barnabas.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
 
@@ -242,3 +260,100 @@ def test_only_brokers_may_speak_as_brokers(world, authorizer, request_, version)
     assert code(world.send(request_, version).error_code) == "CLUSTER_AUTHORIZATION_FAILED"
     assert authorizer.asked == [("CLUSTER_ACTION", "CLUSTER", CLUSTER)]
     assert world.replicas.controller_epoch == 1
+
+
+def metadata_of(topic, _partition):
+    return MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9
+
+
+def produce_to(topic, partition):
+    # The records are whole, broken or none: a client without the right hears nothing of that either.
+    data = PartitionProduceData(index=partition, records=None if partition else b"broken")
+    entry = TopicProduceData(name=topic, partition_data=[data])
+    return ProduceRequest(acks=1, timeout_ms=100, topic_data=[entry]), 9
+
+
+def fetch_from(topic, partition):
+    wanted = FetchPartition(partition=partition, partition_max_bytes=100, current_leader_epoch=77)
+    return FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic=topic, partitions=[wanted])]), 12
+
+
+def offsets_of(topic, partition):
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=-77)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]), 7
+
+
+def epochs_of(topic, partition):
+    wanted = OffsetForLeaderPartition(partition=partition, leader_epoch=0, current_leader_epoch=77)
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[wanted])]), 4
+
+
+def commit_to(topic, partition):
+    wanted = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1)
+    entry = OffsetCommitRequestTopic(name=topic, partitions=[wanted])
+    return OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[entry]), 8
+
+
+def committed_in(topic, partition):
+    wanted = OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[wanted])]), 8
+
+
+def forget_in(topic, partition):
+    wanted = OffsetDeleteRequestPartition(partition_index=partition)
+    entry = OffsetDeleteRequestTopic(name=topic, partitions=[wanted])
+    return OffsetDeleteRequest(group_id="g", topics=[entry]), 0
+
+
+def create(topic, partition):
+    entry = CreatableTopic(name=topic, num_partitions=partition + 1, replication_factor=1)
+    return CreateTopicsRequest(topics=[entry], timeout_ms=0), 7
+
+
+def delete(topic, _partition):
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=0), 6
+
+
+def configs_of(topic, _partition):
+    resource = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=None)
+    return DescribeConfigsRequest(resources=[resource]), 4
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        metadata_of,
+        produce_to,
+        fetch_from,
+        offsets_of,
+        epochs_of,
+        commit_to,
+        committed_in,
+        forget_in,
+        create,
+        delete,
+        configs_of,
+    ],
+    ids=lambda ask: ask.__name__,
+)
+def test_no_answer_tells_whether_a_hidden_topic_exists(world, authorizer, ask):
+    authorizer.deny = False
+    world.create("__consumer_offsets", 50)
+    world.clock.advance(1000)
+    # A group that exists, so that the coordinator has no refusal of its own.
+    world.send(commit_to("orders", 0)[0], 8)
+    authorizer.deny = True
+    authorizer.allowed = {(operation, Resource.GROUP, "g") for operation in Operation}
+
+    for partition in (0, 99):
+        existing = world.send(*ask("orders", partition))
+        absent = world.send(*ask("absent", partition))
+
+        # TOPIC_AUTHORIZATION_FAILED is 29, and nothing but the name differs.
+        assert "error_code=29" in text_of(existing)
+        assert text_of(existing).replace("orders", "absent") == text_of(absent)
+
+
+def text_of(response):
+    """The whole response, without the addresses of its buffers."""
+    return re.sub(r"0x[0-9a-f]+", "", repr(response))

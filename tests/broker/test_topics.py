@@ -367,13 +367,16 @@ def test_producer_ids_while_the_controller_is_away(world):
         ("", 1000, ErrorCode.INVALID_REQUEST),
         ("t", 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         ("t", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        ("t", 1000, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        # Final to librdkafka, Java, kafka-python and aiokafka; UNSUPPORTED_VERSION librdkafka asks again.
+        ("t", 1000, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     ],
 )
-def test_there_are_no_transactions(world, name, timeout_ms, code):
+def test_there_are_no_transactions(world, caplog, name, timeout_ms, code):
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=timeout_ms)
 
     assert world.send(request, 4).error_code == code
+    final = code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert caplog.text.count("transactions.not_served transactional_id=t client=test") == final
 
 
 def list_offset(world, timestamp, version=9, *, replica_id=-1, isolation=0, epoch=-1, partition=0, times=1):
@@ -458,3 +461,22 @@ def test_offset_for_leader_epoch(world):
     assert ask_epoch(9) == ("NONE", -1, -1)
     assert ask_epoch(1, current=3) == ("FENCED_LEADER_EPOCH", -1, -1)
     assert ask_epoch(1, partition=9) == ("UNKNOWN_TOPIC_OR_PARTITION", -1, -1)
+
+
+def test_configs_of_a_resource_that_is_named_often_are_told_once(world):
+    world.create()
+    names = [(4, "1"), (4, "01"), (2, "orders"), (4, "1"), (2, "orders"), (2, "no"), (2, "no")]
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        for kind, name in names
+    ]
+    some = DescribeConfigsResource(
+        resource_type=4, resource_name="1", configuration_keys=["num.io.threads", "no.such.key"]
+    )
+
+    results = world.send(DescribeConfigsRequest(resources=[*resources, some, some]), 4).results
+
+    # What is refused is as small as the question, and answered as often, as in Kafka.
+    told = [(each.resource_type, each.resource_name) for each in results]
+    assert told == [(4, "1"), (2, "orders"), (2, "no"), (2, "no"), (4, "1")]
+    assert [config.name for config in results[-1].configs] == ["num.io.threads"]

@@ -4,16 +4,20 @@ Behaviour: gives an idempotent producer an id of its own, with epoch 0.
 Versions:  v2 flexible · v3 the producer may bring the id it had (KIP-360) · v4 PRODUCER_FENCED (KIP-588) ·
            v5 as v4.
 Not implemented: transactional ids: without a transaction coordinator they are answered
-COORDINATOR_NOT_AVAILABLE, which clients take for "not yet".
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which every client takes for final. COORDINATOR_NOT_AVAILABLE they ask again,
+and librdkafka asks UNSUPPORTED_VERSION again too.
 """
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_log = EventLog("broker.init_producer_id")
 
 
 def _failed(_request: InitProducerIdRequest, error: KafkaError, _version: int) -> InitProducerIdResponse:
@@ -53,4 +57,10 @@ def _transactional(context: RequestContext, request: InitProducerIdRequest) -> E
         return ErrorCode.INVALID_REQUEST
     if not 0 < request.transaction_timeout_ms <= context.broker.config["transaction.max.timeout.ms"]:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    _log.warning(
+        "transactions.not_served",
+        transactional_id=request.transactional_id,
+        client=context.client_id,
+        host=context.client_host,
+    )
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
