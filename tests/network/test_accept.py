@@ -97,6 +97,27 @@ def test_any_other_error_lets_the_listener_rest_and_go_on(serve, caplog, code):
     assert len(lines(caplog, "network.accept_failed")) == 3
 
 
+class StandingClock(LoopClock):
+    """Timers that are never over."""
+
+    def call_later(self, _delay_ms, callback):
+        return super().call_later(3_600_000, callback)
+
+
+def test_a_listener_that_cannot_accept_does_not_try_again_at_once(serve):
+    async def scenario(harness):
+        before = await harness.client()
+        await before.ask(b"here")
+        failing = fail_accepts(harness, [errno.EMFILE] * 1000)
+        await harness.client()
+        await harness.until(lambda: failing.accepts)
+        for _ in range(10):
+            await before.ask(b"a turn of the loop, at least")
+        assert failing.accepts == 1
+
+    serve(scenario, clock=StandingClock)
+
+
 def test_while_descriptors_are_short_connections_are_refused_and_those_there_go_on(serve, caplog):
     async def scenario(harness):
         harness.server._descriptors = Room(2)
@@ -134,11 +155,7 @@ def test_a_listener_that_refuses_rests_after_each_lot(serve):
         for client in clients:
             await client.close()
 
-    class Standing(LoopClock):
-        def call_later(self, _delay_ms, _callback):
-            return asyncio.get_running_loop().call_later(3600, print)
-
-    serve(scenario, clock=Standing)
+    serve(scenario, clock=StandingClock)
 
 
 def test_how_many_were_refused_is_told_once_a_while(serve, caplog, monkeypatch):
