@@ -162,6 +162,16 @@ def coordinators():
     return FindCoordinatorRequest(key_type=0, coordinator_keys=ids())
 
 
+@case(6)
+def coordinators_of_an_unknown_type():
+    return FindCoordinatorRequest(key_type=9, coordinator_keys=ids())
+
+
+@case(0)
+def consumer_groups_where_there_are_none():
+    return ConsumerGroupDescribeRequest(group_ids=ids())
+
+
 @case(5)
 def groups():
     return DescribeGroupsRequest(groups=ids(), include_authorized_operations=True)

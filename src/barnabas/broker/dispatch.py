@@ -116,7 +116,11 @@ def _failed(api: Api, context: RequestContext, request: Request, error: BaseExce
         _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     refusal = api.failed(request, error, context.version)
-    return in_slices(refusal, context.broker.clock) if isinstance(refusal, Generator) else refusal
+    return (
+        in_slices(refusal, context.broker.clock, holder=context.peer)
+        if isinstance(refusal, Generator)
+        else refusal
+    )
 
 
 def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:

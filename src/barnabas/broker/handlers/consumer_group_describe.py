@@ -23,8 +23,12 @@ from barnabas.protocol.messages.consumer_group_describe import (
 
 def _failed(
     request: ConsumerGroupDescribeRequest, error: KafkaError, _version: int
-) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(groups=[_refused(each, error.code) for each in request.group_ids])
+) -> Sliced[ConsumerGroupDescribeResponse]:
+    response = ConsumerGroupDescribeResponse()
+    for group_id in request.group_ids:
+        response.groups.append(_refused(group_id, error.code))
+        yield
+    return response
 
 
 def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:

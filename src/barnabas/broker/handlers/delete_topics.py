@@ -35,13 +35,14 @@ def _states(request: DeleteTopicsRequest) -> Iterable[DeleteTopicState]:
     return request.topics or (DeleteTopicState(name=name) for name in request.topic_names)
 
 
-def _failed(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> DeleteTopicsResponse:
-    return DeleteTopicsResponse(
-        responses=[
+def _failed(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> Sliced[DeleteTopicsResponse]:
+    response = DeleteTopicsResponse()
+    for state in _states(request):
+        response.responses.append(
             DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_code=error.code)
-            for state in _states(request)
-        ]
-    )
+        )
+        yield
+    return response
 
 
 @handles(ApiKey.DELETE_TOPICS, versions=(1, 6), failed=_failed)

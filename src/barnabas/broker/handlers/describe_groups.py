@@ -24,8 +24,14 @@ from barnabas.protocol.messages.describe_groups import (
 OPERATIONS_SINCE: Final = 3
 
 
-def _failed(request: DescribeGroupsRequest, error: KafkaError, _version: int) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[_refused(group_id, error.code) for group_id in request.groups])
+def _failed(
+    request: DescribeGroupsRequest, error: KafkaError, _version: int
+) -> Sliced[DescribeGroupsResponse]:
+    response = DescribeGroupsResponse()
+    for group_id in request.groups:
+        response.groups.append(_refused(group_id, error.code))
+        yield
+    return response
 
 
 def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:

@@ -49,20 +49,17 @@ AT_ONCE_MAX: Final = 100
 """Partitions of a fetch that is worked off in one piece: nearly every fetch there is."""
 
 
-def _failed(request: FetchRequest, error: KafkaError, version: int) -> FetchResponse:
+def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[FetchResponse]:
+    response = FetchResponse(error_code=error.code, session_id=request.session_id)
     # Old clients look into the partitions, new ones at the top.
-    topics = [] if version >= TOPIC_IDS_SINCE else request.topics
-    return FetchResponse(
-        error_code=error.code,
-        session_id=request.session_id,
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                partitions=[_refused(each.partition, error.code) for each in topic.partitions],
-            )
-            for topic in topics
-        ],
-    )
+    for topic in [] if version >= TOPIC_IDS_SINCE else request.topics:
+        answer = FetchableTopicResponse(topic=topic.topic)
+        response.responses.append(answer)
+        for each in topic.partitions:
+            answer.partitions.append(_refused(each.partition, error.code))
+            yield
+        yield
+    return response
 
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)

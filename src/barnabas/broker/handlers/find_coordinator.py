@@ -51,15 +51,17 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
-def _failed(request: FindCoordinatorRequest, error: KafkaError, version: int) -> FindCoordinatorResponse:
+def _failed(
+    request: FindCoordinatorRequest, error: KafkaError, version: int
+) -> Sliced[FindCoordinatorResponse]:
     if version < BATCHES_SINCE:
         return _single(Found(error.code))
-    # Only where the whole request is refused does Kafka put a text beside the code of each key.
-    return FindCoordinatorResponse(
-        coordinators=[
-            _one_of_several(key, Found(error.code), error.code.message) for key in request.coordinator_keys
-        ]
-    )
+    response = FindCoordinatorResponse()
+    for key in request.coordinator_keys:
+        # Only where the whole request is refused does Kafka put a text beside the code of each key.
+        response.coordinators.append(_one_of_several(key, Found(error.code), error.code.message))
+        yield
+    return response
 
 
 @handles(ApiKey.FIND_COORDINATOR, versions=(0, 6), failed=_failed)

@@ -41,16 +41,16 @@ def _refused(partition: int, code: int) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=partition, error_code=code)
 
 
-def _failed(request: ListOffsetsRequest, error: KafkaError, _version: int) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_refused(each.partition_index, error.code) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def _failed(request: ListOffsetsRequest, error: KafkaError, _version: int) -> Sliced[ListOffsetsResponse]:
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answer)
+        for each in topic.partitions:
+            answer.partitions.append(_refused(each.partition_index, error.code))
+            yield
+        yield
+    return response
 
 
 @handles(ApiKey.LIST_OFFSETS, versions=(1, 9), failed=_failed)

@@ -41,13 +41,14 @@ PORTION: Final = 100
 """Partitions that are described in one piece."""
 
 
-def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> MetadataResponse:
-    return MetadataResponse(
-        topics=[
+def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> Sliced[MetadataResponse]:
+    response = MetadataResponse()
+    for topic in request.topics or ():
+        response.topics.append(
             MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=error.code)
-            for topic in request.topics or ()
-        ]
-    )
+        )
+        yield
+    return response
 
 
 @handles(ApiKey.METADATA, versions=(0, 12), failed=_failed)

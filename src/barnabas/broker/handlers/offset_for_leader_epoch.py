@@ -25,19 +25,16 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
 
 def _failed(
     request: OffsetForLeaderEpochRequest, error: KafkaError, _version: int
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[
-                    EpochEndOffset(partition=each.partition, error_code=error.code)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Sliced[OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answer = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(answer)
+        for each in topic.partitions:
+            answer.partitions.append(EpochEndOffset(partition=each.partition, error_code=error.code))
+            yield
+        yield
+    return response
 
 
 @handles(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), failed=_failed)

@@ -54,21 +54,20 @@ _TRANSACTIONAL: Final = 0x10
 _ERRORS_NAMED_MAX: Final = 10
 
 
-def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> ProduceResponse | None:
+def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced[ProduceResponse]:
     if request.acks == 0:
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                partition_responses=[
-                    PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
-                    for partition in topic.partition_data
-                ],
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answer = TopicProduceResponse(name=topic.name)
+        response.responses.append(answer)
+        for partition in topic.partition_data:
+            answer.partition_responses.append(
+                PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
             )
-            for topic in request.topic_data
-        ]
-    )
+            yield
+        yield
+    return response
 
 
 @handles(ApiKey.PRODUCE, versions=(0, 11), failed=_failed)
