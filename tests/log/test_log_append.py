@@ -129,8 +129,12 @@ def test_max_message_bytes(world):
     world.log(max_message_bytes=len(records)).append(records, 0, NOW_MS)
 
 
-def test_a_batch_larger_than_a_segment(world):
-    assert refused(world.log(segment_bytes=100), batch(size=200)) is ErrorCode.RECORD_LIST_TOO_LARGE
+def test_a_batch_as_large_as_a_segment_is_taken_and_one_byte_more_is_not(world):
+    size = len(batch(size=200))
+    assert refused(world.log(segment_bytes=size - 1), batch(size=200)) is ErrorCode.RECORD_LIST_TOO_LARGE
+    log = fill(world.log(TP._replace(partition=1), segment_bytes=size), 2, size=200)
+
+    assert [segment.size for segment in log.segments] == [size, size]
 
 
 def test_an_unknown_codec_is_corrupt(world):
@@ -239,6 +243,32 @@ class TestFollower:
 
         assert follower.log_end_offset == 53
         assert [offset for offset, _ in values_of(follower)] == [50, 52]
+
+    def test_the_greatest_timestamp_of_all_batches_is_kept(self, world):
+        follower = world.log(index_interval_bytes=0)
+        times = [100, 300, 200]
+        data = b"".join(build_batch([Record(offset, time, b"k", b"v")]) for offset, time in enumerate(times))
+        info = follower.append_as_follower(data)
+
+        assert info.max_timestamp == follower.active.max_timestamp == 300
+        assert follower.max_timestamp_offset()[:2] == (300, 1)
+        assert follower.offset_for_timestamp(250)[:2] == (300, 1)
+        assert follower.offset_for_timestamp(301) is None
+        follower.close()
+        assert world.reload().max_timestamp_offset()[:2] == (300, 1)
+
+    def test_a_batch_may_begin_at_the_logs_end_and_not_one_before(self, world):
+        follower = fill(world.log(), 3)
+        with pytest.raises(UnexpectedAppendOffsetError):
+            follower.append_as_follower(build_batch([Record(2, 1, b"k", b"v")]))
+        follower.append_as_follower(build_batch([Record(3, 1, b"k", b"v")]))
+
+        with pytest.raises(UnexpectedAppendOffsetError) as caught:
+            follower.append_as_follower(
+                build_batch([Record(4, 1, b"k", b"v")]) + build_batch([Record(4, 1, b"k", b"v")])
+            )
+        assert follower.log_end_offset == 4
+        assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     def test_what_is_there_already_is_refused(self, world):
         follower = fill(world.log(), 3)

@@ -183,8 +183,9 @@ class TestDiskErrors:
         assert offline == manager.offline_directories == ["/data"]
         assert manager.online_directories == ["/more"]
         assert [manager.get(log.tp) for log in bad] == [None, None]
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError) as caught:
             fill(bad[1], 1)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert fill(good[0], 3).log_end_offset == 3
 
         fresh = TopicPartition("new", 0)
@@ -282,8 +283,9 @@ class TestMaintenance:
         manager.reconfigure("elsewhere")
         fill(log, 1)
         manager.reconfigure("orders")
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError) as caught:
             fill(log, 1)
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_large_recoveries_go_through_the_offload(world):

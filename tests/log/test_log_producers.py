@@ -56,7 +56,8 @@ def test_gaps_and_overlaps_are_out_of_order(world):
     log = world.log()
     send(log, 0, 5)
 
-    for sequence, count in ((6, 1), (4, 5), (0, 4), (SEQUENCE_MAX, 1)):
+    # The last three end or begin where the batch does that is there, and are another one all the same.
+    for sequence, count in ((6, 1), (4, 5), (SEQUENCE_MAX, 1), (0, 4), (0, 6), (3, 2)):
         assert code_of(send, log, sequence, count) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     send(log, 5)
 
@@ -117,6 +118,16 @@ class TestTransactions:
         end(log, ControlType.ABORT, producer_id=3)
         log.high_watermark = log.log_end_offset
         assert log.last_stable_offset == log.high_watermark == 8
+
+    def test_a_marker_at_the_high_watermark_is_not_settled_yet(self, world):
+        log = world.log()
+        send(log, 0, 2, producer_id=1)  # 0-1
+        send(log, 0, 2, producer_id=2, transactional=True)  # 2-3
+        end(log, ControlType.COMMIT, producer_id=2)  # 4
+        send(log, 2, 2, producer_id=1)  # 5-6
+        for high_watermark, last_stable_offset in ((3, 2), (4, 2), (5, 5), (7, 7)):
+            log.high_watermark = high_watermark
+            assert log.last_stable_offset == last_stable_offset
 
     def test_the_high_watermark_bounds_the_last_stable_offset(self, world):
         log = world.log()

@@ -5,7 +5,7 @@ from log_world import NOW_MS, TP, World, batch, fill, values_of
 
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.recovery import recover_log
-from barnabas.records.batch import build_batch
+from barnabas.records.batch import build_batch, stamp
 from barnabas.records.record import Record
 
 ROOT = "/data/orders-0"
@@ -230,6 +230,73 @@ def test_power_loss_with_group_commit_keeps_every_acknowledged_record():
 
         assert log.log_end_offset >= acknowledged > 0
         assert values_of(log) == everything[: log.log_end_offset], "a clean prefix"
+
+
+@pytest.mark.parametrize("epochs", [(2, 3, 8), (5, 5, 5)])
+@pytest.mark.parametrize("left", ["everything", "no epochs", "no indexes"])
+def test_what_recovery_rebuilt_survives_a_loss_of_power(left, epochs):
+    """A kill, a recovery, a loss of power: recovery says that all is synced, so all has to be."""
+    for seed in range(15):
+        world = World(segment_bytes=500, index_interval_bytes=100, segment_index_bytes=1000)
+        world.disk._chance.seed(seed)
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        for epoch in epochs:
+            fill(log, 10, epoch=epoch)
+        expected, entries = values_of(log), log.leader_epochs.entries
+        manager.shutdown(clean=False)
+        for name in world.disk.listdir(ROOT):
+            if (left == "no epochs" and "epoch" in name) or (left == "no indexes" and "index" in name):
+                world.disk.remove(f"{ROOT}/{name}")
+        manager = world.started()
+        recovered = manager.get(TP)
+        times = [segment.max_timestamp for segment in recovered.segments]
+        manager.checkpoint_recovery_points()
+        world.disk.crash()
+        log = world.started().get(TP)
+
+        assert values_of(log) == expected
+        assert log.leader_epochs.entries == entries
+        assert [segment.max_timestamp for segment in log.segments] == times
+        assert {time for time in times if time >= 0} == {NOW_MS}
+
+
+@pytest.mark.parametrize("epochs", [(4,), (4, 6, 9)])
+def test_epochs_of_segments_below_the_recovery_point_survive_a_loss_of_power(epochs):
+    """They are not learnt from their batches again, so the file is synced before the recovery point passes them."""
+    for seed in range(15):
+        world = World(segment_bytes=500, index_interval_bytes=100, segment_index_bytes=1000)
+        world.disk._chance.seed(seed)
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        for epoch in epochs:
+            fill(log, 10, epoch=epoch)
+        for _ in range(10):
+            fill(log, 1, epoch=epochs[-1])
+            world.clock.advance()
+        entries = log.leader_epochs.entries
+        assert log.recovery_point > 10 * len(epochs)
+        manager.checkpoint_recovery_points()
+        world.disk.crash()
+
+        assert world.started().get(TP).leader_epochs.entries == entries
+
+
+def test_a_batch_that_repeats_an_offset_is_cut(world):
+    for last in (29, 30):
+        world = World(segment_bytes=1 << 20)
+        manager = world.started()
+        expected = values_of(fill(manager.get_or_create(TP), 30))
+        manager.shutdown(clean=False)
+        extra = batch()
+        stamp(extra, 0, last, 0)
+        name = f"{0:020d}.log"
+        damaged(world, name, world.disk.size(f"{ROOT}/{name}"), bytes(extra))
+        log = world.started().get(TP)
+
+        assert log.log_end_offset == max(30, last + 1)
+        assert values_of(log)[:30] == expected
+        assert len(values_of(log)) == log.log_end_offset
 
 
 @pytest.mark.parametrize("appended_after", [0, 1])

@@ -120,6 +120,33 @@ class TestTruncate:
         log.close()
         assert values_of(world.reload()) == expected
 
+    def test_no_offset_of_the_log_lies_beyond_its_new_end(self, world):
+        log = fill(world.log(), 10)
+        log.high_watermark = 8
+        log.maybe_increment_log_start_offset(6)
+        log.flush()
+        log.truncate_to(4)
+
+        assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point) == (
+            4,
+            4,
+            4,
+            4,
+        )
+        log.high_watermark = 9
+        assert log.high_watermark == 4, "never beyond the end"
+
+    def test_the_log_start_passes_no_high_watermark(self, world):
+        log = fill(world.log(), 10)
+        log.high_watermark = 7
+        with pytest.raises(KafkaError) as caught:
+            log.maybe_increment_log_start_offset(8)
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert log.log_start_offset == 0
+        assert log.maybe_increment_log_start_offset(7)
+        log.high_watermark = 3
+        assert (log.log_start_offset, log.high_watermark) == (7, 7), "nor does a high watermark go below it"
+
     def test_epochs_follow(self, world):
         log = world.log()
         for epoch in (1, 2, 5):
@@ -165,6 +192,35 @@ class TestRetention:
         assert (count, bases(log), log.log_start_offset) == (1, [2, 4, 6], 2)
         assert log.size == 6 * size, "never below what is to be kept"
         assert all(file.endswith(".deleted") for file in files)
+
+    @pytest.mark.parametrize(
+        ("kept_bytes", "segments"), [(-1, 4), (8, 4), (7, 4), (6, 3), (5, 3), (2, 1), (1, 1)]
+    )
+    def test_by_size_to_the_byte(self, kept_bytes, segments):
+        """A segment goes when all that is left is at least what is to be kept."""
+        size = len(batch(size=100))
+        for change, expected in ((0, segments), (1, segments + (kept_bytes in {2, 6}))):
+            log, _ = self.log(retention_bytes=kept_bytes * size + change * (kept_bytes > 0), retention_ms=-1)
+            delete_old_segments(log, NOW_MS)
+            assert len(log.segments) == expected
+
+    def test_by_time_to_the_millisecond(self):
+        log, _ = self.log(retention_ms=5500)
+        newest = NOW_MS - 7000  # of the first segment
+        assert delete_old_segments(log, newest + 5500)[0] == 0
+        assert delete_old_segments(log, newest + 5501)[0] == 1
+
+    def test_a_segment_goes_when_the_high_watermark_is_at_its_end(self):
+        log, _ = self.log(retention_ms=1)
+        for high_watermark, deleted in ((1, 0), (2, 1), (3, 0), (4, 1)):
+            log.high_watermark = high_watermark
+            assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == deleted
+
+    def test_what_the_log_start_has_reached_goes_whole(self):
+        log, _ = self.log(retention_ms=-1)
+        for start, deleted in ((1, 0), (2, 1), (3, 0), (4, 1)):
+            log.maybe_increment_log_start_offset(start)
+            assert delete_old_segments(log, NOW_MS)[0] == deleted
 
     def test_by_time(self):
         log, _ = self.log(retention_ms=5500)

@@ -191,8 +191,9 @@ def test_a_batch_longer_than_its_bytes():
     with pytest.raises(KafkaError) as caught:
         decode_batch(batch[:-1])
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError) as caught:
         parse_header(batch[:60])
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_bomb_inside_a_batch_is_bounded():

@@ -20,6 +20,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
+from barnabas.log.flush import SyncByPath
 from barnabas.log.index import IndexCorruptError, OffsetIndex, TimeIndex
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.names import (
@@ -180,7 +181,8 @@ class _Recovering:
                     break
         if truncated or not clean:
             self._snapshots.take(self._producers)
-        # From now on all of it counts as synced, so the names must be as durable as the bytes.
+        # From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes.
+        SyncByPath(self._filesystem, self._epochs.path).sync()
         self._filesystem.sync_directory(self._directory)
         self._filesystem.sync_directory(self._directory.rpartition("/")[0])
         return Recovery(self._producers.map_end_offset, len(targets), self._scanned, truncated)
