@@ -142,13 +142,23 @@ def test_headers_of_several_batches_leave_out_a_cut_one():
     assert list(batch_headers(one[:HEADER_SIZE])) == []
 
 
+def test_a_batch_that_compaction_has_emptied_is_a_header_and_nothing_else():
+    one = build_batch([Record(0, 1, None, b"v")])
+    emptied = bytearray(one[:HEADER_SIZE])
+    struct.pack_into(">i", emptied, 8, HEADER_SIZE - 12)
+    struct.pack_into(">i", emptied, 57, 0)
+
+    assert [header.count for header in batch_headers(one + emptied)] == [1, 0]
+    assert list(batch_headers(emptied)) == [parse_header(emptied)]
+
+
 def test_a_length_that_no_batch_can_have():
     data = bytearray(build_batch([Record(0, 1, None, b"v")]))
-    struct.pack_into(">i", data, 8, 10)
-
-    with pytest.raises(KafkaError) as caught:
-        list(batch_headers(data))
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    for length in (10, HEADER_SIZE - 12 - 1):
+        struct.pack_into(">i", data, 8, length)
+        with pytest.raises(KafkaError) as caught:
+            list(batch_headers(data))
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_any_flipped_bit_behind_the_crc_is_found():
