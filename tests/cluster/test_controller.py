@@ -4,9 +4,11 @@ import pytest
 from brokers_fake import FakeBroker
 
 from barnabas.cluster import znodes
+from barnabas.cluster.controller_store import ControllerMovedError
 from barnabas.cluster.leader_elections import ElectionType
+from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.store import StoreUnavailableError
+from barnabas.cluster.store import Create, SetData, StoreUnavailableError
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -219,6 +221,69 @@ def test_an_unclean_leader_is_the_first_that_lives_in_the_order_of_the_assignmen
     assert (cluster.state("t").leader, cluster.state("t").isr) == (2, (2,))
 
 
+def _meanwhile(cluster, state, *, controller_epoch=1):
+    """The leader of t-0 writes this state just before the controller's next write of it."""
+    path = znodes.partition_state_path(T0)
+    data = znodes.encode_partition_state(PartitionLeadership(state, controller_epoch))
+    write, waiting = cluster.ensemble.write, [True]
+
+    def after_another(session_id, operations):
+        if waiting and any(isinstance(each, SetData) and each.path == path for each in operations):
+            waiting.clear()
+            write(session_id, [SetData(path, data)])
+        return write(session_id, operations)
+
+    cluster.ensemble.write = after_another
+
+
+def test_an_election_is_held_again_where_the_leader_wrote_meanwhile(three):
+    three.create("t", {0: [1, 2, 0]})
+    _meanwhile(three, LeaderAndIsr(1, (1, 0)))
+    three.brokers[1].stop()
+
+    assert (three.state("t").leader, three.state("t").isr) == (0, (0,)), "2 was dropped a moment before"
+    assert three.brokers[0].led[T0].isr == [0]
+
+
+def test_an_isr_that_the_leader_changed_meanwhile_is_shrunk_from_there(three):
+    three.create("t", {0: [1, 2, 0]})
+    _meanwhile(three, LeaderAndIsr(1, (1, 2)))
+    three.brokers[2].stop()
+
+    assert (three.state("t").leader, three.state("t").isr) == (1, (1,))
+    assert three.brokers[1].led[T0].isr == [1]
+
+
+def test_a_state_of_a_later_controller_is_not_touched(three):
+    three.create("t", {0: [1, 2, 0]})
+    later = znodes.encode_partition_state(PartitionLeadership(LeaderAndIsr(1, (1, 2, 0), 7), 99))
+    three.wait(three.brokers[0].store.set(znodes.partition_state_path(T0), later))
+    three.brokers[2].stop()
+    three.brokers[1].stop()
+
+    assert (three.state("t").leader, three.state("t").isr, three.state("t").leader_epoch) == (1, (1, 2, 0), 7)
+
+
+def test_two_replicas_die_one_after_the_other(three):
+    three.create("t", {0: [0, 1, 2]})
+    three.brokers[1].stop()
+    three.brokers[2].stop()
+
+    assert three.state("t").isr == (0,)
+    assert three.brokers[0].led[T0].isr == [0]
+
+
+def test_a_leader_and_the_controller_die_at_once(three):
+    three.create("t", {0: [1, 2, 0]})
+    for broker in (three.brokers[1], three.brokers[0]):
+        broker.up = False
+        three.ensemble.end(broker.store.session_id)
+    three.settle()
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (2,))
+    assert three.controller.id == 2
+
+
 def test_a_follower_dies_and_leaves_the_isr(three):
     three.create("t", {0: [0, 1, 2]})
     three.brokers[2].stop()
@@ -262,6 +327,18 @@ def test_an_unclean_leader_where_the_topic_allows_it(three):
     assert three.brokers[2].led[T0].leader_recovery_state == 1
 
 
+def test_no_unclean_leader_where_the_topic_forbids_it(make_cluster):
+    cluster = make_cluster(0, 1, 2, unclean_leader_election_enable=True)
+    cluster.create("t", {0: [1, 2]}, {"unclean.leader.election.enable": "false"})
+    cluster.create("u", {0: [1, 2]})
+    for broker_id in (2, 1):
+        cluster.brokers[broker_id].stop()
+    cluster.brokers[2].start()
+
+    assert cluster.state("t").leader == -1
+    assert cluster.state("u").leader == 2
+
+
 def test_allowing_unclean_election_tries_at_once(three):
     three.create("t", {0: [1, 2]})
     three.brokers[2].stop()
@@ -298,6 +375,18 @@ def test_a_bounce_faster_than_the_controller_looks(three):
     assert replacement.registration.broker_epoch > before
     assert three.state("t").leader == 2
     assert replacement.followed[T0].leader == 2
+
+
+def test_a_broker_that_is_back_before_anybody_looked_is_another(three):
+    three.create("t", {0: [1, 2, 0]})
+    broker = three.brokers[1]
+    path = znodes.broker_path(1)
+    data, _ = three.wait(broker.store.get(path))
+    three.ensemble.end(broker.store.session_id)
+    three.ensemble.write(three.brokers[2].store.session_id, [Create(path, data, ephemeral=True)])
+    three.settle()
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (2, 0))
 
 
 def test_deletion_waits_for_a_dead_replica(three):
@@ -337,6 +426,14 @@ def test_a_failed_log_directory_takes_its_replicas_offline(three):
     assert (three.state("t").leader, three.state("t").isr) == (2, (2, 0))
     assert three.brokers[0].cache.partition(T0).offline_replicas == (1,)
     assert three.paths("/log_dir_event_notification/") == set()
+
+    three.brokers[1].failing_dirs.clear()
+    three.wait(
+        three.brokers[1].store.create("/log_dir_event_notification/log_dir_event_", notice, sequence=True)
+    )
+    three.settle()
+    assert _altered(three, 2, [2, 0, 1]).error_code == 0
+    assert three.brokers[0].cache.partition(T0).offline_replicas == ()
 
 
 def test_changed_endpoints_reach_all(three):
@@ -409,6 +506,23 @@ def test_an_expired_controller_resigns_registers_again_and_stands_again(three):
     assert three.controller.controller.epoch == 2
     assert 0 in [each.id for each in three.brokers[1].cache.alive_brokers()]
     assert broker.cache.controller_id == three.controller.id
+
+
+def test_a_controller_has_resigned_when_the_next_session_may_begin(three):
+    controller = three.brokers[0].controller
+    assert controller.is_active
+    three.wait(controller.session_expired())
+
+    assert not controller.is_active
+
+
+def test_a_term_that_is_over_reads_and_writes_no_more(three):
+    three.create("t", {0: [1, 2, 0]})
+    term = three.brokers[0].controller._term
+    three.wait(three.brokers[0].controller.session_expired())
+
+    with pytest.raises(ControllerMovedError):
+        three.wait(term.store.partition_states([T0]))
 
 
 def test_questions_to_a_standby_are_refused(three):
@@ -490,6 +604,7 @@ def test_a_repeated_request_succeeds(three):
         ({"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"partition_epoch": -1}, ErrorCode.INVALID_UPDATE_VERSION),
         ({"recovering": 1}, ErrorCode.INVALID_REQUEST),
+        ({"recovering": 1, "isr": [1]}, ErrorCode.INVALID_REQUEST),
         ({"isr": [1, 7]}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
@@ -520,6 +635,15 @@ def test_alter_partition_of_an_unknown_topic_id(three):
     three.create("t", {0: [1, 2, 0]})
     request = _alteration(three, 1, [1])
     request.topics[0].topic_id = b"x" * 16
+    response = three.wait(three.controller.controller.alter_partition(request, 3))
+
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_alter_partition_of_a_deleted_topic(three):
+    three.create("t", {0: [1, 2, 0]})
+    request = _alteration(three, 1, [1])
+    three.delete("t")
     response = three.wait(three.controller.controller.alter_partition(request, 3))
 
     assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -560,6 +684,15 @@ def test_controlled_shutdown_names_what_cannot_move(three):
     response = three.wait(three.controller.controller.controlled_shutdown(request))
 
     assert [(each.topic_name, each.partition_index) for each in response.remaining_partitions] == [("t", 0)]
+
+
+def test_a_shutdown_does_not_wait_for_partitions_of_one_replica(three):
+    three.create("t", {0: [1]})
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    response = three.wait(three.controller.controller.controlled_shutdown(request))
+
+    assert (response.error_code, response.remaining_partitions) == (0, [])
+    assert three.state("t").leader == 1
 
 
 @pytest.mark.parametrize(
@@ -616,6 +749,26 @@ def test_a_preferred_leader_that_is_not_in_sync(three):
     assert results[T0].code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
+def test_a_preferred_leader_that_is_back_and_not_in_sync(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].stop()
+    three.brokers[1].start()
+    results = three.wait(three.controller.controller.elect_leaders([T0], ElectionType.PREFERRED))
+
+    assert results[T0].code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert three.state("t").leader == 2
+
+
+def test_a_preferred_leader_that_is_dead_and_last_in_sync(three):
+    three.create("t", {0: [1, 2]})
+    _altered(three, 1, [1])
+    three.brokers[1].stop()
+    results = three.wait(three.controller.controller.elect_leaders([T0], ElectionType.PREFERRED))
+
+    assert results[T0].code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert (three.state("t").leader, three.state("t").isr) == (-1, (1,))
+
+
 def test_an_unclean_leader_on_request(three):
     three.create("t", {0: [1, 2]})
     three.brokers[2].stop()
@@ -652,6 +805,14 @@ def test_rebalancing_goes_on_and_may_be_switched_off(make_cluster):
     assert cluster.state("t").leader == 2
     cluster.clock.advance(1_000)
     assert cluster.state("t").leader == 1
+
+
+def test_an_imbalance_at_its_limit_is_left_alone(make_cluster):
+    cluster = make_cluster(0, 1, 2, leader_imbalance_per_broker_percentage=50)
+    _displace(cluster)
+    cluster.create("u", {0: [1, 2, 0]})
+    cluster.clock.advance(1_000_000)
+    assert cluster.state("t").leader == 2, "half of what broker 1 should lead"
 
 
 def test_without_rebalancing_leaders_stay(make_cluster):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from barnabas.cluster.producer_ids import allocate_block
+from barnabas.cluster.registration import ensure_persistent_paths
 from barnabas.cluster.store import (
     BadVersionError,
     Change,
@@ -348,3 +350,26 @@ def test_an_expired_session_is_followed_by_another_when_its_listeners_are_ready(
     assert seen == []
     loop.wait(store.create("/mine", ephemeral=True))
     assert loop.wait(store.exists("/mine")).ephemeral_owner == store.session_id
+
+
+def test_watches_end_with_their_session(loop, cluster, store):
+    fired = []
+    loop.wait(store.create("/a", b"1"))
+    loop.wait(store.get("/a", fired.append))
+    loop.wait(store.children("/", fired.append))
+    before = store.session_id
+    cluster.expire(store)
+    loop.until(lambda: store.session_id != before)
+    loop.wait(store.set("/a", b"2"))
+    loop.wait(store.create("/b"))
+
+    assert fired == []
+
+
+def test_blocks_of_producer_ids_that_are_asked_for_at_once_are_not_the_same(loop, cluster, store):
+    other = cluster.session()
+    loop.wait(ensure_persistent_paths(store))
+    one, two = allocate_block(store, 1), allocate_block(other, 2)
+    blocks = {loop.wait(one), loop.wait(two)}
+
+    assert blocks == {(0, 1000), (1000, 1000)}

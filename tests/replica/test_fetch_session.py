@@ -6,7 +6,13 @@ import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
-from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from barnabas.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from barnabas.replica.fetch_session import (
     EVICTION_MS,
     CachedPartition,
@@ -152,6 +158,72 @@ def test_changes_of_a_session(sessions):
     sessions.fetch(1, 2, session_id=session, epoch=1)
 
     assert len(sessions.cache.get(session).partitions) == 3
+
+
+def test_an_error_is_told_until_it_ends_and_so_is_its_end(sessions):
+    session = sessions.open(1)
+    bad = {0: PartitionData(error_code=6, records=b"", high_watermark=5)}
+    for epoch in (1, 2):
+        told = sessions.fetch(session_id=session, epoch=epoch, data=bad)
+        assert [each.error_code for each in told.responses[0].partitions] == [6]
+
+    well = sessions.fetch(session_id=session, epoch=3)
+    assert [each.error_code for each in well.responses[0].partitions] == [0]
+    assert sessions.fetch(session_id=session, epoch=4).responses == []
+
+
+def test_a_moved_log_start_is_news(sessions):
+    session = sessions.open(1)
+    moved = {0: PartitionData(records=b"", high_watermark=5, log_start_offset=3)}
+
+    assert len(sessions.fetch(session_id=session, epoch=1, data=moved).responses) == 1
+    assert sessions.fetch(session_id=session, epoch=2, data=moved).responses == []
+
+
+def test_requests_that_do_not_fit_their_session(sessions):
+    session = sessions.open(1)
+    assert sessions.fetch(session_id=session, epoch=2).error_code == 71, "INVALID_FETCH_SESSION_EPOCH"
+    assert sessions.fetch(session_id=session + 7, epoch=1).error_code == 70, "FETCH_SESSION_ID_NOT_FOUND"
+    assert sessions.fetch(session_id=session, epoch=1, version=13).error_code == 106, "ids after names"
+    assert sessions.fetch(session_id=session, epoch=1).error_code == 0
+    assert sessions.fetch(session_id=session, epoch=1).error_code == 71, "the epoch has risen"
+
+
+def test_what_is_forgotten_and_what_moved_on(sessions):
+    session = sessions.open(2)
+    request = FetchRequest(
+        session_id=session,
+        session_epoch=1,
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=1, fetch_offset=9)])],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=[0])],
+    )
+    context = sessions.manager.context(request, 12, {}, from_follower=False)
+
+    assert [(each.request.partition, each.request.fetch_offset) for each in context.partitions()] == [(1, 9)]
+
+
+def test_a_full_fetch_ends_the_session_that_it_names(sessions):
+    session = sessions.open(1)
+    other = sessions.fetch(0, session_id=session, epoch=0).session_id
+
+    assert sessions.cache.get(session) is None
+    assert sessions.cache.get(other) is not None
+
+
+def test_a_follower_does_not_take_a_young_followers_slot(sessions):
+    first, second = sessions.open(1, follower=True), sessions.open(1, follower=True)
+
+    assert sessions.open(9, follower=True) == 0
+    assert None not in (sessions.cache.get(first), sessions.cache.get(second))
+
+
+def test_an_idle_session_gives_way_after_its_time_and_not_before(sessions, clock):
+    sessions.open(9)
+    sessions.open(9)
+    clock.advance(EVICTION_MS)
+    assert sessions.open(1) == 0
+    clock.advance(1)
+    assert sessions.open(1) == 3
 
 
 def test_neighbours_of_a_topic_share_an_entry():

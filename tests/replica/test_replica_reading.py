@@ -99,7 +99,7 @@ def test_part_of_a_batch_is_not_handed_out(rig):
     rig.lead(isr=(1,), replicas=(1,))
     rig.append(50)
 
-    assert offsets(read(rig, request(), max_bytes=70, whole=False)) == []
+    assert len(read(rig, request(), max_bytes=70, whole=False).records) == 0
     assert offsets(read(rig, request(), max_bytes=70)) == [0], "the first in line gets it whole"
 
 
@@ -237,6 +237,15 @@ def test_a_fetch_that_waited_counts_once_for_the_follower(rig, fetching):
     assert (replica.last_fetch_time_ms, replica.log_end_offset) == (before, 0)
 
 
+def test_as_many_bytes_as_asked_for_are_enough(rig, fetching):
+    rig.lead(isr=(1,), replicas=(1,))
+    fetching.append()
+    size = len(build_batch([Record(0, rig.clock.now_ms, b"k", b"v")]))
+
+    assert sizes(fetching.fetch(request(), min_bytes=size)) == [(ErrorCode.NONE, True)]
+    assert not fetching.fetch(request(), min_bytes=size + 1).done
+
+
 def test_min_bytes_count_over_all_partitions(rig, fetching):
     for each in (rig, fetching.other):
         each.lead(isr=(1,), replicas=(1,))
@@ -319,6 +328,12 @@ def test_the_special_times(timed):
     assert place(timed, LATEST, Isolation.LOG_END) == TimestampAndOffset(-1, 3, 3)
     assert place(timed, EARLIEST) == TimestampAndOffset(-1, 0, 3)
     assert place(timed, LATEST_TIERED) == NOT_FOUND
+
+
+def test_the_earliest_offset_is_the_log_start(timed):
+    timed.partition.log.maybe_increment_log_start_offset(2)
+
+    assert place(timed, EARLIEST) == TimestampAndOffset(-1, 2, 3)
 
 
 @pytest.mark.parametrize(("time", "offset"), [(0, 0), (100, 0), (101, 1), (200, 1), (201, -1), (301, -1)])
