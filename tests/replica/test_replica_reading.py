@@ -162,7 +162,7 @@ class Fetching:
         self.hosted = HostedPartitions(MetadataCache(1))
         self.purgatory = Purgatory("Fetch", rig.clock)
         self.wake = Wake(Purgatory("Produce", rig.clock), self.purgatory)
-        self.reader = FetchReader(self.hosted, self.purgatory)
+        self.reader = FetchReader(self.hosted, self.purgatory, rig.clock)
         for place, each in enumerate((rig, other)):
             self.hosted.online[TopicPartition("orders", place)] = each.partition
             each.on_progress = self.wake.progressed
