@@ -37,6 +37,16 @@ def test_a_clean_restart(world):
     assert manager.get(OTHER) is None
 
 
+def test_the_marker_of_a_clean_stop_does_not_come_back_with_a_loss_of_power():
+    for seed in range(8):
+        world = World()
+        world.disk._chance.seed(seed)
+        world.started().shutdown()
+        world.started()
+        world.disk.crash()
+        assert not world.disk.exists("/data/.kafka_cleanshutdown")
+
+
 def test_the_log_start_survives_with_its_checkpoint(world):
     manager = world.started()
     log = fill(manager.get_or_create(TP), 5)

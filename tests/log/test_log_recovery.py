@@ -295,6 +295,7 @@ def test_a_batch_that_repeats_an_offset_is_cut(world):
         log = world.started().get(TP)
 
         assert log.log_end_offset == max(30, last + 1)
+        assert log.size == log.log_end_offset * len(extra)
         assert values_of(log)[:30] == expected
         assert len(values_of(log)) == log.log_end_offset
 

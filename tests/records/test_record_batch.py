@@ -179,6 +179,17 @@ def test_a_count_that_lies(count):
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
+def test_minus_one_is_the_only_length_of_nothing():
+    record = bytearray(encode_record(0, 0, None, b"v"))
+    assert record[4] == 1, "the length of the key, -1"
+    assert decode_records(bytes(record), 1, 0, 0)[0].key is None
+    record[4] = 3
+
+    with pytest.raises(KafkaError) as caught:
+        decode_records(bytes(record), 1, 0, 0)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
 @few
 @given(data=st.binary(max_size=60), count=st.integers(0, 10))
 def test_garbage_never_does_more_than_raise(data, count):
