@@ -631,6 +631,14 @@ def test_a_broker_that_is_shutting_down_may_not_join(three):
     assert _altered(three, 1, [1, 0, 2]).error_code == ErrorCode.NONE
 
 
+def test_a_broker_that_is_shutting_down_leads_no_new_partition(three):
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    three.wait(three.controller.controller.controlled_shutdown(request))
+    three.create("t", {0: [1, 2]})
+
+    assert (three.state("t").leader, three.state("t").isr) == (2, (2,))
+
+
 def test_alter_partition_of_an_unknown_topic_id(three):
     three.create("t", {0: [1, 2, 0]})
     request = _alteration(three, 1, [1])
