@@ -102,7 +102,7 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey(
             "barnabas.request.elements.max",
             INT,
-            500_000,
+            250_000,
             "How many elements all arrays of one request may have together (eight numbers count as one); "
             "more close its connection.",
             at_least(65_536),
