@@ -51,8 +51,8 @@ def main() -> int:
     try:
         mutations = [each for each in load(options.folders) if not options.only or each.name in options.only]
         for mutation in mutations:
-            mutation.mutated()
-    except ValueError as error:
+            mutation.check_that_it_changes_what_runs()
+    except (SyntaxError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     wrong: list[str] = []
