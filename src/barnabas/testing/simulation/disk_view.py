@@ -83,6 +83,8 @@ class ProcessFilesystem:
         self.chance = chance
         self.die_after: int | None = None
         """How many changes of the disk the process still lives through; None for ever."""
+        self.die_after_roll: int | None = None
+        """The same, counted from the next segment that the process makes."""
         self._disk = disk
         self._process = process
         self._trace = trace
@@ -124,6 +126,8 @@ class ProcessFilesystem:
         """As `Filesystem.open`."""
         if create and not self._disk.exists(path):
             self.step(f"create {path}")
+            if self.die_after_roll is not None and path.endswith(".log"):
+                self.die_after, self.die_after_roll = self.die_after_roll, None
         self.check_alive()
         return ProcessFile(self, self._disk.open(path, create=create), path)
 

@@ -115,6 +115,15 @@ def current_process() -> Process:
 _Ready: TypeAlias = tuple[asyncio.Handle, Process | None]
 
 
+def _removed(table: "dict[Watchable, _Ready]", fd: Watchable) -> bool:
+    """Forgets a callback; one that is due in this turn is not called any more, as in asyncio."""
+    ready = table.pop(fd, None)
+    if ready is None:
+        return False
+    ready[0].cancel()
+    return True
+
+
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """The event loop of a world. Only what asyncio and Barnabas use is there."""
 
@@ -229,12 +238,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.changed(fd)
 
     def remove_reader(self, fd: Any) -> bool:
-        """Stops calling back."""
-        return self._readers.pop(fd, None) is not None
+        """Stops calling back, in this turn already."""
+        return _removed(self._readers, fd)
 
     def remove_writer(self, fd: Any) -> bool:
-        """Stops calling back."""
-        return self._writers.pop(fd, None) is not None
+        """Stops calling back, in this turn already."""
+        return _removed(self._writers, fd)
 
     def changed(self, socket: Watchable) -> None:
         """The socket may have become readable or writable."""

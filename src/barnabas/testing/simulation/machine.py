@@ -238,6 +238,11 @@ class Machine:
         if self._filesystem is not None:
             self._filesystem.die_after = changes
 
+    def kill_at_roll(self, changes: int) -> None:
+        """Ends the broker so many changes of its disk after it makes its next segment."""
+        if self._filesystem is not None:
+            self._filesystem.die_after_roll = changes
+
     def cut_power(self) -> None:
         """Ends the broker, and of what was not synced only a part, perhaps torn, is left."""
         self._trace(f"machine {self.host} loses power")

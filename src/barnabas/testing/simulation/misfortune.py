@@ -87,6 +87,15 @@ class Misfortune:
         self._machine.cut_power()
         await self._pause(1.0)
 
+    async def _kill_then_cut_power(self) -> None:
+        """What recovery takes in counts as synced from then on, whether the killed broker had synced it or not."""
+        self._machine.kill_at_roll(self._chance.randrange(15))
+        if not await self.until(lambda: not self._machine.running, 4.0):
+            self._machine.kill()
+        if await self.until_up():
+            await self._pause(0.2)
+        await self._cut_power()
+
     async def _restart(self) -> None:
         self._machine.stop()
         if not await self.until(lambda: not self._machine.running, PATIENCE_S):
@@ -140,6 +149,7 @@ KINDS: Final[dict[str, Callable[[Misfortune], Awaitable[None]]]] = {
     "kill-at-the-disk": Misfortune._kill_at_the_disk,  # noqa: SLF001
     "kill-while-starting": Misfortune._kill_while_starting,  # noqa: SLF001
     "power": Misfortune._cut_power,  # noqa: SLF001
+    "kill-then-power": Misfortune._kill_then_cut_power,  # noqa: SLF001
     "restart": Misfortune._restart,  # noqa: SLF001
     "cut": Misfortune._cut_connections,  # noqa: SLF001
     "half-open": Misfortune._open_half,  # noqa: SLF001
