@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,10 +77,19 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
+def _before_exec(descriptors: int | None) -> None:
+    die_with_parent()
+    if descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+
 class ServeProcess:
     """A child process `barnabas serve`, from its start to the line that says it is ready, to its end."""
 
-    def __init__(self, data_dir: Path, *options: str, port: int | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *options: str, port: int | None = None, descriptors: int | None = None
+    ) -> None:
+        """`descriptors` is the limit, soft and hard, under which the process starts."""
         self.data_dir = data_dir
         self.port = port or free_port()
         self.log = data_dir.with_name(data_dir.name + ".log")
@@ -88,7 +99,7 @@ class ServeProcess:
             [*command, "--port", str(self.port), *options],
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - the tests start no thread before their servers
+            preexec_fn=partial(_before_exec, descriptors),  # noqa: PLW1509 - it makes system calls only
         )
 
     def wait_until_ready(self) -> Broker:
