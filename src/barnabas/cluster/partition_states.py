@@ -24,6 +24,7 @@ from barnabas.cluster.states import (
     PartitionPhase,
     check_transition,
 )
+from barnabas.cluster.store import StoreError
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -99,7 +100,11 @@ class PartitionStates:
         except Exception as error:
             self._batch.clear()
             _events.error(
-                "state_change_failed", target=target.value, partitions=len(partitions), exc_info=True
+                "state_change_failed",
+                target=target.value,
+                partitions=len(partitions),
+                error=error,
+                exc_info=not isinstance(error, StoreError),  # a session that ends is no bug
             )
             return dict.fromkeys(partitions, error)
         return results

@@ -18,7 +18,7 @@ from barnabas.cluster.states import (
     ReplicaPhase,
     check_transition,
 )
-from barnabas.cluster.store import NoNodeError
+from barnabas.cluster.store import NoNodeError, StoreError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Steps, steps
@@ -74,9 +74,15 @@ class ReplicaStates:
         except ControllerMovedError:
             self._batch.clear()
             raise
-        except Exception:
+        except Exception as error:
             self._batch.clear()
-            _events.error("state_change_failed", target=target.value, replicas=len(replicas), exc_info=True)
+            _events.error(
+                "state_change_failed",
+                target=target.value,
+                replicas=len(replicas),
+                error=error,
+                exc_info=not isinstance(error, StoreError),  # a session that ends is no bug
+            )
 
     def _movable(self, replicas: Iterable[Replica], target: ReplicaPhase) -> list[Replica]:
         movable = []

@@ -6,6 +6,9 @@
 An index without its log is removed (``LogLoader.removeTempFilesAndCollectSwapFiles``).
 """
 
+from typing import Final
+
+from barnabas.core.eventlog import EventLog
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.names import (
     CLEANED_SUFFIX,
@@ -20,6 +23,8 @@ from barnabas.log.names import (
     offset_of,
 )
 from barnabas.log.scan import scan_segment
+
+_events: Final = EventLog("log.leftovers")
 
 
 def tidy(filesystem: Filesystem, directory: str) -> None:
@@ -75,4 +80,7 @@ def _remove_orphans(filesystem: Filesystem, directory: str, names: list[str]) ->
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             base = offset_of(name, suffix)
             if base is not None and base not in logs:
+                if suffix == INDEX_SUFFIX:
+                    # A deletion that a kill cut short, or a segment that somebody took away: its records are gone.
+                    _events.warning("segment.missing", directory=directory, base_offset=base, orphan=name)
                 filesystem.remove(f"{directory}/{name}")

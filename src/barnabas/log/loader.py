@@ -3,7 +3,10 @@
 Loading trusts what it finds: whatever needs a scan was put right by `barnabas.log.recovery` before.
 """
 
+from typing import Final
+
 from barnabas.core.config import LONG_MAX
+from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
@@ -13,6 +16,8 @@ from barnabas.log.partition_metadata import read_topic_id
 from barnabas.log.recovery import base_offsets
 from barnabas.log.segment import LogSegment
 from barnabas.log.snapshots import SnapshotStore
+
+_events: Final = EventLog("log.loader")
 
 
 def create_log(
@@ -63,6 +68,13 @@ def load_log(
     )
     if end_offset < log_start_offset:
         # DeleteRecords reached beyond what survived: nothing here is visible any more.
+        _events.warning(
+            "log.emptied",
+            partition=tp,
+            log_end_offset=end_offset,
+            log_start_offset=log_start_offset,
+            reason="log-start-offset-checkpoint says that the log starts beyond its end",
+        )
         log.truncate_fully_and_start_at(log_start_offset)
         log.flush()
     log.leader_epochs.truncate_from_end(log.log_end_offset)

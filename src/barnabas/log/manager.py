@@ -57,7 +57,9 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 SHORTAGE_TOLD_MS: Final = 60_000
 """How often the log says that descriptors have run out."""
 
-_DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError)
+_NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
+"""What a file raises that is something else than it should be; a broken disk says EIO."""
+_DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError, *_NOT_THE_FILE)
 """What files raise that hold something else than they should."""
 
 _events: Final = EventLog("log.manager")
@@ -222,7 +224,7 @@ class LogManager:
                 raise ConfigError(
                     f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {path}"
                 )
-            log.high_watermark = high_watermarks.get(tp, log.log_start_offset)
+            self._take_high_watermark(log, high_watermarks.get(tp, log.log_start_offset))
             self._logs[tp] = log
             recovery_points[tp] = log.recovery_point
             if self._recovered_bytes >= CHECKPOINT_AFTER_BYTES:
@@ -232,6 +234,18 @@ class LogManager:
         for tp, offset in high_watermarks.items():
             if offset and tp not in self._logs:
                 self._vanished[tp] = directory.path
+
+    def _take_high_watermark(self, log: Log, checkpoint: int) -> None:
+        """Sets it, and says what is missing: records up to the high watermark had been acknowledged."""
+        if checkpoint > log.log_end_offset:
+            _events.warning(
+                "log.lost_end",
+                partition=log.tp,
+                log_end_offset=log.log_end_offset,
+                high_watermark=checkpoint,
+                lost_offsets=checkpoint - log.log_end_offset,
+            )
+        log.high_watermark = checkpoint
 
     def _keep_recovered(self, directory: LogDirectory, recovery_points: Mapping[TopicPartition, int]) -> None:
         """Writes what has been scanned and synced, so that no later start scans it again. Raises OSError.
@@ -249,8 +263,8 @@ class LogManager:
         """The partition's log, recovered if need be; None for one that is beyond repair."""
         path = f"{directory.path}/{directory_name(tp)}"
         config = self._log_config(tp.topic)
-        tidy(self._filesystem, path)
         try:
+            tidy(self._filesystem, path)
             targets = segments_to_recover(
                 self._filesystem, path, clean=directory.clean, recovery_point=recovery_point
             )
@@ -270,15 +284,19 @@ class LogManager:
             return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
         except _DAMAGE as error:
             # One partition that cannot be read must not keep all the others from being served.
-            _events.error(
-                "log.unusable",
-                partition=tp,
-                directory=path,
-                error=error,
-                mend="restore the directory or move it away, then restart the broker",
-            )
-        self._unusable.add(tp)
+            self._set_aside(tp, path, error)
         return None
+
+    def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
+        """Serves this partition no more; the others go on."""
+        _events.error(
+            "log.unusable",
+            partition=tp,
+            directory=path,
+            error=error,
+            mend="restore the directory or move it away, then restart the broker",
+        )
+        self._unusable.add(tp)
 
     def _load_log(
         self, tp: TopicPartition, path: str, config: LogConfig, *, log_start: int, recovery_point: int
@@ -348,7 +366,8 @@ class LogManager:
             path = f"{directory.path}/{directory_name(tp)}"
             try:
                 log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
-            except _DAMAGE as error:
+            except (*_DAMAGE, FileExistsError) as error:
+                self._set_aside(tp, path, error)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot use {path}: {error}") from error
             except OSError as error:
                 if is_shortage(error):
@@ -515,17 +534,32 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, logs: list[Log]) -> None:
         try:
-            for log in logs:
-                log.close()
+            logs = [log for log in logs if self._close_log(log)]
             directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
             directory.high_watermarks.write({log.tp: log.high_watermark for log in logs})
             hidden = [log for log in logs if log.log_start_offset > log.segments[0].base_offset]
             directory.log_start_offsets.write({log.tp: log.log_start_offset for log in hidden})
-            directory.leave_clean_marker()
+            if self._unusable:
+                # Without recovery points these are scanned from their beginning by the next start, if it is no clean one.
+                _events.warning("shutdown.unclean", path=directory.path, damaged=sorted(self._unusable))
+            else:
+                directory.leave_clean_marker()
         except KafkaError as error:
             _events.error("shutdown.unclean", path=directory.path, error=error)
         except OSError as error:
             self._take_offline(directory, error)
+
+    def _close_log(self, log: Log) -> bool:
+        """Closes one log; False when its files are not what they were, which is told and harms no other log."""
+        try:
+            log.close()
+        except KafkaError:
+            if log.tp not in self._unusable:
+                raise
+        except (FileNotFoundError, *_NOT_THE_FILE) as error:
+            if not self._set_log_aside(log.directory, error):
+                raise
+        return log.tp not in self._unusable
 
     # -- disk errors ---------------------------------------------------------------------------------
 
@@ -533,7 +567,11 @@ class LogManager:
         return [directory for directory in self._directories if not directory.offline]
 
     def _failed(self, path: str, error: OSError) -> None:
-        """A log's disk failed: its whole directory goes."""
+        """A log's disk failed: its whole directory goes. A file that somebody took away costs its partition."""
+        # An error without a number is our own: a file is shorter than it was.
+        files = isinstance(error, (FileNotFoundError, *_NOT_THE_FILE)) or error.errno is None
+        if files and self._set_log_aside(path, error):
+            return
         for directory in self._online():
             if path == directory.path or path.startswith(f"{directory.path}/"):
                 self._take_offline(directory, error)
@@ -547,6 +585,17 @@ class LogManager:
                 "descriptors.short", error=error, mend="raise the limit of open files (ulimit -n)"
             )
         self._resources.files.clear()
+
+    def _set_log_aside(self, path: str, error: OSError) -> bool:
+        """Serves the log in this directory no more; False when there is none, or all of its disk is gone."""
+        log = next((log for log in self._logs.values() if log.directory == path), None)
+        if log is None or not self._filesystem.exists(_parent(log)):
+            return False
+        log.release()
+        del self._logs[log.tp]
+        self._set_aside(log.tp, path, error)
+        self._on_offline(path)
+        return True
 
     def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
         if is_shortage(error):

@@ -15,7 +15,7 @@ hands over leaderships before that, and only a broker that had started leaves th
 import asyncio
 import errno
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
@@ -149,6 +149,7 @@ class BrokerNode:
         self._running.push_async_callback(parts.close)
         parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
         topics = await wait(existing_topics(store))
+        _name_unknown(logs, topics)
         await wait(registration.register())
         dispatcher = Dispatcher(parts.services)
         gate = Gate(dispatcher)
@@ -306,7 +307,10 @@ class BrokerNode:
         return LogConfig.from_values(values, validate_records=self.config["barnabas.validate.records"])
 
     def _directory_failed(self, logs: LogManager, path: str) -> None:
-        if self._parts is not None or logs.online_directories:  # else the start fails, and says why
+        own = path not in logs.offline_directories  # one partition's, which the log manager told
+        if not own and (
+            self._parts is not None or logs.online_directories
+        ):  # else the start fails, and says why
             _log.error("log_dir.failed", path=path, mend="replace the disk, then restart the broker")
         if self._parts is not None:
             self._parts.directory_failed()
@@ -358,6 +362,18 @@ async def wait(pending: Pending[T]) -> T:
         pending.when_done(lambda _: done.set())
         await done.wait()
     return pending.result()
+
+
+def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:
+    """Says which partitions on disk no client will be served: the store may be an older one than the data."""
+    unknown = sorted(str(tp) for tp in logs.logs if tp.topic not in topics)
+    if unknown:
+        _log.warning(
+            "partitions.unknown",
+            count=len(unknown),
+            partitions=",".join(unknown),
+            meaning="the metadata store has no such topics, or deletes them; their files are kept, nobody is served from them",
+        )
 
 
 def _reconfigure(logs: LogManager, change: ConfigChange) -> None:

@@ -1,0 +1,362 @@
+"""What damaged files do to a broker: the kinds of damage, and docs/damage.md, which says what is seen of each.
+
+    python tests/chaos/damage.py          does them all to real brokers and writes the page
+
+The tests do the same and compare: the page cannot say what the brokers do not do.
+"""
+
+import random
+import re
+import shutil
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+PAGE = Path(__file__).parents[2] / "docs" / "damage.md"
+
+
+class Damage(NamedTuple):
+    """One kind of damage."""
+
+    what: str
+    strike: Callable
+    """Does it, to a `damage_rig.Partition` or to the folder of a broker."""
+    kafka: str
+    """What Kafka 3.9 does, as its source says."""
+
+
+# --- ways to damage a file ------------------------------------------------------------------------------------
+
+
+def cut(path, count):
+    """Takes bytes off the end."""
+    with path.open("r+b") as file:
+        file.truncate(max(0, path.stat().st_size - count))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def zeros(path, first=0, count=None):
+    """Puts zeros over a part, or over all."""
+    overwrite(path, first, bytes(path.stat().st_size - first if count is None else count))
+
+
+def garbage(path, first=0, count=None):
+    """Puts noise over a part, or over all; always the same noise."""
+    size = path.stat().st_size if path.exists() else 64
+    overwrite(path, first, random.Random(1).randbytes(max(64, size) - first if count is None else count))
+
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def overwrite(path, first, data):
+    with path.open("r+b" if path.exists() else "w+b") as file:
+        file.seek(first)
+        file.write(data)
+
+
+def missing(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def directory(path):
+    """A directory where the file was."""
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    (path / "inside").write_bytes(b"x")
+
+
+def version(path):
+    """A version that nobody knows, in a text file that begins with its number."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0].replace("0", "99"), *lines[1:]]))
+
+
+def half(path):
+    cut(path, path.stat().st_size // 2)
+
+
+def _second_batch(log):
+    """Where the second batch of a segment begins."""
+    return 12 + struct.unpack_from(">i", log.read_bytes(), 8)[0]
+
+
+# --- the table ------------------------------------------------------------------------------------------------
+
+NO_CHECK = "after a clean stop no segment is read; after a kill"
+CUTS = "`LogSegment.recover` cuts at the first bad batch and deletes the segments behind it, `WARN Found invalid messages`"
+
+SEGMENTS = [
+    Damage("active segment: 10 bytes cut off", lambda p: cut(p.active, 10), kafka=f"{NO_CHECK} {CUTS}"),
+    Damage("active segment: noise behind its end", lambda p: append(p.active, random.Random(2).randbytes(100)), kafka=f"{NO_CHECK} {CUTS}"),
+    Damage("active segment: zeros behind its end", lambda p: append(p.active, bytes(200)), kafka=f"{NO_CHECK} {CUTS}"),
+    Damage("active segment: noise inside its second batch", lambda p: garbage(p.active, _second_batch(p.active) + 70, 20), kafka=f"{NO_CHECK} {CUTS}; the CRC is not checked for readers"),
+    Damage("active segment: empty", lambda p: empty(p.active), kafka="the log ends where the segment begins; nothing is said"),
+    Damage("active segment: missing", lambda p: missing(p.active), kafka="`WARN Found an orphaned index file`; the log ends at the segment before"),
+    Damage("active segment: a directory in its place", lambda p: directory(p.active), kafka="directories are passed over; as missing"),
+    Damage("closed segment: 10 bytes cut off", lambda p: cut(p.closed, 10), kafka="above the recovery point as the active one; below it nothing is checked"),
+    Damage("closed segment: noise inside its second batch", lambda p: garbage(p.closed, _second_batch(p.closed) + 70, 20), kafka="above the recovery point as the active one; below it readers find the bad CRC"),
+    Damage("closed segment: an absurd length in its second batch", lambda p: overwrite(p.closed, _second_batch(p.closed) + 8, b"\x7f\xff\xff\xff"), kafka="above the recovery point as the active one; below it readers get CORRUPT_MESSAGE"),
+    Damage("closed segment: empty", lambda p: empty(p.closed), kafka="readers go on at the next segment; nothing is said"),
+    Damage("closed segment: missing", lambda p: missing(p.closed), kafka="`WARN Found an orphaned index file`; readers go on at the next segment"),
+    Damage("closed segment: a directory in its place", lambda p: directory(p.closed), kafka="directories are passed over; as missing"),
+    Damage("first segment: missing", lambda p: missing(p.logs[0]), kafka="the log starts at the second segment"),
+]  # fmt: skip
+
+INDEX = "rebuilt when it is missing; else checked only above the recovery point after a kill"
+INDEXES = [
+    Damage(f"{kind} of {'an' if which == 'active' else 'a'} {which} segment: {how.__name__}", lambda p, kind=kind, which=which, how=how: how(p.beside(getattr(p, which), f".{kind}")), kafka=INDEX)
+    for kind in ("index", "timeindex")
+    for which in ("closed", "active")
+    for how in (half, zeros, garbage, missing, directory)
+    if not (which == "active" and how in (half, zeros))
+]  # fmt: skip
+INDEXES += [
+    Damage("txnindex of a closed segment: garbage", lambda p: garbage(p.beside(p.closed, ".txnindex")), kafka="`CorruptIndexException`: rebuilt from the segment"),
+]  # fmt: skip
+
+PARTITION_FILES = [
+    Damage("newest producer snapshot: garbage", lambda p: garbage(max(p.path.glob("*.snapshot"))), kafka="`WARN Failed to load producer snapshot`, the one before is taken"),
+    Damage("newest producer snapshot: empty", lambda p: empty(max(p.path.glob("*.snapshot"))), kafka="as garbage"),
+    Damage("all producer snapshots: missing", lambda p: [missing(each) for each in p.path.glob("*.snapshot")], kafka="rebuilt from the segments after a kill; after a clean stop producers are forgotten"),
+    Damage("newest producer snapshot: a directory", lambda p: directory(max(p.path.glob("*.snapshot"))), kafka="the log directory goes offline"),
+    Damage("leader-epoch-checkpoint: garbage", lambda p: garbage(p.path / "leader-epoch-checkpoint"), kafka="`Malformed line`: the log directory goes offline"),
+    Damage("leader-epoch-checkpoint: half", lambda p: half(p.path / "leader-epoch-checkpoint"), kafka="as garbage"),
+    Damage("leader-epoch-checkpoint: a later version", lambda p: version(p.path / "leader-epoch-checkpoint"), kafka="`Unrecognized version of the checkpoint file`: the log directory goes offline"),
+    Damage("leader-epoch-checkpoint: missing", lambda p: missing(p.path / "leader-epoch-checkpoint"), kafka="made again, empty; after a kill filled from the segments above the recovery point"),
+    Damage("leader-epoch-checkpoint: a directory", lambda p: directory(p.path / "leader-epoch-checkpoint"), kafka="the log directory goes offline"),
+    Damage("partition.metadata: garbage", lambda p: garbage(p.path / "partition.metadata"), kafka="the log directory goes offline"),
+    Damage("partition.metadata: half", lambda p: half(p.path / "partition.metadata"), kafka="the log directory goes offline"),
+    Damage("partition.metadata: a later version", lambda p: version(p.path / "partition.metadata"), kafka="the log directory goes offline"),
+    Damage("partition.metadata: missing", lambda p: missing(p.path / "partition.metadata"), kafka="written again by the next LeaderAndIsr"),
+    Damage("partition.metadata: a directory", lambda p: directory(p.path / "partition.metadata"), kafka="the log directory goes offline"),
+    Damage("partition.metadata: another topic's id", lambda p: overwrite(p.path / "partition.metadata", 21, b"AAAAAAAAAAAAAAAAAAAAAQ"), kafka="the partition answers INCONSISTENT_TOPIC_ID to its controller"),
+    Damage("partition directory: missing", lambda p: missing(p.path), kafka="made again, empty; nothing is said"),
+    Damage("partition directory: a file in its place", lambda p: (missing(p.path), p.path.write_bytes(b"x")), kafka="the log directory goes offline when the partition is made again"),
+    Damage("partition directory: strange files in it", lambda p: ((p.path / "notes.txt").write_bytes(b"x"), (p.path / "00000000000000000015.log.bak").write_bytes(b"x"), (p.path / "x.log").write_bytes(b"x")), kafka="`x.log` ends the start (NumberFormatException)"),
+    Damage("a compaction that did not finish (.cleaned)", lambda p: append(p.path / "00000000000000000015.log.cleaned", b"x" * 100), kafka="removed"),
+]  # fmt: skip
+
+PARTITION = [*SEGMENTS, *INDEXES, *PARTITION_FILES]
+
+
+# --- files of the broker: `strike` gets its folder --------------------------------------------------------------
+
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+
+
+def _each_checkpoint(how):
+    def strike(data):
+        for name in CHECKPOINTS:
+            if how is not version or (data / name).stat().st_size:
+                how(data / name)
+
+    return strike
+
+
+def _points(name, offset):
+    """A checkpoint that says this of the partition."""
+    return lambda data: (data / name).write_text(f"0\n1\nkept 0 {offset}\n")
+
+
+def _says(name, field, value):
+    def strike(data):
+        lines = [line for line in (data / name).read_text().splitlines() if not line.startswith(field)]
+        (data / name).write_text("\n".join([*lines, f"{field}={value}", ""]))
+
+    return strike
+
+
+def _file(name, how):
+    return lambda data: how(data / name)
+
+
+def _offsets_segment(how):
+    return lambda data: how(max((data / "__consumer_offsets-0").glob("*.log")))
+
+
+def _strays(data):
+    shutil.copytree(data / "kept-0", data / "ghost-0")
+    (data / "ghost-0" / "partition.metadata").unlink()
+    shutil.copytree(data / "kept-0", data / f"kept-0.{'a' * 32}-delete")
+    shutil.copytree(data / "kept-0", data / f"kept-0.{'b' * 32}-stray")
+    (data / "not a partition").mkdir()
+    (data / "file-0").write_bytes(b"x")
+
+
+def _store(how):
+    def strike(data):
+        for path in data.glob(f"{STORE}*"):
+            if path.is_file():
+                how(path)
+
+    return strike
+
+
+def _garbage_in_the_second_half(path):
+    garbage(path, path.stat().st_size // 8192 * 4096)
+
+
+def _session_files(data):
+    folder = data / "metadata.sqlite.sessions"
+    folder.mkdir(exist_ok=True)
+    for name in ("7000.lock", "7000.sock", "noise"):
+        (folder / name).write_bytes(b"x")
+    (folder / "7001.lock").mkdir()
+
+
+def _sessions_a_file(data):
+    missing(data / "metadata.sqlite.sessions")
+    (data / "metadata.sqlite.sessions").write_bytes(b"x")
+
+
+GOES_OFFLINE = "the log directory goes offline, and with it a broker that has one"
+RESETS = (
+    "`WARN Error occurred while reading ... resetting`: recovery from 0, high watermarks from the log start"
+)
+IDENTITY = "the start ends"
+OURS = "has no such file: ZooKeeper keeps it"
+STORE = "metadata.sqlite"
+
+BROKER = [
+    Damage("offset checkpoints: garbage", _each_checkpoint(garbage), kafka=RESETS),
+    Damage("offset checkpoints: half", _each_checkpoint(half), kafka=RESETS),
+    Damage("offset checkpoints: a later version", _each_checkpoint(version), kafka=RESETS),
+    Damage("offset checkpoints: missing", _each_checkpoint(missing), kafka=RESETS),
+    Damage("offset checkpoints: directories", _each_checkpoint(directory), kafka=GOES_OFFLINE),
+    Damage("recovery-point-offset-checkpoint: beyond the log", _points("recovery-point-offset-checkpoint", 900), kafka="counts as the end of the log"),
+    Damage("replication-offset-checkpoint: beyond the log", _points("replication-offset-checkpoint", 900), kafka="counts as the end of the log"),
+    Damage("log-start-offset-checkpoint: beyond the log", _points("log-start-offset-checkpoint", 900), kafka="`WARN Deleting all segments`"),
+    Damage("meta.properties: garbage", _file("meta.properties", garbage), kafka=IDENTITY),
+    Damage("meta.properties: empty", _file("meta.properties", empty), kafka=IDENTITY),
+    Damage("meta.properties: a later version", _says("meta.properties", "version", 99), kafka=IDENTITY),
+    Damage("meta.properties: missing", _file("meta.properties", missing), kafka="written again"),
+    Damage("meta.properties: a directory", _file("meta.properties", directory), kafka=GOES_OFFLINE),
+    Damage("meta.properties: another broker's id", _says("meta.properties", "broker.id", 5), kafka=IDENTITY),
+    Damage("meta.properties: another cluster's id", _says("meta.properties", "cluster.id", "AAAAAAAAAAAAAAAAAAAAAQ"), kafka=IDENTITY),
+    Damage(".kafka_cleanshutdown: garbage", _file(".kafka_cleanshutdown", garbage), kafka="counts: only its presence does"),
+    Damage(".kafka_cleanshutdown: missing", _file(".kafka_cleanshutdown", missing), kafka="recovers as after a kill"),
+    Damage(".kafka_cleanshutdown: a directory", _file(".kafka_cleanshutdown", directory), kafka=GOES_OFFLINE),
+    Damage(".lock: missing", _file(".lock", missing), kafka="made again"),
+    Damage(".lock: garbage", _file(".lock", garbage), kafka="its content does not count"),
+    Damage(".lock: a directory", _file(".lock", directory), kafka=GOES_OFFLINE),
+    Damage("store with its -wal: garbage", _store(garbage), kafka=OURS),
+    Damage("store with its -wal: the second half garbage", _store(_garbage_in_the_second_half), kafka=OURS),
+    Damage("store with its -wal: half", _store(half), kafka=OURS),
+    Damage("store with its -wal: empty", _store(empty), kafka=OURS),
+    Damage("store with its -wal: missing", _store(missing), kafka=OURS),
+    Damage("store: a directory", _store(directory), kafka=OURS),
+    Damage("session files: strange ones", _session_files, kafka=OURS),
+    Damage("session files: their folder missing", _file(f"{STORE}.sessions", missing), kafka=OURS),
+    Damage("session files: a file for their folder", _sessions_a_file, kafka=OURS),
+    Damage("stray directories and files", _strays, kafka="`ghost-0` is loaded and kept until its topic is known, `-delete` removed, `-stray` kept; `not a partition` ends the start"),
+    Damage("__consumer_offsets: 10 bytes cut off", _offsets_segment(lambda log: cut(log, 10)), kafka="as any partition; the offset in the cut batch is lost"),
+    Damage("__consumer_offsets: noise inside a batch", _offsets_segment(lambda log: garbage(log, 70, 20)), kafka="as any partition; loading ends at the batch"),
+    Damage("__consumer_offsets: missing", lambda data: missing(data / "__consumer_offsets-0"), kafka="made again, empty: all offsets are lost; nothing is said"),
+]  # fmt: skip
+
+
+# --- the page -------------------------------------------------------------------------------------------------
+
+EVENTS = {
+    "checkpoint.unreadable": "A checkpoint counts as empty: recovery begins at 0, high watermarks at the log start.",
+    "directory.offline": "The log directory is not served any more; a broker without another one ends.",
+    "index.rebuild": "An index is missing or impossible; it is written again from its segment.",
+    "leader_epochs.torn": "leader-epoch-checkpoint is removed and written again from the segments.",
+    "load.record_unreadable": "A record of `__consumer_offsets` cannot be read; loading goes on behind it.",
+    "log.damaged": "A partition cannot be loaded as it is; everything in it is checked.",
+    "log.emptied": "log-start-offset-checkpoint lies beyond the end of the log; the log starts there, empty.",
+    "log.lost_end": "The log ends below the high watermark that was written down: so many offsets are lost.",
+    "log.offline": "A file of the partition failed while it was used.",
+    "log.unusable": "This partition is not served until its directory is mended or moved away and the broker restarted.",
+    "log.vanished": "A partition that had records has no directory any more; it starts empty.",
+    "log.gap": "Offsets between two segments are gone; readers go on behind them.",
+    "partitions.unknown": "Partitions on disk belong to topics that the metadata store does not have; they are kept, not served.",
+    "segment.corrupt": "A batch does not fit its segment; readers get CORRUPT_MESSAGE.",
+    "partition.role_refused": "The partition cannot be led; the reason is in the line.",
+    "partition_metadata.torn": "partition.metadata is removed, and written again when the controller names the topic.",
+    "segment.missing": "An index has no segment any more: its records are gone.",
+    "segment.truncated": "A segment is cut at its first bad batch; the line has the position and the bytes lost.",
+    "shutdown.unclean": "Partitions are damaged, so the stop leaves no marker of a clean one.",
+    "snapshot.unreadable": "A producer snapshot is removed; the one before it is taken, and the batches since.",
+}
+HEAD = """# Damaged files
+
+What a broker does when files of its data directory are damaged: cut, overwritten, missing, unreadable, or something
+else than they should be. `python tests/chaos/damage.py` does all of this to real brokers and writes this page; the
+tests do it again and compare, so the page is what happens.
+
+Three rules hold for every line. No acknowledged record is lost in silence. A damaged partition costs no other
+partition. There is never a traceback, but one line that names the file, and at the end of a start one line that says
+why there is none.
+
+Each partition holds the numbers 0 to 59 in four segments of 15, synced but for the last. A cell has the numbers that
+readers get, what stops them or writes, and the events in the broker's log, whose lines name the partition and the file.
+*After a clean stop* and *after kill -9* are the next start; *while it runs* is the broker that goes on, without one.
+Kafka's column is from the source of 3.9.
+"""
+COLUMNS = "| damage | after a clean stop | after kill -9 | while it runs | Kafka 3.9 |\n|---|---|---|---|---|"
+SECTIONS = {
+    "Segments": SEGMENTS,
+    "Indexes": INDEXES,
+    "Other files of a partition": PARTITION_FILES,
+    "Files of the broker": BROKER,
+}
+_ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| [^|]* \|$", re.MULTILINE)
+
+
+def page(seen):
+    """The page; `seen` has what was seen by state and damage."""
+    parts = [HEAD]
+    for title, damages in SECTIONS.items():
+        rows = [
+            f"| {each.what} | {' | '.join(str(seen[state][each.what]) for state in seen)} | {each.kafka} |"
+            for each in damages
+        ]
+        parts.append("\n".join([f"## {title}", COLUMNS, *rows, ""]))
+    said = [f"- `{event}`: {meaning}" for event, meaning in sorted(EVENTS.items())]
+    return "\n".join([*parts, "## What the log says", *said, ""])
+
+
+def expected(state):
+    """What the page says, by damage."""
+    place = {"clean": 1, "killed": 2, "running": 3}[state]
+    return {row[0]: row[place] for row in _ROW.findall(PAGE.read_text())}
+
+
+def main():
+    from damage_rig import STATES, look_at_brokers, look_at_partitions
+
+    seen = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for state in STATES:
+            places = [Path(folder) / kind / state for kind in ("partitions", "brokers")]
+            for place in places:
+                place.mkdir(parents=True)
+            seen[state] = {
+                **look_at_partitions(PARTITION, state, places[0]),
+                **look_at_brokers(BROKER, state, places[1]),
+            }
+    PAGE.write_text(page(seen))
+
+
+if __name__ == "__main__":
+    main()

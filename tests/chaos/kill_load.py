@@ -1,0 +1,243 @@
+"""The load under which brokers are killed, and what it knows: which records and offsets were acknowledged.
+
+Every partition gets the numbers 0, 1, 2, ... in this order, with one request in flight. So a log must hold them
+without a hole, from the idempotent producer each once and in order. The other one may repeat what it sends again,
+and librdkafka sends a batch whose connection broke after the next one then; every acknowledged record is there all the
+same, at the offset that was said.
+"""
+
+import itertools
+import threading
+import time
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+PARTITIONS = 2
+GROUP = "killed"
+WAIT_S = 20
+QUICK = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "topic.metadata.refresh.interval.ms": 500,
+    "log_level": 0,
+}
+
+
+class Stream:
+    """One producer on one topic."""
+
+    def __init__(self, bootstrap, topic, *, idempotent):
+        self.topic = topic
+        self.idempotent = idempotent
+        self.acknowledged = [{} for _ in range(PARTITIONS)]
+        """By partition: the offset of each acknowledged number."""
+        self.refused = [{} for _ in range(PARTITIONS)]
+        self.problems = []
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": idempotent,
+                "acks": "all",
+                "max.in.flight.requests.per.connection": 1,
+                "linger.ms": 1,
+                "retry.backoff.ms": 20,
+                "request.timeout.ms": 3000,
+                "message.timeout.ms": 300_000,
+                "queue.buffering.max.messages": 200,
+                "batch.num.messages": 20,
+                **QUICK,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def count(self):
+        """How many records were acknowledged."""
+        return sum(map(len, self.acknowledged))
+
+    def ends(self):
+        """By partition: the end of the log as acknowledgements promise it."""
+        return [max(each.values(), default=-1) + 1 for each in map(dict, self.acknowledged)]
+
+    def _run(self):
+        numbers = [0] * PARTITIONS
+        while not self._stop.is_set():
+            for partition, number in enumerate(numbers):
+                try:
+                    self._producer.produce(
+                        self.topic,
+                        b"%d:%s" % (number, b"." * (number % 300)),
+                        partition=partition,
+                        on_delivery=self._delivered,
+                    )
+                except BufferError:
+                    self._producer.poll(0.01)
+                else:
+                    numbers[partition] += 1
+            self._producer.poll(0.001)
+
+    def _delivered(self, error, record):
+        partition, number = record.partition(), _number(record)
+        if error is not None:
+            self.refused[partition][number] = error.str()
+            return
+        acknowledged = self.acknowledged[partition]
+        if acknowledged and record.offset() <= (last := next(reversed(acknowledged.values()))):
+            self.problems.append(
+                f"{self.topic}-{partition}: {number} went to offset {record.offset()}, after {last} was taken"
+            )
+        acknowledged[number] = record.offset()
+
+    def end(self):
+        """Waits until every record was answered."""
+        self._stop.set()
+        self._thread.join()
+        left = self._producer.flush(WAIT_S)
+        if left:
+            self.problems.append(f"{self.topic}: {left} records get no answer from brokers that run")
+
+    def check(self, found):
+        """Everything wrong with what the topic holds: (offset, number) in order, by partition."""
+        yield from self.problems
+        for partition, records in enumerate(found):
+            name = f"{self.topic}-{partition}"
+            refused = self.refused[partition]
+            if refused:
+                yield f"{name}: {len(refused)} records were refused, {next(iter(refused.items()))} the first"
+            held = dict(records)
+            lost = [n for n, offset in self.acknowledged[partition].items() if held.get(offset) != n]
+            if lost:
+                total = len(self.acknowledged[partition])
+                yield f"{name}: {len(lost)} of {total} acknowledged records are lost, {lost[0]} the first"
+            if [offset for offset, _ in records] != list(range(len(records))):
+                yield f"{name}: the offsets have a hole"
+            numbers = [number for _, number in records]
+            pairs = itertools.pairwise(numbers) if self.idempotent else ()
+            wrong = next(((one, after) for one, after in pairs if after <= one), None)
+            if wrong:
+                at = numbers.index(wrong[0])
+                around = _runs(records[max(0, at - 100) : at + 100])
+                yield f"{name}: {wrong[1]} comes after {wrong[0]}; around it, by offset: {around}"
+            missing = set(range(max(numbers, default=-1) + 1)) - set(numbers) - set(refused)
+            if missing:
+                yield f"{name}: {len(missing)} numbers between others are missing, {min(missing)} the first"
+
+
+def _runs(records):
+    """``offset:first-last`` for numbers that follow each other."""
+    runs = []
+    for offset, number in records:
+        if runs and number == runs[-1][2] + 1:
+            runs[-1][2] = number
+        else:
+            runs.append([offset, number, number])
+    return " ".join(f"{offset}:{first}-{last}" for offset, first, last in runs)
+
+
+class Commits:
+    """A member without a group that commits rising offsets all the time."""
+
+    def __init__(self, bootstrap, topic):
+        self.acknowledged = -1
+        self.tried = -1
+        self.count = 0
+        self._topic = topic
+        self._stop = threading.Event()
+        self._consumer = _consumer(bootstrap)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._stop.wait(0.002):
+            self.tried += 1
+            wanted = [TopicPartition(self._topic, each, self.tried) for each in range(PARTITIONS)]
+            try:
+                answers = self._consumer.commit(offsets=wanted, asynchronous=False)
+            except KafkaException:
+                continue
+            if all(each.error is None for each in answers):
+                self.acknowledged = self.tried
+                self.count += 1
+
+    def check(self, consumer):
+        """What is wrong with the offsets that the coordinator knows."""
+        promised = self.acknowledged
+        wanted = [TopicPartition(self._topic, each) for each in range(PARTITIONS)]
+        found = _insist(lambda: consumer.committed(wanted, timeout=2))
+        for each in found:
+            if promised >= 0 and each.offset < promised:
+                yield f"{GROUP}: offset {each.offset} of partition {each.partition}, {promised} was acknowledged"
+            if each.offset > self.tried:
+                yield f"{GROUP}: offset {each.offset} of partition {each.partition} was never committed"
+
+    def end(self):
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+class Reader:
+    """Looks at what the brokers hold."""
+
+    def __init__(self, bootstrap):
+        self.consumer = _consumer(bootstrap)
+
+    def ends(self, topic):
+        """By partition: the end that readers see."""
+        places = [TopicPartition(topic, each) for each in range(PARTITIONS)]
+        return [
+            _insist(lambda place=place: self.consumer.get_watermark_offsets(place, timeout=2))[1]
+            for place in places
+        ]
+
+    def read(self, topic):
+        """All of a topic: (offset, number) by partition."""
+        ends = self.ends(topic)
+        found = [[] for _ in range(PARTITIONS)]
+        self.consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
+        deadline = time.monotonic() + WAIT_S
+        while any(len(found[each]) < ends[each] for each in range(PARTITIONS)):
+            assert time.monotonic() < deadline, (
+                f"{topic} ends at {ends}, and readers come to {[*map(len, found)]}"
+            )
+            for record in self.consumer.consume(1000, 0.2):
+                if record.error() is None:
+                    found[record.partition()].append((record.offset(), _number(record)))
+        self.consumer.unassign()
+        return found
+
+    def close(self):
+        self.consumer.close()
+
+
+def _number(record):
+    return int(record.value().partition(b":")[0])
+
+
+def _consumer(bootstrap):
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 20,
+            "coordinator.query.interval.ms": 200,
+            "socket.timeout.ms": 5000,
+            **QUICK,
+        }
+    )
+
+
+def _insist(ask):
+    """An answer, from brokers that have just started and may still elect."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if time.monotonic() > deadline or error.args[0].code() == KafkaError._INVALID_ARG:
+                raise
+            time.sleep(0.02)

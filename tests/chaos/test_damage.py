@@ -1,0 +1,42 @@
+"""Real brokers on damaged files do what docs/damage.md says."""
+
+import damage
+import pytest
+from damage_rig import ALL, STATES, look_at_brokers, look_at_partitions
+
+
+def differences(found, state):
+    """Every line that is not as the page says, and every loss that the log does not tell."""
+    expected = damage.expected(state)
+    for what, seen in found.items():
+        if str(seen) != expected.get(what):
+            yield f"{what}: {seen}, and the page says {expected.get(what)}"
+        if (
+            not seen.readers.startswith(ALL)
+            and not seen.events
+            and not seen.readers.startswith("refuses: Error")
+        ):
+            yield f"{what}: {seen.readers}, and the log says nothing"
+        yield from (
+            f"{what}: nobody knows what {event} means" for event in seen.events if event not in damage.EVENTS
+        )
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("state", STATES)
+def test_damaged_partitions(state, tmp_path):
+    found = look_at_partitions(damage.PARTITION, state, tmp_path, damage.expected(state))
+    assert not list(differences(found, state))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("state", STATES)
+def test_damaged_brokers(state, tmp_path):
+    found = look_at_brokers(damage.BROKER, state, tmp_path, damage.expected(state))
+    assert not list(differences(found, state))
+
+
+def test_the_page_has_every_damage_once():
+    whats = [each.what for damages in damage.SECTIONS.values() for each in damages]
+    assert len(set(whats)) == len(whats)
+    assert set(damage.expected("clean")) == {*whats, "damage"}
