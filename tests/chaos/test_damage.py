@@ -4,32 +4,32 @@ import damage
 import pytest
 from damage_rig import ALL, STATES, look_at_brokers, look_at_partitions
 
+READERS_KNOW = ("bad CRC", "a closed connection", "refuses: Error")
+"""The client finds the first itself; the log has the reason of the others without the name of a partition."""
+
 
 def differences(found, state):
-    """Every line that is not as the page says, and every loss that the log does not tell."""
+    """Every line that is not as the page says, and every loss that nobody hears of."""
     expected = damage.expected(state)
     for what, seen in found.items():
         if str(seen) != expected.get(what):
             yield f"{what}: {seen}, and the page says {expected.get(what)}"
-        if (
-            not seen.readers.startswith(ALL)
-            and not seen.events
-            and not seen.readers.startswith("refuses: Error")
-        ):
-            yield f"{what}: {seen.readers}, and the log says nothing"
+        told = seen.events or any(each in seen.readers for each in READERS_KNOW)
+        if not told and not seen.readers.startswith(ALL):
+            yield f"{what}: {seen.readers}, and nobody says anything"
         yield from (
             f"{what}: nobody knows what {event} means" for event in seen.events if event not in damage.EVENTS
         )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
 def test_damaged_partitions(state, tmp_path):
     found = look_at_partitions(damage.PARTITION, state, tmp_path, damage.expected(state))
     assert not list(differences(found, state))
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
 def test_damaged_brokers(state, tmp_path):
     found = look_at_brokers(damage.BROKER, state, tmp_path, damage.expected(state))
