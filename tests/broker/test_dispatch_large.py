@@ -1,7 +1,9 @@
 """Large requests and responses: in slices, in the order in which they were sent, within their limit."""
 
 import dataclasses
+import gc
 import struct
+import weakref
 
 import pytest
 
@@ -107,6 +109,34 @@ def test_a_large_request_that_breaks_off_closes_with_the_same_words(world):
     )
     assert "MetadataRequest v9, field topics" in str(closed.value)
     assert world.control.holds == 1, "what comes behind garbage is garbage"
+
+
+class Received(bytearray):
+    """The memory of a frame, which can be watched."""
+
+
+@pytest.mark.parametrize("at_fault", ["request", "handler"])
+def test_the_memory_of_a_large_request_that_fails_needs_no_garbage_collector(world, at_fault):
+    """A hundred megabytes of nonsense stayed until the collector ran, which is rare in a broker."""
+
+    def handler(_context, _request):
+        raise CloseConnection("the service does not like it")
+
+    replace(world, ApiKey.METADATA, handler)
+    whole = frame(names(20_000), 9)
+    received = Received(whole if at_fault == "handler" else whole[:-10])
+    alive = weakref.ref(received)
+    gc.collect()
+    gc.disable()
+    try:
+        outcome = world.dispatcher.handle(world.peer, memoryview(received))
+        del received
+        world.clock.advance(0)
+        assert isinstance(outcome.error, CloseConnection)
+        del outcome
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_more_elements_than_the_limit_close_the_connection_with_the_key(make_world):

@@ -177,6 +177,7 @@ class Dispatcher:
         except ProtocolError as error:
             # For good: the connection is closed as soon as the answers before this are out.
             context.peer.hold()
+            del decoding  # it has the error, whose traceback has this frame: the request would stay in memory
             raise _unreadable(api, context, error) from error
         outcome = execute(api, context, request, self._finish)
         del request, decoding  # the answer may wait for long, and needs neither

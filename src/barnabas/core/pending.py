@@ -162,7 +162,9 @@ def _advance(generator: Steps[T], awaited: Pending[Any] | None, outcome: Pending
             outcome.complete(stop.value)
             return
         except Exception as error:
-            outcome.fail(error)
+            # Without this frame in its traceback: the frame knows the outcome, and the outcome the error. Such a
+            # cycle would keep what the generator worked on in memory until the garbage collector runs.
+            outcome.fail(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
             return
         if not awaited.done:
             awaited.when_done(lambda done: _advance(generator, done, outcome))
