@@ -47,6 +47,22 @@ def test_a_child_that_dies_is_a_failure():
         asyncio.run(run(die))
 
 
+def test_work_after_a_child_that_died_runs_in_another():
+    """Every heavy batch, index and group failed until the broker was started again."""
+
+    async def scenario():
+        offload = ProcessOffload(asyncio.get_running_loop())
+        try:
+            for _ in range(2):
+                with pytest.raises(Exception, match="terminated abruptly"):
+                    await wait(offload.run(die))
+            return await wait(offload.run(divmod, 7, 2))
+        finally:
+            offload.close()
+
+    assert asyncio.run(scenario()) == (3, 1)
+
+
 def log_and_fail(path, code):
     events = EventLog("log.recovery")
     events.debug("not.asked_for")

@@ -6,7 +6,7 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from barnabas.core.eventlog import EventLog
@@ -35,14 +35,25 @@ class ProcessOffload:
         self._executor: Executor | None = None
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        """The value of a module-level function, computed in a child; a dead child is a failure."""
-        if self._executor is None:
-            self._executor = _children(self._processes)
-        outcome: Pending[T] = Pending()
+        """The value of a module-level function, computed in a child.
+
+        A child that dies (the system may end it for want of memory) fails what was given to it, and no more: the next
+        piece of work starts others.
+        """
         level = logging.getLogger("barnabas").getEffectiveLevel()
-        future = self._executor.submit(_work, level, function, args, kwargs)
+        outcome: Pending[T] = Pending()
+        try:
+            future = self._children().submit(_work, level, function, args, kwargs)
+        except BrokenExecutor:
+            self.close()
+            future = self._children().submit(_work, level, function, args, kwargs)
         future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(_hand_over, done, outcome))
         return outcome
+
+    def _children(self) -> Executor:
+        if self._executor is None:
+            self._executor = _start_children(self._processes)
+        return self._executor
 
     def close(self) -> None:
         """Ends the children after what they are at; work that has not begun fails."""
@@ -51,7 +62,7 @@ class ProcessOffload:
             self._executor = None
 
 
-def _children(processes: int) -> Executor:
+def _start_children(processes: int) -> Executor:
     # Most brokers start after a clean stop and never need these modules.
     import multiprocessing  # noqa: PLC0415
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
