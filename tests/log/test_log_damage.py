@@ -147,6 +147,36 @@ class TestIndexes:
         fill(log, 1)
         assert [offset for offset, _ in values_of(log)] == list(range(22))
 
+    def test_what_was_scanned_before_a_truncation_is_no_index_after_it(self, monkeypatch):
+        """Its entries led beyond the end, into what was appended there later."""
+        monkeypatch.setattr("barnabas.log.log.IN_PLACE_SCAN_BYTES", 0)
+        world, manager, log = running()
+
+        class Slow:
+            def __init__(self):
+                self.scans = []
+
+            def run(self, function, /, *args, **kwargs):
+                outcome = Pending()
+                self.scans.append((outcome, function(*args, **kwargs)))
+                return outcome
+
+        slow = manager._resources.offload = Slow()
+        log.segments._recent.clear()
+        damage(world, manager, f"{log.active.base_offset:020d}.index", "emptied")
+        assert code_of(log.read, 29, 100) is ErrorCode.KAFKA_STORAGE_ERROR
+        log.truncate_to(log.active.base_offset + 1)
+        end = log.log_end_offset
+        for outcome, scanned in slow.scans:
+            outcome.complete(scanned)
+        log.append(batch(size=7 * SIZE), 0, NOW_MS)
+        fill(log, 3)
+        log.segments._recent.clear()
+
+        assert [log.read(offset, 1).first_offset for offset in range(end, end + 4)] == list(
+            range(end, end + 4)
+        )
+
     def test_an_index_that_cannot_be_rebuilt_is_done_without(self, caplog, monkeypatch):
         monkeypatch.setattr("barnabas.log.log.IN_PLACE_SCAN_BYTES", 0)
         world, manager, log = running()

@@ -136,7 +136,8 @@ class Log:
         self._resources = resources
         self.segments = SegmentList(segments)
         self._flush_bound = log_end_offset
-        self._rebuilding: list[LogSegment] = []
+        self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
+        """Scans for indexes of segments, which may run in a child process."""
         self._warned: list[tuple[str, object]] = []
         """Damage that the log of events has a line for."""
 
@@ -582,16 +583,16 @@ class Log:
         segment = next((each for each in self.segments if each.base_offset == error.base_offset), None)
         if segment is not None and segment not in self._rebuilding:
             _events.warning("index.rebuild", partition=self.tp, segment=segment.path, reason=error)
-            self._rebuilding.append(segment)
             resources = self._resources
             run = resources.offload if segment.size > IN_PLACE_SCAN_BYTES else InPlace()
-            run.run(
+            scan = self._rebuilding[segment] = run.run(
                 scan_indexes,
                 resources.disk,
                 segment.path,
                 segment.base_offset,
                 self.config.index_interval_bytes,
-            ).when_done(lambda done: self._rebuilt(segment, done))
+            )
+            scan.when_done(lambda done: self._rebuilt(segment, done))
         self._check_online()
         if segment in self._rebuilding:
             raise KafkaError(
@@ -599,7 +600,9 @@ class Log:
             )
 
     def _rebuilt(self, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
-        self._rebuilding.remove(segment)
+        if self._rebuilding.get(segment) is not scanned:
+            return  # the log was truncated meanwhile
+        del self._rebuilding[segment]
         if self.offline or segment not in self.segments:
             return
         index, time_index = b"", b""
@@ -638,6 +641,8 @@ class Log:
         return True
 
     def _truncate(self, offset: int) -> None:
+        # What a scan finds now may be gone in a moment, and an index must not lead to it.
+        self._rebuilding.clear()
         self._discard(self.segments.cut_after(offset))
         active = self.active
         active.activate()
