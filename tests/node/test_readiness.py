@@ -72,7 +72,7 @@ class Echo:
 class TestGate:
     def test_what_the_controller_says_passes_and_all_else_waits_in_its_order(self):
         service = Echo()
-        gate = Gate(service)
+        gate = Gate(service, Clock())
         clients, controller = [Connection() for _ in range(3)], Connection()
         waiting = [
             gate.handle(client.peer, frame(ApiKey.METADATA, b"%d" % number))
@@ -89,9 +89,30 @@ class TestGate:
         assert [each.result() for each in waiting] == [[b"0"], [b"1"], [b"2"]]
         assert service.handled == [b"update", b"roles", b"versions", b"0", b"1", b"2"]
 
+    def test_many_that_waited_are_handled_in_slices(self):
+        clock, service = Clock(), Echo()
+        gate = Gate(service, clock)
+        clients = [Connection() for _ in range(10)]
+        waiting = [gate.handle(client.peer, frame(ApiKey.METADATA, b"x")) for client in clients]
+        slow = service.handle
+
+        def handle(peer, request):
+            clock.now_ms += 2
+            return slow(peer, request)
+
+        service.handle = handle
+        opened = gate.open()
+        assert 0 < len(service.handled) < 5, "others have their turn after a few milliseconds"
+        assert sum(client.holds for client in clients) == 10 - len(service.handled)
+        clock.advance(100)
+
+        assert opened.done
+        assert all(each.done for each in waiting)
+        assert [client.holds for client in clients] == [0] * 10
+
     def test_each_kind_of_answer_comes_to_who_waited(self):
         service = Echo()
-        gate = Gate(service)
+        gate = Gate(service, Clock())
         later, failing, none, closed = (
             gate.handle(Connection().peer, frame(ApiKey.PRODUCE, text))
             for text in (b"later1", b"later2", b"none", b"close")
@@ -107,14 +128,14 @@ class TestGate:
 
     def test_an_open_gate_is_no_step_on_the_way(self):
         service = Echo()
-        gate = Gate(service)
+        gate = Gate(service, Clock())
         gate.open()
 
         assert gate.handle == service.handle
 
     def test_too_much_that_waits_closes_the_connection(self, monkeypatch):
         monkeypatch.setattr(readiness, "HELD_BYTES_MAX", 100)
-        gate = Gate(Echo())
+        gate = Gate(Echo(), Clock())
         kept = gate.handle(Connection().peer, frame(ApiKey.PRODUCE, b"x" * 90))
         with pytest.raises(CloseConnection, match="starting"):
             gate.handle(Connection().peer, frame(ApiKey.PRODUCE, b"x" * 20))

@@ -15,7 +15,6 @@ once. Every response leaves through `_finish`: there, and only there, throttling
 """
 
 from collections.abc import Callable, Generator
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.context import RequestContext
@@ -81,7 +80,7 @@ def execute(
             answer.fail(unforeseen)
             return
         if isinstance(finished, Pending):
-            finished.when_done(partial(_pass_on, answer))
+            finished.when_done(answer.end_as)
         else:
             answer.complete(finished)
 
@@ -102,13 +101,6 @@ def execute(
 
     outcome.when_done(done)
     return answer
-
-
-def _pass_on(answer: Pending[T], done: Pending[T]) -> None:
-    if done.error is not None:
-        answer.fail(done.error)
-    else:
-        answer.complete(done.result())
 
 
 def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:

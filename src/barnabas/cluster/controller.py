@@ -448,18 +448,8 @@ def _started(process: Callable[[Term], Pending[T]], term: Term) -> Pending[T]:
 
 def _forward(source: Pending[T], target: Pending[T]) -> Pending[None]:
     """Hands the outcome over, to whoever asked and to the queue."""
-    ended: Pending[None] = Pending()
-
-    def hand_over(done: Pending[T]) -> None:
-        if done.error is not None:
-            target.fail(done.error)
-            ended.fail(done.error)
-        else:
-            target.complete(done.result())
-            ended.complete(None)
-
-    source.when_done(hand_over)
-    return ended
+    source.when_done(target.end_as)
+    return source.then(lambda _: None)
 
 
 def _recover(source: Pending[T], otherwise: Callable[[BaseException], T]) -> Pending[T]:

@@ -94,6 +94,13 @@ class Pending(Generic[T]):
         self._run_callbacks()
         return True
 
+    def end_as(self, other: "Pending[T]") -> None:
+        """Completes or fails as another one that is done: ``other.when_done(this.end_as)``."""
+        if other.error is not None:
+            self.fail(other.error)
+        else:
+            self.complete(other.result())
+
     def when_done(self, callback: "Callable[[Pending[T]], object]") -> None:
         """Runs the callback with this Pending as soon as it is done (at once if it is)."""
         if self._value is not _WAITING:

@@ -10,7 +10,7 @@ until `FirstMetadata` says that nothing is missing.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from barnabas.cluster import znodes
 from barnabas.cluster.metadata_cache import MetadataCache
@@ -20,6 +20,7 @@ from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.core.slices import Slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Outcome, Peer, Service
 from barnabas.protocol.api import ApiKey
@@ -36,16 +37,25 @@ HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait at the gate; who sends more finds its connection closed, as if the broker were not up."""
 
 
+class _Held(NamedTuple):
+    """A request that waits at the gate."""
+
+    peer: Peer
+    frame: memoryview
+    answer: Pending[Chunks | None]
+
+
 class Gate:
     """Holds requests back until it is opened; implements `network.peer.Service`.
 
     `handle` is an attribute, so that an open gate is no step on the way of a request.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, clock: Clock) -> None:
         self.handle: Callable[[Peer, memoryview], Outcome] = self._hold
         self._service = service
-        self._held: list[tuple[Peer, memoryview, Pending[Chunks | None]]] = []
+        self._clock = clock
+        self._held: list[_Held] = []
         self._held_bytes = 0
 
     def _hold(self, peer: Peer, frame: memoryview) -> Outcome:
@@ -58,13 +68,18 @@ class Gate:
         # One of each connection: the next is read when this one is handled, so that they keep their order.
         peer.hold()
         answer: Pending[Chunks | None] = Pending()
-        self._held.append((peer, frame, answer))
+        self._held.append(_Held(peer, frame, answer))
         return answer
 
-    def open(self) -> None:
-        """Handles what waited, in the order in which it came, and holds nothing back from now on."""
+    @steps
+    def open(self) -> Steps[None]:
+        """Handles what waited, in the order in which it came, and holds nothing back from now on.
+
+        In slices: thousands of clients may have waited, and none of them may hold the others, nor the controller.
+        """
         self.handle = self._service.handle
         held, self._held, self._held_bytes = self._held, [], 0
+        slices = Slices(self._clock)
         for peer, frame, answer in held:
             try:
                 outcome = self._service.handle(peer, frame)
@@ -72,23 +87,15 @@ class Gate:
                 answer.fail(error)
             else:
                 if isinstance(outcome, Pending):
-                    _forward(outcome, answer)
+                    outcome.when_done(answer.end_as)
                 else:
                     answer.complete(outcome)
             peer.release()
+            if slices.over():
+                yield slices.next_turn()
 
     def __repr__(self) -> str:
         return f"<Gate {len(self._held)} requests wait, {self._held_bytes} bytes>"
-
-
-def _forward(source: Pending[Chunks | None], target: Pending[Chunks | None]) -> None:
-    def settle(done: Pending[Chunks | None]) -> None:
-        if done.error is not None:
-            target.fail(done.error)
-        else:
-            target.complete(done.result())
-
-    source.when_done(settle)
 
 
 @steps

@@ -322,15 +322,12 @@ class _ToController:
         if controller is None:
             return Pending.failed(LostCallError())
 
-        def answered(done: Pending[AlterPartitionResponse]) -> None:
-            if done.error is not None:
-                answer.fail(done.error)
-            else:
-                answer.complete(done.result())
-
         version = AlterPartitionRequest.max_version
         self._owner.wire.call(
-            self._owner, controller, lambda: controller.controller.alter_partition(request, version), answered
+            self._owner,
+            controller,
+            lambda: controller.controller.alter_partition(request, version),
+            answer.end_as,
         )
         return answer
 
