@@ -68,7 +68,7 @@ def open_descriptors() -> int:
     except OSError as error:
         if is_shortage(error):
             # Not even one is left to list the others with.
-            return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return soft_limit()
         raise
 
 
@@ -90,7 +90,7 @@ class Descriptors:
     @property
     def limit(self) -> int:
         """The soft limit of the process, which can be changed from outside (``prlimit``)."""
-        return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return soft_limit()
 
     @property
     def reserve(self) -> int:

@@ -9,7 +9,8 @@ broker is *ready* when the controller has told it of the cluster (`barnabas.node
 a broker that knows its topics. For that it waits as long as it takes, as Kafka does, and says so in the log.
 
 Every step that starts something also says how to end it; the stop undoes them from the last to the first. It
-hands over leaderships before that, and only a broker that had started leaves the marker of a clean shutdown.
+hands over leaderships before that. The marker of a clean shutdown is left as soon as the logs are recovered, also
+where a later step of the start fails.
 """
 
 import asyncio
@@ -62,7 +63,7 @@ TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
 
 KNOWN_POLL_S: Final = 0.002
-"""How often the start looks whether the controller has told it enough."""
+"""How often the start looks whether the first metadata of the controller is complete."""
 WAITING_LINE_MS_MAX: Final = 10_000
 """How often the log says that the start still waits for the controller."""
 TOPICS_LOOK_MS: Final = 500
@@ -111,7 +112,6 @@ class BrokerNode:
         except BaseException:
             await self._running.aclose()
             raise
-        self._stopping_cleanly = True
 
     def interrupt_start(self) -> None:
         """Has a start that waits for the controller return as it is: the next call is `stop`."""
@@ -152,14 +152,14 @@ class BrokerNode:
         _name_unknown(logs, topics)
         await wait(registration.register())
         dispatcher = Dispatcher(parts.services)
-        gate = Gate(dispatcher)
+        gate = Gate(dispatcher, self._clock)
         server.start(gate)
         await wait(parts.controller.startup())
         await self._until_known(parts, store, topics)
         if self._interrupted:
             return
         server.service = dispatcher
-        gate.open()
+        await wait(gate.open())
         timers = self._start_timers(logs)
         if neighbours.watched:
             timers.repeat("neighbours", LOOK_INTERVAL_MS, neighbours.look)

@@ -43,8 +43,9 @@ from barnabas.replica.produce import Wake
 _log = EventLog("replica.state_changes")
 
 _TOPIC_IDS_SINCE: Final = 5
-UNMADE_RETRY_MS: Final = 1000
 """The LeaderAndIsr version whose answer names topics by id."""
+UNMADE_RETRY_MS: Final = 1000
+"""How often to try to make a log for which no file descriptor was free."""
 
 
 class FetchTarget(NamedTuple):
