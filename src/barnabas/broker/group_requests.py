@@ -13,6 +13,14 @@ from barnabas.core.slices import Sliced
 
 T = TypeVar("T")
 U = TypeVar("U")
+D = TypeVar("D", bound="_Described")
+
+
+class _Described(Protocol):
+    """A group in an answer."""
+
+    error_code: int
+    authorized_operations: int
 
 
 def client_of(context: RequestContext) -> Client:
@@ -53,6 +61,31 @@ def once(group_ids: Iterable[str]) -> Iterator[str | None]:
     for group_id in group_ids:
         yield None if group_id in seen else group_id
         seen.add(group_id)
+
+
+def describe_each(
+    context: RequestContext,
+    group_ids: Iterable[str],
+    describe: Callable[[list[str]], list[D]],
+    refused: Callable[[str, ErrorCode], D],
+    *,
+    operations: bool,
+) -> Sliced[list[D]]:
+    """Each group once, as the coordinator describes it; before them those that the client may not see, refused."""
+    described: list[D] = []
+    hidden: list[D] = []
+    for group_id in once(group_ids):
+        yield
+        if group_id is None:
+            continue
+        if not may(context, Operation.DESCRIBE, group_id):
+            hidden.append(refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
+        (group,) = describe([group_id])
+        if operations and not group.error_code:
+            group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
+        described.append(group)
+    return hidden + described
 
 
 def require_consumer_protocol(context: RequestContext) -> None:

@@ -13,6 +13,7 @@ hop between threads for each record.
 
 import asyncio
 import time
+import warnings
 from typing import Any, Self
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -28,14 +29,16 @@ from barnabas.client.record_arguments import (
     check_topic,
     plain_headers,
     plain_topic,
-    warn_of_records,
     whole_number,
 )
 from barnabas.client.sender import Sender
 from barnabas.client.types import Headers, RecordMetadata
+from barnabas.core.eventlog import EventLog
 from barnabas.records.compression import Codec
 
 _NS_PER_MS = 1_000_000
+
+_log = EventLog("client.producer")
 
 
 class AsyncProducer:
@@ -283,3 +286,17 @@ class AsyncProducer:
 
     def __repr__(self) -> str:
         return f"<AsyncProducer {self._cluster.bootstrap} {self._accumulator!r}>"
+
+
+def warn_of_records(producer: object, count: int) -> None:
+    """Says that a producer was dropped with records in it. The warning is for those who develop, as that of
+    an unclosed file; the line in the log is for those who run the program, where such warnings are off.
+    """
+    if not count:
+        return
+    text = (
+        f"{producer!r} was dropped without close() while {count} record(s) were not stored: they may be lost;"
+        " use it in a `with` block, or call close() or abort()"
+    )
+    _log.error("producer.dropped", records=count, advice="use it in a with block, or call close()")
+    warnings.warn(text, ResourceWarning, stacklevel=2, source=producer)

@@ -5,19 +5,15 @@ records beside it.
 """
 
 import operator
-import warnings
 from typing import Any, Final
 
 from barnabas.client.errors import InvalidRecordError
 from barnabas.client.types import Header, Headers
 from barnabas.core.errors import KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import validate_topic_name
 
 PARTITION_MAX: Final = 2**31 - 1
 TIMESTAMP_MAX: Final = 2**63 - 1
-
-_log = EventLog("client.producer")
 
 
 def plain_topic(topic: Any) -> str:
@@ -96,17 +92,3 @@ def _plain_header(index: int, header: Any) -> Header:
         # A text is refused, not encoded: a reader gets bytes, and which encoding they are in is the sender's word.
         raise TypeError(f"the value in headers[{index}] must be bytes or None, not {type(value).__name__}")
     return name, bytes(value)
-
-
-def warn_of_records(producer: object, count: int) -> None:
-    """Says that a producer was dropped with records in it. The warning is for those who develop, as that of
-    an unclosed file; the line in the log is for those who run the program, where such warnings are off.
-    """
-    if not count:
-        return
-    text = (
-        f"{producer!r} was dropped without close() while {count} record(s) were not stored: they may be lost;"
-        " use it in a `with` block, or call close() or abort()"
-    )
-    _log.error("producer.dropped", records=count, advice="use it in a with block, or call close()")
-    warnings.warn(text, ResourceWarning, stacklevel=2, source=producer)

@@ -23,9 +23,8 @@ from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
 from barnabas.client.group.commits import Offsets
-from barnabas.client.producer import AsyncProducer
+from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
-from barnabas.client.record_arguments import warn_of_records
 from barnabas.client.types import ConsumerRecord, Headers, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
 

@@ -32,25 +32,25 @@ class ConnectionControl(Protocol):
         """Ends the connection with one log line; what was not sent yet is dropped."""
 
 
-class _Gone:
-    """The control of a connection that is closed: nothing is left to be done to it."""
+class NoConnection:
+    """The control where there is no connection: it is closed, or the peer lives in this process."""
 
     __slots__ = ()
 
     def mute_until(self, monotonic_ms: float) -> None:
-        pass
+        """Nothing comes that could be delayed."""
 
     def hold(self) -> None:
-        pass
+        """Nothing comes that could be held back: in this process the sender waits for its answer anyway."""
 
     def release(self) -> None:
-        pass
+        """Nothing was held back."""
 
     def close(self, reason: str) -> None:
-        pass
+        """There is no socket."""
 
 
-_GONE: Final = _Gone()
+_GONE: Final = NoConnection()
 
 
 class Peer:

@@ -26,7 +26,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.client import NetworkClient
 from barnabas.network.node_link import ClientSettings, Node
-from barnabas.network.peer import ListenerId, Peer
+from barnabas.network.peer import ListenerId, NoConnection, Peer
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.message import Request, Response
 
@@ -38,27 +38,11 @@ _log = EventLog("node.channels")
 RETRY_MS: Final = 100
 
 
-class _NoConnection:
-    """The connection of the peer that lives in this process: there is nothing to mute or close."""
-
-    def mute_until(self, monotonic_ms: float) -> None:
-        """Requests between the parts of one broker are never throttled."""
-
-    def hold(self) -> None:
-        """The sender of a request waits for its answer anyway."""
-
-    def release(self) -> None:
-        """Nothing was held back."""
-
-    def close(self, reason: str) -> None:
-        """There is no socket."""
-
-
 class LocalBroker:
     """This broker's own handlers, for requests that need no socket."""
 
     def __init__(self, listener: ListenerId) -> None:
-        self._peer = Peer(listener, ("127.0.0.1", 0), _NoConnection())
+        self._peer = Peer(listener, ("127.0.0.1", 0), NoConnection())
         self.services: BrokerServices
         """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
 
@@ -188,7 +172,7 @@ class BrokerChannels:
         try:
             on_response(response)
         except Exception:
-            # A bug of whatever wanted the answer is no reason to tell this broker nothing more.
+            # A bug where the answer is used must not stop the queue: this broker needs the requests behind it.
             _log.error("channel.answer_not_taken", answer=type(response).__name__, exc_info=True)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from barnabas.node.offload import end_with_the_parent
 
@@ -69,12 +69,26 @@ def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> V
 
 
 def run_groups_seed(seed: int, seconds: float = GROUPS_SECONDS, trace: str | None = None) -> Verdict:
-    """Runs one history of the model of groups. A crash of the model itself is an anomaly too."""
+    """Runs one history of the model of groups."""
     from barnabas.testing.groups.scenario import Scenario
 
-    command = f"python -m barnabas.testing.simulate groups --seed {seed} --seconds {seconds:g}"
+    return _run_model("groups", Scenario, seed, seconds, trace)
+
+
+def run_replication_seed(
+    seed: int, seconds: float = REPLICATION_SECONDS, trace: str | None = None
+) -> Verdict:
+    """Runs one history of the model of replication."""
+    from barnabas.testing.replication.scenario import Scenario
+
+    return _run_model("replication", Scenario, seed, seconds, trace)
+
+
+def _run_model(name: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None) -> Verdict:
+    """Runs one history of a model. A crash of the model itself is an anomaly too."""
+    command = f"python -m barnabas.testing.simulate {name} --seed {seed} --seconds {seconds:g}"
     with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
-        scenario = Scenario(seed, seconds, sink)
+        scenario = model(seed, seconds, sink)
         try:
             report = scenario.run()
         except Exception:
@@ -85,25 +99,6 @@ def run_groups_seed(seed: int, seconds: float = GROUPS_SECONDS, trace: str | Non
     return Verdict(
         seed, command, str(report), list(map(str, report.anomalies)), report.digest, report.virtual_s
     )
-
-
-def run_replication_seed(
-    seed: int, seconds: float = REPLICATION_SECONDS, trace: str | None = None
-) -> Verdict:
-    """Runs one history of the model of replication. A crash of the model itself is an anomaly too."""
-    from barnabas.testing.replication.scenario import Scenario
-
-    command = f"python -m barnabas.testing.simulate replication --seed {seed} --seconds {seconds:g}"
-    with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
-        scenario = Scenario(seed, seconds, sink)
-        try:
-            report = scenario.run()
-        except Exception:
-            now_s = scenario.clock.time_s()
-            problem = [*traceback.format_exc().splitlines()[-12:], "after:", *scenario.trace.last]
-            summary = f"seed {seed}: the model ended at {now_s:.3f} s"
-            return Verdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
-    return Verdict(seed, command, str(report), report.anomalies, report.digest, report.virtual_s)
 
 
 _RUNS: Final[dict[str, tuple[Callable[..., Verdict], float]]] = {

@@ -6,9 +6,8 @@ Versions:  v0 · v1 the protocol that each member speaks (KIP-1099). Advertised 
 Not implemented: nothing.
 """
 
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may, once, require_consumer_protocol
+from barnabas.broker.group_requests import describe_each, require_consumer_protocol
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -43,17 +42,11 @@ def consumer_group_describe(
     """Describes consumer groups."""
     require_consumer_protocol(context)
     coordinator = context.broker.group_coordinator
-    described: list[DescribedGroup] = []
-    hidden: list[DescribedGroup] = []
-    for group_id in once(request.group_ids):
-        yield
-        if group_id is None:
-            continue
-        if not may(context, Operation.DESCRIBE, group_id):
-            hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-            continue
-        (group,) = coordinator.consumer_group_describe([group_id])
-        if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
-        described.append(group)
-    return ConsumerGroupDescribeResponse(groups=hidden + described)
+    groups = yield from describe_each(
+        context,
+        request.group_ids,
+        coordinator.consumer_group_describe,
+        _refused,
+        operations=request.include_authorized_operations,
+    )
+    return ConsumerGroupDescribeResponse(groups=groups)

@@ -7,9 +7,8 @@ Not implemented: nothing.
 
 from typing import Final
 
-from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may, once
+from barnabas.broker.group_requests import describe_each
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -46,17 +45,7 @@ def describe_groups(
     """Describes classic groups."""
     coordinator = context.broker.group_coordinator
     operations = request.include_authorized_operations and context.version >= OPERATIONS_SINCE
-    described: list[DescribedGroup] = []
-    hidden: list[DescribedGroup] = []
-    for group_id in once(request.groups):
-        yield
-        if group_id is None:
-            continue
-        if not may(context, Operation.DESCRIBE, group_id):
-            hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-            continue
-        (group,) = coordinator.describe_groups([group_id])
-        if operations and not group.error_code:
-            group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
-        described.append(group)
-    return DescribeGroupsResponse(groups=hidden + described)
+    groups = yield from describe_each(
+        context, request.groups, coordinator.describe_groups, _refused, operations=operations
+    )
+    return DescribeGroupsResponse(groups=groups)
