@@ -29,8 +29,8 @@ class _Awaited(DelayedOperation):
         raise NotImplementedError
 
     def try_complete(self) -> bool:
-        # Asked for each topic of each update: whatever it found once is not looked at again. So ten thousand
-        # topics cost ten thousand looks between them, not as many each.
+        # This is called for each topic of each update. What was found once is not looked at again, so that ten
+        # thousand topics cost ten thousand looks in all and not for each call.
         left = self._left
         while left:
             if self._missing(left[-1]):

@@ -197,7 +197,7 @@ class GroupCoordinator:
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def _group(self, shard: Shard, group_id: str) -> Group | None:
-        """The group as whoever is no member may see it: sessions that are over have ended."""
+        """The group as a request that is no member's must see it: sessions that are over have ended."""
         group = shard.groups.get(group_id)
         if group is None:
             return None

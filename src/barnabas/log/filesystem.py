@@ -175,9 +175,9 @@ class OsLock:
 
 
 def _keep_others_out(descriptor: int) -> None:
-    """Whoever may read a file may lock it, and keep the broker from starting: a lock file is not for all users.
+    """Takes a lock file away from other users: who can read it can lock it, and keep the broker from starting.
 
-    One that an older version or a JVM broker made may be read by everybody.
+    An older version or a JVM broker makes it readable for everybody.
     """
     found = os.fstat(descriptor)
     if found.st_mode & 0o007 and found.st_uid == os.geteuid():

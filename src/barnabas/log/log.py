@@ -52,7 +52,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WARNINGS_MAX: Final = 100
-"""So many damaged places of one partition are told; who reads on finds enough to look at."""
+"""After so many damaged places of one partition, further ones get no line."""
 
 _events: Final = EventLog("log")
 

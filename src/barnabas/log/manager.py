@@ -54,7 +54,7 @@ from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
-SHORTAGE_TOLD_MS: Final = 60_000
+SHORTAGE_LINE_MS: Final = 60_000
 """How often the log says that descriptors have run out."""
 
 _NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
@@ -95,7 +95,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._started = False
         self._unique = 0
-        self._shortage_told_ms = -float(SHORTAGE_TOLD_MS)
+        self._shortage_line_ms = -float(SHORTAGE_LINE_MS)
         self._unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
         self._vanished: dict[TopicPartition, str] = {}
@@ -371,7 +371,7 @@ class LogManager:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot use {path}: {error}") from error
             except OSError as error:
                 if is_shortage(error):
-                    # Nothing is broken: whoever asked may ask again.
+                    # Nothing is broken: the role is taken later.
                     raise KafkaError(
                         ErrorCode.REPLICA_NOT_AVAILABLE,
                         f"No file descriptor is left to create {path}: {error}",
@@ -434,7 +434,7 @@ class LogManager:
             self._resources.filesystem.remove_tree(path)
         except OSError as error:
             if is_shortage(error):
-                self._remove_later(path, SHORTAGE_TOLD_MS)
+                self._remove_later(path, SHORTAGE_LINE_MS)
             else:
                 self._failed(path, error)
 
@@ -550,7 +550,7 @@ class LogManager:
             self._take_offline(directory, error)
 
     def _close_log(self, log: Log) -> bool:
-        """Closes one log; False when its files are not what they were, which is told and harms no other log."""
+        """Closes one log; False when its files are not what they were, which has its line and harms no other log."""
         try:
             log.close()
         except KafkaError:
@@ -579,8 +579,8 @@ class LogManager:
     def _give_back_descriptors(self, error: OSError) -> None:
         """Closes all files that can be opened again; says so, but not for each one that could not be opened."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._shortage_told_ms >= SHORTAGE_TOLD_MS:
-            self._shortage_told_ms = now_ms
+        if now_ms - self._shortage_line_ms >= SHORTAGE_LINE_MS:
+            self._shortage_line_ms = now_ms
             _events.warning(
                 "descriptors.short", error=error, mend="raise the limit of open files (ulimit -n)"
             )

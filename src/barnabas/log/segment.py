@@ -256,7 +256,7 @@ class LogSegment:
             self.index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         except IndexCorruptError:
-            return  # whoever looks something up has it rebuilt
+            return  # the next look-up rebuilds it
         except OSError as error:
             if not is_shortage(error):
                 raise
@@ -266,7 +266,7 @@ class LogSegment:
     def seal(self) -> None:
         """Ends appending: the last time index entry, indexes cut to their entries. Raises OSError."""
         if self.max_timestamp >= 0:
-            with contextlib.suppress(IndexCorruptError):  # whoever looks something up has it rebuilt
+            with contextlib.suppress(IndexCorruptError):  # the next look-up rebuilds it
                 self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
         self.index.trim()
         self.time_index.trim()

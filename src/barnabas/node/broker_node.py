@@ -5,7 +5,7 @@ Theory of operation
 The start follows Kafka's order (``KafkaServer.startup``), because each step needs what the one before it made:
 the metadata store; the cluster's id and the broker's; the configuration of topics; the logs; the sockets, bound
 but silent, so that their ports are known; the registration, which gives the broker its epoch; the election. The
-broker is *ready* when the controller has told it of the cluster (`barnabas.node.readiness`): the first client finds
+broker is *ready* when it has the first metadata of the controller (`barnabas.node.readiness`): the first client finds
 a broker that knows its topics. For that it waits as long as it takes, as Kafka does, and says so in the log.
 
 Every step that starts something also says how to end it; the stop undoes them from the last to the first. It
@@ -241,7 +241,7 @@ class BrokerNode:
         return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
 
     async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
-        """Waits until the controller has told this broker of itself, of the topics, and of what it holds."""
+        """Waits for the controller's first metadata: this broker itself, the topics, and the roles of its partitions."""
         now_ms, patience_ms = self._clock.monotonic_ms, self.config["zookeeper.session.timeout.ms"]
         first = FirstMetadata(
             self.broker_id,
@@ -263,7 +263,7 @@ class BrokerNode:
                     mend="see whether that broker runs, and whether it can reach this one",
                 )
             if first.topics and first.named and now_ms() >= next_look_ms:
-                # Some may be gone by now, and one whose partitions never had a leader is not told of.
+                # Some may be gone by now, and one whose partitions never had a leader is not sent.
                 there: set[str] = await wait(topics_with_leaders(store, first.topics))
                 first.topics &= there
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
@@ -307,10 +307,11 @@ class BrokerNode:
         return LogConfig.from_values(values, validate_records=self.config["barnabas.validate.records"])
 
     def _directory_failed(self, logs: LogManager, path: str) -> None:
-        own = path not in logs.offline_directories  # one partition's, which the log manager told
-        if not own and (
-            self._parts is not None or logs.online_directories
-        ):  # else the start fails, and says why
+        is_directory = (
+            path in logs.offline_directories
+        )  # else one partition was set aside, with a line of its own
+        starting = self._parts is None and not logs.online_directories  # the start fails, and says why
+        if is_directory and not starting:
             _log.error("log_dir.failed", path=path, mend="replace the disk, then restart the broker")
         if self._parts is not None:
             self._parts.directory_failed()

@@ -107,7 +107,7 @@ def existing_topics(store: MetadataStore) -> Steps[set[str]]:
 
 @steps
 def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]]:
-    """Those of the topics that are there and whose partitions ever had a leader: the controller tells of these."""
+    """Those of the topics that are there and whose partitions ever had a leader: the controller sends only these."""
     names = among & (yield existing_topics(store))
     looks = {name: store.exists(znodes.partitions_path(name)) for name in sorted(names)}
     yield gather(looks.values())
@@ -115,7 +115,7 @@ def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]
 
 
 class FirstMetadata:
-    """How much of its cluster the broker has been told; `topics` are those that were there when it registered."""
+    """Which of the cluster's topics the broker does not know yet; `topics` are those there when it registered."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class FirstMetadata:
             "start.metadata_incomplete",
             topics=sorted(self.topics)[:10],
             partition=self._next,
-            meaning="the controller does not tell of these: clients will hear that they are unknown",
+            meaning="the controller does not send these: clients are answered that they are unknown",
         )
         return True
 

@@ -1,7 +1,7 @@
 """DescribeConfigs (32), v1-4.
 
 Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with
-its source and what it would be without it. Passwords are never told.
+its source and what it would be without it. Passwords are never shown.
 Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a small
            request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
@@ -44,7 +44,7 @@ def describe_configs(
 ) -> Sliced[DescribeConfigsResponse]:
     """Describes configurations."""
     described, denied = [], []
-    told = set()
+    answered = set()
     for resource in request.resources:
         yield
         problem = _denied(context, resource)
@@ -56,8 +56,8 @@ def describe_configs(
             wanted = yield from _known_keys(context, resource.configuration_keys)
         try:
             identity = _identity(context, resource), wanted
-            if identity not in told:
-                told.add(identity)
+            if identity not in answered:
+                answered.add(identity)
                 described.append(_describe(context, request, resource, wanted))
         except KafkaError as error:
             described.append(_refused(resource, error))

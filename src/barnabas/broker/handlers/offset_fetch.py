@@ -69,14 +69,14 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced
             yield
         return OffsetFetchResponse(topics=topics, error_code=group.error_code)
     groups = []
-    told = set()
+    answered = set()
     for wanted in request.groups:
         yield
         if wanted.topics is None:
-            # All topics of a group are told once, however often they are asked for; Kafka fills its memory with them.
-            if wanted.group_id in told:
+            # All topics of a group are answered once, however often they are asked for: else a small request fills the memory.
+            if wanted.group_id in answered:
                 continue
-            told.add(wanted.group_id)
+            answered.add(wanted.group_id)
         groups.append((yield from _group(context, wanted, require_stable=stable)))
     return OffsetFetchResponse(groups=groups)
 
