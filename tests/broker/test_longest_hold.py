@@ -4,7 +4,7 @@ The requests are made from the schemas: for each array, however deep, one reques
 through the real dispatcher, codecs and handlers. A hold is the processor time of one callback of the loop, so a busy
 machine does not lengthen it; a slow one does, and is measured first.
 
-With ``BARNABAS_HOLD_ELEMENTS=500000`` the requests are as large as the default limit allows, which takes minutes.
+With ``BARNABAS_HOLD_ELEMENTS=250000`` the requests are as large as the default limit allows, which takes minutes.
 """
 
 import gc

@@ -2,8 +2,8 @@
 
     python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1 or 2] [--lanes 2] [--keep FOLDER]
 
-A round is a new cluster of one broker, or of two on a shared store with a partition of each topic on each, under a load that never pauses: an idempotent
-producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
+A round is a new cluster of one broker, or of two on a shared store with a partition of each topic on each. Its load
+never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
 carries load, at a new segment, during its clean stop, or after it hung beyond its session; and then several times more
 while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. The
 seed decides every choice. The machine's timing is not in its hands, so a failure may take several tries to come back.
