@@ -58,7 +58,7 @@ class Fetching(DelayedOperation):
         super().__init__()
         self.asked = 0
 
-    def try_complete(self):
+    def try_complete(self, key=None):
         self.asked += 1
         return False
 
@@ -206,6 +206,35 @@ def test_each_partition_of_a_request_has_its_own_fate(rig, producing, make_rig):
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.REQUEST_TIMED_OUT,
     ]
+
+
+def test_a_partition_that_moves_is_looked_at_alone(rig, producing, monkeypatch):
+    """Each of ten thousand partitions of one request looked at all the others when it moved."""
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    tps = [TopicPartition("orders", index) for index in range(40)]
+    producing.hosted.online |= dict.fromkeys(tps, rig.partition)
+    answer = producing.produce(1, tps=tps)
+    looked_at = []
+    serve = HostedPartitions.serve
+    monkeypatch.setattr(HostedPartitions, "serve", lambda self, tp: looked_at.append(tp) or serve(self, tp))
+    rig.on_progress = lambda tp: None
+    rig.fetch_as(2, len(tps))
+    for tp in tps:
+        producing.wake.progressed(tp)
+
+    assert looked_at == tps
+    assert codes(answer) == [ErrorCode.NONE] * len(tps)
+
+
+def test_a_partition_that_is_named_twice_waits_for_both(rig, producing):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    answer = producing.produce(2, tps=(TP, TP))
+    rig.fetch_as(2, 2)
+    assert not answer.done
+    rig.fetch_as(2, 4)
+
+    assert codes(answer) == [ErrorCode.NONE] * 2
+    assert (producing.produces.size, rig.clock.waiting) == (0, 0)
 
 
 def test_who_asks_is_woken_by_what_concerns_it(rig, producing):

@@ -11,7 +11,7 @@ class Waiting(DelayedOperation):
         self.asked = 0
         self.after = after
 
-    def try_complete(self):
+    def try_complete(self, key=None):
         self.asked += 1
         return self.ready and self.force_complete()
 

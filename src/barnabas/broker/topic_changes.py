@@ -5,7 +5,7 @@ The store has the change before the controller has acted on it. CreateTopics is 
 partition has a leader, DeleteTopics when the topic is gone, as far as this broker has been told.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.clock import Clock
@@ -28,7 +28,7 @@ class _Awaited(DelayedOperation):
         """Whether the topic is not yet as the request wants it."""
         raise NotImplementedError
 
-    def try_complete(self) -> bool:
+    def try_complete(self, _key: Hashable = None) -> bool:
         # This is called for each topic of each update. What was found once is not looked at again, so that ten
         # thousand topics cost ten thousand looks in all and not for each call.
         left = self._left

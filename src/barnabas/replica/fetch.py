@@ -1,6 +1,6 @@
 """Reading for a fetch request, and waiting for news where there is too little (``DelayedFetch``)."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -228,7 +228,7 @@ class DelayedFetch(DelayedOperation):
         """The keys under which it waits."""
         return [TopicPartition(each.topic or "", each.request.partition) for each in self._partitions]
 
-    def try_complete(self) -> bool:
+    def try_complete(self, _key: Hashable = None) -> bool:
         """Completes when any partition is in trouble, or all together have enough."""
         size = 0
         for wanted in self._partitions:

@@ -1,5 +1,6 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
+from collections.abc import Hashable
 from typing import Final, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -82,14 +83,22 @@ class DelayedProduce(DelayedOperation):
         self.answer: Pending[Results] = Pending()
         self._hosted = hosted
         self._results = results
-        self._waiting = waiting
+        self._waiting: dict[Hashable, Results] = {}
         for result in waiting:
             result.error = ErrorCode.REQUEST_TIMED_OUT  # what holds if nothing else comes
+            self._waiting.setdefault(result.tp, []).append(result)
 
-    def try_complete(self) -> bool:
-        """Completes when every partition has the acknowledgements, or cannot get them any more."""
-        self._waiting = [result for result in self._waiting if not self._settled(result)]
-        return not self._waiting and self.force_complete()
+    def try_complete(self, key: Hashable = None) -> bool:
+        """Completes when every partition has the acknowledgements, or cannot get them any more.
+
+        A partition that has moved is looked at alone: a request of ten thousand is woken ten thousand times.
+        """
+        waiting = self._waiting
+        for tp in list(waiting) if key is None else (key,):
+            left = [result for result in waiting.pop(tp, ()) if not self._settled(result)]
+            if left:
+                waiting[tp] = left
+        return not waiting and self.force_complete()
 
     def _settled(self, result: AppendResult) -> bool:
         try:
@@ -107,7 +116,7 @@ class DelayedProduce(DelayedOperation):
         self.answer.complete(self._results)
 
     def __repr__(self) -> str:
-        return f"<DelayedProduce waits for {[str(result.tp) for result in self._waiting]}>"
+        return f"<DelayedProduce waits for {[str(tp) for tp in self._waiting]}>"
 
 
 class Wake:

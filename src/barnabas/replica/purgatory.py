@@ -32,8 +32,11 @@ class DelayedOperation(ABC):
         self.keys: tuple[Hashable, ...] = _UNWATCHED
 
     @abstractmethod
-    def try_complete(self) -> bool:
-        """Calls `force_complete` if what it waits for is true; whether it is completed."""
+    def try_complete(self, key: Hashable = None) -> bool:
+        """Calls `force_complete` if what it waits for is true; whether it is completed.
+
+        The key is what has changed, None where anything may have: who waits for thousands looks at that one only.
+        """
 
     @abstractmethod
     def on_complete(self) -> None:
@@ -90,7 +93,7 @@ class Purgatory:
         if not watchers:
             return 0
         # A completion may append, and so come back here: walk a copy, and trust `completed`.
-        return sum(not each.completed and each.try_complete() for each in list(watchers))
+        return sum(not each.completed and each.try_complete(key) for each in list(watchers))
 
     def complete_all(self) -> None:
         """Ends everything that waits, whatever is true; for shutdown."""
