@@ -38,6 +38,23 @@ class Clock:
         self.now_ms = until
 
 
+class TickingClock(Clock):
+    """Half a millisecond passes with each look at it; counts the turns of the loop that slices ask for."""
+
+    def __init__(self):
+        super().__init__()
+        self.passed_ms = 0.0
+        self.turns = 0
+
+    def monotonic_ms(self):
+        self.passed_ms += 0.5
+        return super().monotonic_ms() + self.passed_ms
+
+    def call_soon(self, callback):
+        self.turns += 1
+        super().call_soon(callback)
+
+
 class Timer:
     def __init__(self, callback):
         self.callback = callback

@@ -28,11 +28,6 @@ HOLD_MS_MAX = 50.0 if ELEMENTS > 40_000 else 30.0
 CALM_MS = 40.0
 """What `calibration_ms` gives on the machine that the limit was chosen on, when nothing else runs."""
 
-HOLDING = {(ApiKey.LEADER_AND_ISR, ("topic_states", "partition_states"))}
-OWED = pytest.mark.xfail(
-    reason="a stale LeaderAndIsr is refused for all of its partitions in one go: 2 us for each", strict=False
-)
-
 pytestmark = pytest.mark.timeout(600 if ELEMENTS > 40_000 else 60)
 
 
@@ -112,8 +107,7 @@ def cases():
     for api in ApiTable.of_handlers(("classic", "consumer")).values():
         layout = layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
         for path in paths_of(layout):
-            marks = [OWED] if (api.key, path) in HOLDING else []
-            yield pytest.param(api.key, path, id=f"{api.key.name}-{'.'.join(path)}", marks=marks)
+            yield pytest.param(api.key, path, id=f"{api.key.name}-{'.'.join(path)}")
 
 
 @pytest.fixture(scope="module")

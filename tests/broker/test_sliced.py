@@ -21,6 +21,11 @@ from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, 
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest
+from barnabas.protocol.messages.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.list_offsets import (
@@ -50,10 +55,22 @@ from barnabas.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from barnabas.protocol.messages.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataEndpoint,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
+)
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.fetch_session import SESSION_PARTITIONS_MAX
-from standing_clock import Clock
+from standing_clock import Clock, TickingClock
 
 MANY = 600
 AT_ONCE_MAX = 60
@@ -61,23 +78,6 @@ AT_ONCE_MAX = 60
 PRODUCE_PORTION = 20
 EXISTING = 40
 """Partitions of the one topic that exists."""
-
-
-class TickingClock(Clock):
-    """Half a millisecond passes with each look at it; counts the turns of the loop that slices ask for."""
-
-    def __init__(self):
-        super().__init__()
-        self.passed_ms = 0.0
-        self.turns = 0
-
-    def monotonic_ms(self):
-        self.passed_ms += 0.5
-        return super().monotonic_ms() + self.passed_ms
-
-    def call_soon(self, callback):
-        self.turns += 1
-        super().call_soon(callback)
 
 
 def names(count=MANY):
@@ -240,6 +240,73 @@ def deleted_offsets():
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes()]
     topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("orders", "no")]
     return OffsetDeleteRequest(group_id="committed", topics=topics)
+
+
+def controlled(kind, **fields):
+    return kind(controller_id=1, controller_epoch=1, broker_epoch=7, **fields)
+
+
+@case(7)
+def roles():
+    """Of topics that exist and that do not, new and stale ones, led here, elsewhere, and by nobody known."""
+    topics = [
+        LeaderAndIsrTopicState(
+            topic_name=name,
+            topic_id=bytes([number + 1]) * 16,
+            partition_states=[
+                LeaderAndIsrPartitionState(
+                    partition_index=index,
+                    leader=index % 3,
+                    leader_epoch=index % 2,
+                    isr=[1, 2],
+                    replicas=[1, 2] if index % 5 else [2],
+                )
+                for index in range(-1, MANY // 6)
+            ],
+        )
+        for number, name in enumerate(["orders", "new", "a/b"])
+    ]
+    empty = [LeaderAndIsrTopicState(topic_name=name, topic_id=b"e" * 16) for name in names()]
+    return controlled(LeaderAndIsrRequest, topic_states=topics + empty)
+
+
+@case(4)
+def refused_roles():
+    states = [LeaderAndIsrPartitionState(partition_index=index, topic_name="orders") for index in indexes()]
+    topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=b"o" * 16, partition_states=states)
+    return LeaderAndIsrRequest(controller_id=1, controller_epoch=1, broker_epoch=6, topic_states=[topic])
+
+
+@case(4)
+def stopped():
+    states = [
+        StopReplicaPartitionState(partition_index=index, leader_epoch=-2, delete_partition=index % 2 == 0)
+        for index in indexes()
+    ]
+    topics = [StopReplicaTopicState(topic_name=name, partition_states=states) for name in ("orders", "no")]
+    return controlled(StopReplicaRequest, topic_states=topics)
+
+
+@case(8)
+def metadata_of_the_cluster():
+    states = [
+        UpdateMetadataPartitionState(partition_index=index, leader=index % 4 - 2, isr=[1], replicas=[1])
+        for index in indexes()
+    ]
+    topics = [
+        UpdateMetadataTopicState(topic_name=name, topic_id=bytes([number + 1]) * 16, partition_states=states)
+        for number, name in enumerate(["orders", "new"])
+    ]
+    topics += [UpdateMetadataTopicState(topic_name=name) for name in names()]
+    return controlled(UpdateMetadataRequest, topic_states=topics)
+
+
+@case(8)
+def brokers_of_the_cluster():
+    endpoints = [UpdateMetadataEndpoint(port=1, host="h", listener=name) for name in names()]
+    brokers = [UpdateMetadataBroker(id=number, rack=None, endpoints=endpoints[:1]) for number in range(MANY)]
+    brokers[0].endpoints = endpoints
+    return controlled(UpdateMetadataRequest, live_brokers=brokers)
 
 
 def offset_topics():

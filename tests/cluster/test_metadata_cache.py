@@ -190,6 +190,23 @@ def test_a_listener_of_an_unknown_protocol_is_told_to_clients(cache):
     assert cache.broker_endpoint(2, "PLAINTEXT") is None
 
 
+def test_a_topic_of_another_id_is_found_by_that_only(cache):
+    cache.apply(update(partition(0, 1), topic_id=ID_U))
+    assert (cache.topic_name(ID_T), cache.topic_name(ID_U), cache.topic_id("t")) == (None, "t", ID_U)
+
+    cache.apply(update(partition(0, 1), topic="u", topic_id=ID_T))
+    assert (cache.topic_name(ID_T), cache.topic_name(ID_U)) == ("u", "t")
+
+
+def test_two_updates_must_not_cross(cache):
+    first = cache.apply_in_slices(update(partition(0, 2)))
+    next(first)
+    cache.apply(update(partition(1, 1)))
+
+    with pytest.raises(AssertionError, match="two updates crossed"):
+        list(first)
+
+
 def test_different_listeners_are_logged(caplog, cache):
     with caplog.at_level(logging.ERROR, "barnabas"):
         cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))

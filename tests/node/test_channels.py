@@ -47,7 +47,7 @@ class World:
             table[ApiKey.UPDATE_METADATA], handler=lambda context, request: UpdateMetadataResponse()
         )
         local = LocalBroker(ListenerId("PLAINTEXT", "PLAINTEXT"))
-        local.services = SimpleNamespace(broker_id=ME, api_table=table, after=self._after)
+        local.services = SimpleNamespace(broker_id=ME, api_table=table, after=self._after, clock=self.clock)
         self.channels = BrokerChannels(ME, "PLAINTEXT", self.clock, local=local, remote=None)
         self.channels.add_broker(Broker(ME, ()))
 

@@ -57,7 +57,8 @@ class Managed:
     def lead(self):
         state = LeaderAndIsrPartitionState(partition_index=0, leader=1, isr=[1, 2], replicas=[1, 2])
         topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=ONE, partition_states=[state])
-        self.replicas.become_leader_or_follower(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]))
+        request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
+        self.replicas.in_turn(self.replicas.become_leader_or_follower(request))
         self.rig.clock.advance()
 
     def produce(self):

@@ -6,6 +6,7 @@ from replica_rig import TP, Rig
 from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import in_one_piece
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -45,7 +46,7 @@ class Asked(DelayedOperation):
         super().__init__()
         self.times = 0
 
-    def try_complete(self):
+    def try_complete(self, key=None):
         self.times += 1
         return False
 
@@ -77,9 +78,7 @@ class Broker:
         request = LeaderAndIsrRequest(
             controller_id=9, controller_epoch=controller_epoch, topic_states=[topic]
         )
-        answer = self.changes.leader_and_isr(request, version, self.roles.append)
-        self.rig.clock.advance()
-        response = answer.result()
+        response = in_one_piece(self.changes.leader_and_isr(request, version, self.roles.append))
         return {
             each.partition_index: ErrorCode.of(each.error_code)
             for topic in response.topics
@@ -95,7 +94,7 @@ class Broker:
             controller_epoch=controller_epoch,
             topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=[state])],
         )
-        (found,) = self.changes.stop_replicas(request).partition_errors
+        (found,) = in_one_piece(self.changes.stop_replicas(request)).partition_errors
         return ErrorCode.of(found.error_code)
 
     def role(self, tp=TP):
@@ -256,7 +255,8 @@ def test_a_deletion_wakes_those_who_wait_and_reaches_what_is_not_hosted(broker):
 def test_a_name_that_is_no_directory_is_refused(broker, name):
     state = LeaderAndIsrPartitionState(**lead())
     topic = LeaderAndIsrTopicState(topic_name=name, topic_id=TWO, partition_states=[state])
-    answer = broker.changes.leader_and_isr(LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic]), 7)
+    request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
+    answer = in_one_piece(broker.changes.leader_and_isr(request, 7))
 
-    assert answer.result().topics[0].partition_errors[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert answer.topics[0].partition_errors[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert len(broker.hosted) == 0

@@ -41,3 +41,15 @@ def sliced(
         return in_slices(handler(context, request), context.broker.clock, holder=context.peer)
 
     return handle
+
+
+def in_turn(
+    handler: Callable[[RequestContext, Q], Sliced[R]],
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
+    """The same for what only the controller asks: no two such requests are worked on at the same time."""
+
+    @functools.wraps(handler)
+    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
+        return context.broker.replica_manager.in_turn(handler(context, request), holder=context.peer)
+
+    return handle

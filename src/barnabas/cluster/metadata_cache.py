@@ -17,6 +17,7 @@ from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.network.endpoints import Endpoint
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataBroker,
@@ -50,6 +51,9 @@ class PartitionAnswer(NamedTuple):
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
 
+
+_DIFFERENT_NAMED_MAX: Final = 10
+"""So many brokers with other listeners are named in the log."""
 
 _NOTHING: Final[Mapping[int, PartitionState]] = MappingProxyType({})
 
@@ -159,36 +163,50 @@ class MetadataCache:
         return None if state is None else self.broker_endpoint(state.leader, listener)
 
     def apply(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Takes an update over; the partitions that it deleted."""
-        brokers = {broker.id: _broker(broker) for broker in request.live_brokers}
-        endpoints = {
-            broker.id: {endpoint.name: endpoint for endpoint in broker.endpoints}
-            for broker in brokers.values()
-        }
-        self._check_listeners(endpoints)
-        topic_ids = dict(self.snapshot.topic_ids)
+        """Takes a small update over; the partitions that it deleted."""
+        return in_one_piece(self.apply_in_slices(request))
+
+    def apply_in_slices(self, request: UpdateMetadataRequest) -> Sliced[list[TopicPartition]]:
+        """Takes an update over; the partitions that it deleted.
+
+        Readers see the whole update at the end, and nothing of it before. Nobody else may apply one meanwhile.
+        """
+        before = self.snapshot
+        brokers, endpoints = yield from _live_brokers(request)
+        yield from self._check_listeners(endpoints)
+        topic_ids = dict(before.topic_ids)
+        touched: dict[str, None] = {}
         for topic in request.topic_states:
+            touched[topic.topic_name] = None
             if topic.topic_id == ZERO_UUID:
                 topic_ids.pop(topic.topic_name, None)
             else:
                 topic_ids[topic.topic_name] = topic.topic_id
-        partitions, deleted = _merge(self.snapshot.partitions, _states(request), topic_ids)
+            yield
+        partitions, deleted = yield from _merge(before.partitions, request, topic_ids, touched)
+        topic_names = yield from _names_by_id(before, topic_ids, touched)
+        assert self.snapshot is before, "two updates crossed: one of them would be lost"
         self.snapshot = Snapshot(
             partitions,
             topic_ids,
-            {topic_id: name for name, topic_id in topic_ids.items()},
+            topic_names,
             brokers,
             endpoints,
             request.controller_id if request.controller_id >= 0 else NO_BROKER,
         )
         return deleted
 
-    def _check_listeners(self, endpoints: Mapping[int, Mapping[str, Endpoint]]) -> None:
+    def _check_listeners(self, endpoints: Mapping[int, Mapping[str, Endpoint]]) -> Sliced[None]:
         own = endpoints.get(self._broker_id)
-        if own is not None and any(other.keys() != own.keys() for other in endpoints.values()):
-            _events.error(
-                "listeners_not_identical", brokers={id_: sorted(names) for id_, names in endpoints.items()}
-            )
+        if own is None:
+            return
+        different: dict[int, list[str]] = {}
+        for broker_id, names in endpoints.items():
+            if names.keys() != own.keys() and len(different) < _DIFFERENT_NAMED_MAX:
+                different[broker_id] = sorted(names)
+            yield
+        if different:
+            _events.error("listeners_not_identical", own=sorted(own), brokers=different)
 
     def __repr__(self) -> str:
         snapshot = self.snapshot
@@ -198,45 +216,66 @@ class MetadataCache:
         )
 
 
-def _states(request: UpdateMetadataRequest) -> list[tuple[TopicPartition, UpdateMetadataPartitionState]]:
-    states = [
-        (TopicPartition(state.topic_name, state.partition_index), state)
-        for state in request.ungrouped_partition_states
-    ]
+def _states(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[TopicPartition, UpdateMetadataPartitionState]]:
+    for state in request.ungrouped_partition_states:
+        yield TopicPartition(state.topic_name, state.partition_index), state
     for topic in request.topic_states:
-        states += [
-            (TopicPartition(topic.topic_name, state.partition_index), state)
-            for state in topic.partition_states
-        ]
-    return states
+        for state in topic.partition_states:
+            yield TopicPartition(topic.topic_name, state.partition_index), state
 
 
 def _merge(
     known: Mapping[str, Mapping[int, PartitionState]],
-    states: Iterable[tuple[TopicPartition, UpdateMetadataPartitionState]],
+    request: UpdateMetadataRequest,
     topic_ids: dict[str, Uuid],
-) -> tuple[dict[str, Mapping[int, PartitionState]], list[TopicPartition]]:
-    """All partitions after the delta, and the deleted ones; takes deleted topics out of `topic_ids`."""
+    touched: dict[str, None],
+) -> Sliced[tuple[dict[str, Mapping[int, PartitionState]], list[TopicPartition]]]:
+    """All partitions after the delta, and the deleted ones; takes deleted topics out of `topic_ids`.
+
+    Notes the topics that the delta names in `touched`.
+    """
     merged = dict(known)
     copies: dict[str, dict[int, PartitionState]] = {}
     deleted: dict[TopicPartition, None] = {}
-    for tp, state in states:
+    for tp, state in _states(request):
         copy = copies.get(tp.topic)
         if copy is None:
             copy = copies[tp.topic] = dict(known.get(tp.topic, ()))
+            touched[tp.topic] = None
         if state.leader == LEADER_DURING_DELETE:
             copy.pop(tp.partition, None)
             deleted[tp] = None
         else:
             copy[tp.partition] = _partition_state(state)
             deleted.pop(tp, None)
+        yield
     for topic, copy in copies.items():
         if copy:
             merged[topic] = copy
         else:
             merged.pop(topic, None)
             topic_ids.pop(topic, None)
+        yield
     return merged, list(deleted)
+
+
+def _names_by_id(
+    before: Snapshot, topic_ids: Mapping[str, Uuid], touched: Iterable[str]
+) -> Sliced[dict[Uuid, str]]:
+    names = dict(before.topic_names)
+    for topic in touched:
+        old = before.topic_ids.get(topic)
+        if old is not None and names.get(old) == topic:
+            del names[old]
+        yield
+    for topic in touched:
+        new = topic_ids.get(topic)
+        if new is not None:
+            names[new] = topic
+        yield
+    return names
 
 
 def _partition_state(state: UpdateMetadataPartitionState) -> PartitionState:
@@ -251,7 +290,19 @@ def _partition_state(state: UpdateMetadataPartitionState) -> PartitionState:
     )
 
 
-def _broker(broker: UpdateMetadataBroker) -> Broker:
+def _live_brokers(
+    request: UpdateMetadataRequest,
+) -> Sliced[tuple[dict[int, Broker], dict[int, Mapping[str, Endpoint]]]]:
+    brokers: dict[int, Broker] = {}
+    endpoints: dict[int, Mapping[str, Endpoint]] = {}
+    for each in request.live_brokers:
+        broker = brokers[each.id] = yield from _broker(each)
+        endpoints[broker.id] = {endpoint.name: endpoint for endpoint in broker.endpoints}
+        yield
+    return brokers, endpoints
+
+
+def _broker(broker: UpdateMetadataBroker) -> Sliced[Broker]:
     if broker.v0_host:  # version 0 knows one plaintext address
         return Broker(broker.id, (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),), broker.rack)
     endpoints = []
@@ -260,4 +311,5 @@ def _broker(broker: UpdateMetadataBroker) -> Broker:
         protocol = SECURITY_PROTOCOL_NAMES.get(endpoint.security_protocol, "")
         # Before version 3 a listener had no name but its protocol's.
         endpoints.append(Endpoint(endpoint.listener or protocol, endpoint.host, endpoint.port, protocol))
+        yield
     return Broker(broker.id, tuple(endpoints), broker.rack)

@@ -24,7 +24,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
 from barnabas.core.pending import Pending, Steps, steps
-from barnabas.core.slices import Sliced
+from barnabas.core.slices import Sliced, Slices
 from barnabas.log.log import Log
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
@@ -136,11 +136,20 @@ class GroupCoordinator:
         """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
         self._shards.resigned(partition, leader_epoch)
 
-    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+    @steps
+    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """These partitions are gone; nobody wants to know how far they were read."""
-        tps = list(partitions)
+        slices = Slices(self._clock)
+        deleted: dict[TopicPartition, None] = {}  # an ordered set: a seed replays the order of the tombstones
+        for tp in partitions:
+            deleted[tp] = None
+            if slices.over():
+                yield slices.next_turn()
         for shard in list(self._led.values()):
-            self._offsets.partitions_deleted(shard, tps)
+            if self._led.get(shard.partition) is shard:
+                yield self._offsets.partitions_deleted(shard, deleted.keys())
+            if slices.over():
+                yield slices.next_turn()
 
     def metadata_changed(self, topics: set[str]) -> None:
         """The controller has told something of these topics; assignments may depend on it."""

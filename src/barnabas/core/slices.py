@@ -83,14 +83,25 @@ class Slices:
         turn.complete(None)
 
 
-def in_slices(work: Sliced[T], clock: Clock, *, holder: Holder | None = None) -> T | Pending[T]:
+def in_one_piece(work: Sliced[T]) -> T:
+    """The value of work that waits for nothing, without a pause; for callers that have no loop to hold."""
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        return cast("T", end.value)
+
+
+def in_slices(
+    work: Sliced[T], clock: Clock, *, holder: Holder | None = None, at_once: int = AT_ONCE
+) -> T | Pending[T]:
     """The value of the work; a Pending of it where it has many entries, or waits for something.
 
-    The `holder` is held between two slices. What the work raises among its first entries is raised, later errors
+    The `holder` is held between two slices. So many entries as `at_once` says go without a look at the clock. What the work raises among its first entries is raised, later errors
     are those of the Pending.
     """
     try:
-        for _ in range(AT_ONCE):
+        for _ in range(at_once):
             awaited = next(work)
             if awaited is not None:
                 return _rest(work, awaited, clock, holder)

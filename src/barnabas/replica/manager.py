@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-The controller's requests make partitions leaders and followers (`state_changes`); clients' requests append
+The controller's requests make partitions leaders and followers (`state_changes`), one request at a time; clients' requests append
 to and read from those (`produce`, `fetch`, `offsets`). What cannot be answered at once waits in a purgatory
 under the partition's name, and is asked again whenever that partition's log or high watermark moves.
 
@@ -18,11 +18,12 @@ from barnabas.cluster.metadata_cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
-from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
+from barnabas.replica.control_queue import ControlQueue
 from barnabas.replica.fetch import FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition
@@ -65,6 +66,7 @@ class ReplicaManager:
         "fetch",
         "fetch_in_slices",
         "fetch_purgatory",
+        "in_turn",
         "partitions",
         "produce_purgatory",
     )
@@ -99,6 +101,8 @@ class ReplicaManager:
         )
         self.partitions = HostedPartitions(metadata)
         self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake, clock)
+        self.in_turn = ControlQueue(clock).run
+        """Works off one request of the controller after the other: see `control_queue.ControlQueue.run`."""
         # Bound once: these two are called for every request there is.
         appender = Appender(self.partitions, self.produce_purgatory, self._wake)
         self.append = appender.append
@@ -126,24 +130,22 @@ class ReplicaManager:
         request: LeaderAndIsrRequest,
         version: int = LATEST_LEADER_AND_ISR,
         observer: RolesObserver | None = None,
-    ) -> Pending[LeaderAndIsrResponse]:
-        """Takes on the roles of a request; fails with STALE_CONTROLLER_EPOCH. The version shapes the answer."""
-        return self._changes.leader_and_isr(request, version, observer).then(self._roles_taken)
-
-    def _roles_taken(self, response: LeaderAndIsrResponse) -> LeaderAndIsrResponse:
+    ) -> Sliced[LeaderAndIsrResponse]:
+        """Takes on the roles of a request, `in_turn`; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
+        response = yield from self._changes.leader_and_isr(request, version, observer)
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
             self._repeat("checkpoint", interval_ms, self._logs.checkpoint_high_watermarks)
         return response
 
-    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stops replicas, and deletes where asked; raises STALE_CONTROLLER_EPOCH."""
+    def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
+        """Stops replicas, and deletes where asked, `in_turn`; raises STALE_CONTROLLER_EPOCH."""
         return self._changes.stop_replicas(request)
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Replaces what clients are told; the deleted partitions. Raises STALE_CONTROLLER_EPOCH."""
+    def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[list[TopicPartition]]:
+        """Replaces what clients are told, `in_turn`; the deleted partitions. Raises STALE_CONTROLLER_EPOCH."""
         self._changes.check_controller(request.controller_epoch, request.controller_id, "UpdateMetadata")
-        return self._metadata.apply(request)
+        return (yield from self._metadata.apply_in_slices(request))
 
     # --- what clients ask -------------------------------------------------------------------------------
 

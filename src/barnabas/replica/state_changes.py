@@ -22,8 +22,7 @@ from barnabas.core.ids import (
     Uuid,
     is_topic_name,
 )
-from barnabas.core.pending import Steps, steps
-from barnabas.core.slices import Slices
+from barnabas.core.slices import Sliced
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -46,6 +45,8 @@ _TOPIC_IDS_SINCE: Final = 5
 """The LeaderAndIsr version whose answer names topics by id."""
 UNMADE_RETRY_MS: Final = 1000
 """How often to try to make a log for which no file descriptor was free."""
+FETCH_PORTION: Final = 100
+"""So many partitions are begun to be fetched in one piece."""
 
 
 class FetchTarget(NamedTuple):
@@ -125,31 +126,36 @@ class StateChanges:
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
-    @steps
     def leader_and_isr(
         self, request: LeaderAndIsrRequest, version: int, observer: RolesObserver | None = None
-    ) -> Steps[LeaderAndIsrResponse]:
+    ) -> Sliced[LeaderAndIsrResponse]:
         """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
-        In slices: making the logs of thousands of partitions takes seconds. The controller sends nothing
-        else meanwhile, and a newer one is told from this by the partitions' epochs.
+        Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it was
+        before, or as the request wants it.
         """
         self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
-        topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
+        topic_ids = yield from _topic_ids(request)
         errors: dict[TopicPartition, ErrorCode] = {}
         roles = RoleChanges([], [])
-        slices = Slices(self._clock)
         for tp, state in _partition_states(request):
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             errors[tp] = self._change(tp, state, topic_id, roles)
             if errors[tp] is ErrorCode.REPLICA_NOT_AVAILABLE:
                 self._change_later(tp, state, topic_id, observer)
-            if slices.over():
-                yield slices.next_turn()
-        self._fetchers.fetch(_target(partition) for partition in roles.followers)
+            yield
+        yield from self._fetch(roles.followers)
         if observer is not None:
             observer(roles)
-        return _leader_and_isr_response(errors, topic_ids, version)
+        return (yield from _leader_and_isr_response(errors, topic_ids, version))
+
+    def _fetch(self, followers: list[Partition]) -> Sliced[None]:
+        for start in range(0, len(followers), FETCH_PORTION):
+            portion = followers[start : start + FETCH_PORTION]
+            # The disk of one that became a follower some slices ago may have failed since.
+            here = [each for each in portion if self._hosted.online.get(each.tp) is each]
+            self._fetchers.fetch([_target(partition) for partition in here])
+            yield
 
     def _change_later(
         self,
@@ -238,19 +244,17 @@ class StateChanges:
 
     # --- StopReplica ------------------------------------------------------------------------------------
 
-    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+    def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
         """Stops, and where asked deletes; raises STALE_CONTROLLER_EPOCH for the whole of it."""
         self.check_controller(request.controller_epoch, request.controller_id, "StopReplica")
-        return StopReplicaResponse(
-            partition_errors=[
-                StopReplicaPartitionError(
-                    topic_name=tp.topic,
-                    partition_index=tp.partition,
-                    error_code=self._stop(tp, epoch, delete),
-                )
-                for tp, epoch, delete in stops(request)
-            ]
-        )
+        response = StopReplicaResponse()
+        for tp, epoch, delete in stops(request):
+            code = self._stop(tp, epoch, delete)
+            response.partition_errors.append(
+                StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+            )
+            yield
+        return response
 
     def _stop(self, tp: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
         if self._hosted.is_offline(tp):
@@ -301,25 +305,37 @@ def _names_a_directory(tp: TopicPartition) -> bool:
     return tp.partition >= 0 and is_topic_name(tp.topic)
 
 
-def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> LeaderAndIsrResponse:
+def _topic_ids(request: LeaderAndIsrRequest) -> Sliced[dict[str, Uuid]]:
+    topic_ids: dict[str, Uuid] = {}
+    for topic in request.topic_states:
+        topic_ids[topic.topic_name] = topic.topic_id
+        yield
+    return topic_ids
+
+
+def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> Sliced[LeaderAndIsrResponse]:
     """The answer to a request that is refused as a whole: it says so for each partition too."""
-    topic_ids = {topic.topic_name: topic.topic_id for topic in request.topic_states}
-    errors = {tp: code for tp, _ in _partition_states(request)}
-    response = _leader_and_isr_response(errors, topic_ids, version)
+    topic_ids = yield from _topic_ids(request)
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for tp, _ in _partition_states(request):
+        errors[tp] = code
+        yield
+    response = yield from _leader_and_isr_response(errors, topic_ids, version)
     response.error_code = code
     return response
 
 
 def _leader_and_isr_response(
     errors: Mapping[TopicPartition, ErrorCode], topic_ids: Mapping[str, Uuid], version: int
-) -> LeaderAndIsrResponse:
+) -> Sliced[LeaderAndIsrResponse]:
     if version < _TOPIC_IDS_SINCE:
-        return LeaderAndIsrResponse(
-            partition_errors=[
+        response = LeaderAndIsrResponse()
+        for tp, code in errors.items():
+            response.partition_errors.append(
                 LeaderAndIsrPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
-                for tp, code in errors.items()
-            ]
-        )
+            )
+            yield
+        return response
     topics: dict[Uuid, LeaderAndIsrTopicError] = {}
     for tp, code in errors.items():
         topic_id = topic_ids[tp.topic]
@@ -327,6 +343,7 @@ def _leader_and_isr_response(
         topic.partition_errors.append(
             LeaderAndIsrPartitionError(partition_index=tp.partition, error_code=code)
         )
+        yield
     return LeaderAndIsrResponse(topics=list(topics.values()))
 
 

@@ -186,9 +186,8 @@ class Life:
             is_new=True,
         )
         topic = LeaderAndIsrTopicState(topic_name=GROUP_METADATA_TOPIC, partition_states=[state])
-        self.replicas.become_leader_or_follower(
-            LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[topic])
-        )
+        request = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[topic])
+        self.replicas.in_turn(self.replicas.become_leader_or_follower(request))
         self.clock.advance()
 
     def elect(self, epoch=0):

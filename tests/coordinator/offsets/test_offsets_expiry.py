@@ -188,6 +188,17 @@ def test_offsets_of_deleted_partitions_go_at_once(rig):
     assert all(value is None for _, value in rig.journal.records)
 
 
+def test_a_deletion_of_very_many_partitions_writes_down_what_a_group_has_of_them(rig):
+    rig.commit({ORDERS: 5, ("orders", 1): 5, ("bills", 0): 1}, "a")
+    rig.commit({("bills", 0): 1}, "b")
+    rig.journal.batches.clear()
+
+    assert rig.partitions_deleted(*(("orders", index) for index in range(1000))) == 2
+
+    assert (rig.committed("a"), rig.committed("b")) == ({("bills", 0): 1}, {("bills", 0): 1})
+    assert [len(batch) for batch in rig.journal.batches] == [2]
+
+
 def test_a_group_with_members_stays_without_offsets(rig):
     rig.commit({ORDERS: 5})
     rig.group().is_empty = False

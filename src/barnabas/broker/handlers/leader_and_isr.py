@@ -7,36 +7,43 @@ Not implemented: full requests of a KRaft controller (v5 type 2), which only a m
 """
 
 from functools import partial
-from typing import cast
+from itertools import chain
+from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import in_turn
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, is_topic_name
-from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.replica.state_changes import RoleChanges, refusal
 
+PORTION: Final = 100
+"""The settings of so many topics are read in one piece."""
 
-def _failed(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> LeaderAndIsrResponse:
+
+def _failed(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> Sliced[LeaderAndIsrResponse]:
     return refusal(request, error.code, version)
 
 
 @handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), failed=_failed, throttled=False)
-@steps
-def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Steps[LeaderAndIsrResponse]:
+@in_turn
+def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Sliced[LeaderAndIsrResponse]:
     """Takes on roles, once it is known how the topics are configured: their logs may have to be made."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
-    yield context.broker.topic_configs.ensure(_topics(request))
-    answer = yield context.broker.replica_manager.become_leader_or_follower(
-        request, context.version, partial(_roles_changed, context.broker.group_coordinator)
-    )
-    return cast("LeaderAndIsrResponse", answer)
+    names = yield from _topics(request)
+    for start in range(0, len(names), PORTION):
+        yield context.broker.topic_configs.ensure(names[start : start + PORTION])
+        yield
+    observer = partial(_roles_changed, context.broker.group_coordinator)
+    changes = context.broker.replica_manager.become_leader_or_follower(request, context.version, observer)
+    return (yield from changes)
 
 
 def _roles_changed(coordinator: GroupCoordinator, roles: RoleChanges) -> None:
@@ -49,10 +56,12 @@ def _roles_changed(coordinator: GroupCoordinator, roles: RoleChanges) -> None:
             coordinator.resigned(partition.tp.partition, partition.leader_epoch)
 
 
-def _topics(request: LeaderAndIsrRequest) -> list[str]:
+def _topics(request: LeaderAndIsrRequest) -> Sliced[list[str]]:
     """The topics that can have a configuration; what is none is refused by the replica manager."""
-    names = [
-        *(topic.topic_name for topic in request.topic_states),
-        *(state.topic_name for state in request.ungrouped_partition_states),
-    ]
-    return [name for name in names if is_topic_name(name)]
+    names: dict[str, None] = {}
+    grouped = (topic.topic_name for topic in request.topic_states)
+    for name in chain(grouped, (state.topic_name for state in request.ungrouped_partition_states)):
+        if is_topic_name(name):
+            names[name] = None
+        yield
+    return list(names)

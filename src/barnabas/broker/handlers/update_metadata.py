@@ -6,24 +6,43 @@ Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids (KIP-516) �
 Not implemented: full requests of a KRaft controller (v8 type 2), which only a migration sends.
 """
 
+from itertools import chain
+from typing import Final
+
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
+from barnabas.broker.sliced import in_turn
+from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
+PORTION: Final = 500
+"""So many topics are told of in one piece."""
+
 
 @handles(ApiKey.UPDATE_METADATA, versions=(0, 8), throttled=False)
-def update_metadata(context: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+@in_turn
+def update_metadata(
+    context: RequestContext, request: UpdateMetadataRequest
+) -> Sliced[UpdateMetadataResponse]:
     """Takes in the cluster's metadata."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
-    deleted = context.broker.replica_manager.update_metadata(request)
-    context.broker.topic_configs.forget({tp.topic for tp in deleted})
-    topics = {state.topic_name for state in request.ungrouped_partition_states}
-    topics.update(topic.topic_name for topic in request.topic_states)
-    context.broker.topic_changes.metadata_changed(topics)
+    deleted = yield from context.broker.replica_manager.update_metadata(request)
+    for start in range(0, len(deleted), PORTION):
+        context.broker.topic_configs.forget({tp.topic for tp in deleted[start : start + PORTION]})
+        yield
+    topics: set[str] = set()
+    grouped = (topic.topic_name for topic in request.topic_states)
+    for name in chain(grouped, (state.topic_name for state in request.ungrouped_partition_states)):
+        topics.add(name)
+        yield
+    names = list(topics)
+    for start in range(0, len(names), PORTION):
+        context.broker.topic_changes.metadata_changed(names[start : start + PORTION])
+        yield
     if deleted:
         context.broker.group_coordinator.partitions_deleted(deleted)
     context.broker.group_coordinator.metadata_changed(topics)

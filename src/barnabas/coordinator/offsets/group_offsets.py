@@ -67,6 +67,15 @@ class GroupOffsets:
         """Whether a commit is on its way that may still change what is committed (KIP-447)."""
         return tp in self.pending or any(tp in commits for commits in self.transactional.values())
 
+    def among(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        """The partitions without those that the group knows nothing of, if they are more than it knows."""
+        known = len(self.committed) + len(self.pending)
+        if not self.transactional and len(partitions) <= known:
+            return partitions
+        in_transactions = (tp for commits in self.transactional.values() for tp in commits)
+        held = dict.fromkeys((*self.committed, *self.pending, *in_transactions))
+        return [tp for tp in held if tp in partitions]
+
     # Plain commits
 
     def stage(self, commits: Commits) -> None:

@@ -203,8 +203,11 @@ class OffsetManager:
         return sweep(shard, self._clock, too_old)
 
     def partitions_deleted(self, shard: Shard, partitions: Collection[TopicPartition]) -> Pending[int]:
-        """Takes away the offsets of deleted partitions; how many, when done."""
-        return sweep(shard, self._clock, lambda _group, _offsets: partitions)
+        """Takes away the offsets of deleted partitions; how many, when done.
+
+        Each group is asked what it has of them, so the partitions are best a set, or the keys of a dict.
+        """
+        return sweep(shard, self._clock, lambda _group, offsets: offsets.among(partitions))
 
     def delete_group_offsets(self, shard: Shard, group_id: str) -> list[CoordinatorRecord]:
         """The records that make the partition forget a group's offsets; `forget_group` follows them."""

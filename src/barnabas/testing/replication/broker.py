@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barnabas.cluster.brokers import Broker as BrokerIdentity
 from barnabas.cluster.channel import ControlResponse
@@ -19,6 +19,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint
@@ -38,6 +39,8 @@ from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
+
+T = TypeVar("T")
 
 Brokers: TypeAlias = "dict[int, Broker]"
 
@@ -233,28 +236,32 @@ class Broker:
         if isinstance(request, LeaderAndIsrRequest):
             return self._take_roles(request, code)
         if isinstance(request, StopReplicaRequest):
-            stopped = StopReplicaResponse(error_code=code) if code else self.replicas.stop_replicas(request)
-            return Pending.of(stopped)
+            if code:
+                return Pending.of(StopReplicaResponse(error_code=code))
+            return self._ordered(self.replicas.stop_replicas(request))
         assert isinstance(request, UpdateMetadataRequest), request
-        if not code:
-            self.replicas.update_metadata(request)
-        return Pending.of(UpdateMetadataResponse(error_code=code))
+        told = Pending.of(None) if code else self._ordered(self.replicas.update_metadata(request))
+        return told.then(lambda _: UpdateMetadataResponse(error_code=code))
+
+    def _ordered(self, work: Sliced[T]) -> Pending[T]:
+        outcome = self.replicas.in_turn(work)
+        return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
 
     def _take_roles(self, request: LeaderAndIsrRequest, code: ErrorCode) -> Pending[ControlResponse]:
         if code:
-            return Pending.of(refusal(request, code, _VERSION))
+            return Pending.of(in_one_piece(refusal(request, code, _VERSION)))
         answer: Pending[ControlResponse] = Pending()
 
         def taken(done: Pending[LeaderAndIsrResponse]) -> None:
             error = done.error
             if isinstance(error, KafkaError):
-                answer.complete(refusal(request, error.code, _VERSION))
+                answer.complete(in_one_piece(refusal(request, error.code, _VERSION)))
             elif error is not None:
                 raise error
             else:
                 answer.complete(done.result())
 
-        self.replicas.become_leader_or_follower(request, _VERSION).when_done(taken)
+        self._ordered(self.replicas.become_leader_or_follower(request, _VERSION)).when_done(taken)
         return answer
 
     def __repr__(self) -> str:
