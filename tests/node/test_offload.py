@@ -13,7 +13,7 @@ import pytest
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.node.broker_node import wait
-from barnabas.node.offload import LINES_MAX, ProcessOffload
+from barnabas.node.offload import LINES_MAX, ChildEndedError, ProcessOffload
 
 
 def own_pid():
@@ -42,25 +42,46 @@ def test_an_exception_comes_back():
         asyncio.run(run(divmod, 7, 0))
 
 
-def test_a_child_that_dies_is_a_failure():
-    with pytest.raises(Exception, match="terminated abruptly"):
+def test_a_child_that_dies_each_time_is_a_failure_with_a_reason():
+    with pytest.raises(ChildEndedError, match="a child process of the broker was killed"):
         asyncio.run(run(die))
 
 
-def test_work_after_a_child_that_died_runs_in_another():
-    """Every heavy batch, index and group failed until the broker was started again."""
+def die_once(marker, value):
+    if not Path(marker).exists():
+        Path(marker).touch()
+        die()
+    return value
 
-    async def scenario():
+
+def test_work_whose_child_was_killed_is_begun_again(tmp_path, caplog):
+    assert asyncio.run(run(die_once, str(tmp_path / "marker"), 5)) == 5
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["offload.child_ended"]
+
+
+def test_after_a_child_has_died_others_do_the_work():
+    async def die_and_go_on():
         offload = ProcessOffload(asyncio.get_running_loop())
         try:
-            for _ in range(2):
-                with pytest.raises(Exception, match="terminated abruptly"):
-                    await wait(offload.run(die))
+            with pytest.raises(ChildEndedError):
+                await wait(offload.run(die))
             return await wait(offload.run(divmod, 7, 2))
         finally:
             offload.close()
 
-    assert asyncio.run(scenario()) == (3, 1)
+    assert asyncio.run(die_and_go_on()) == (3, 1)
+
+
+def test_all_work_that_a_dead_child_takes_along_is_done_by_others(tmp_path):
+    async def several():
+        offload = ProcessOffload(asyncio.get_running_loop())
+        try:
+            work = [offload.run(die_once, str(tmp_path / "marker"), number) for number in range(8)]
+            return [await wait(each) for each in work]
+        finally:
+            offload.close()
+
+    assert asyncio.run(several()) == list(range(8))
 
 
 def log_and_fail(path, code):

@@ -49,6 +49,7 @@ from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
 from barnabas.node.coordinators import group_partitions
 from barnabas.node.neighbours import LOOK_INTERVAL_MS, Neighbours
+from barnabas.node.offload import ChildEndedError
 from barnabas.node.parts import Parts
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
 from barnabas.node.surroundings import Surroundings, metadata_path, of_machine
@@ -103,7 +104,7 @@ class BrokerNode:
         """Starts everything; raises StartError or ConfigError, and then leaves nothing running."""
         try:
             await self._start()
-        except (RegistrationError, StoreError, StoreUnusableError) as error:
+        except (RegistrationError, StoreError, StoreUnusableError, ChildEndedError) as error:
             await self._running.aclose()
             raise StartError(str(error)) from error
         except OSError as error:

@@ -7,9 +7,11 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
+from functools import partial
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from barnabas.core.eventlog import EventLog
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventFormatter, EventLog
 from barnabas.core.pending import Pending
 
 _log = EventLog("node.offload")
@@ -20,6 +22,13 @@ T = TypeVar("T")
 LINES_MAX: Final = 1000
 """So many lines of the log come back with one piece of work; what is more is counted in a last one."""
 
+ATTEMPTS: Final = 2
+"""How often a piece of work is begun: a child that ends in the middle of it may have been killed for another's sake."""
+
+
+class ChildEndedError(BarnabasError):
+    """The child process that had the work was killed, each time; nothing is known of the work."""
+
 
 class ProcessOffload:
     """`core.offload.Offload` on child processes that start with the first piece of work.
@@ -27,42 +36,75 @@ class ProcessOffload:
     A spawned child shares nothing with the broker: forking a process that holds sockets, locks and an event
     loop would share all of them. It has no log of its own either: what the work logs comes back with its value and
     goes through the broker's log, with the time at which it happened.
+
+    A child that ends (killed by hand, or for want of memory) takes all the work with it that was given to it and
+    its siblings. All of that is begun again in new children: work may be done twice, and must bear that.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, processes: int = 1) -> None:
         self._loop = loop
         self._processes = processes
         self._executor: Executor | None = None
+        self._closed = False
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        """The value of a module-level function, computed in a child.
-
-        A child that dies (the system may end it for want of memory) fails what was given to it, and no more: the next
-        piece of work starts others.
-        """
-        level = logging.getLogger("barnabas").getEffectiveLevel()
+        """The value of a module-level function, computed in a child; ChildEndedError when no child outlives it."""
         outcome: Pending[T] = Pending()
-        try:
-            future = self._children().submit(_work, level, function, args, kwargs)
-        except BrokenExecutor:
-            self.close()
-            future = self._children().submit(_work, level, function, args, kwargs)
-        future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(_hand_over, done, outcome))
+        level = logging.getLogger("barnabas").getEffectiveLevel()
+        self._begin(partial(_work, level, function, args, kwargs), outcome, 1)
         return outcome
 
-    def _children(self) -> Executor:
+    def _begin(self, work: Callable[[], "_Done"], outcome: Pending[Any], attempt: int) -> None:
         if self._executor is None:
-            self._executor = _start_children(self._processes)
-        return self._executor
+            self._executor = _children(self._processes)
+        executor = self._executor
+        try:
+            future = executor.submit(work)
+        except BrokenExecutor:
+            # Its child has ended, and the work that tells of it has not come back yet.
+            self._give_up(executor)
+            self._begin(work, outcome, attempt)
+            return
+
+        def hand_over(done: "Future[_Done]") -> None:
+            if not done.cancelled() and isinstance(done.exception(), BrokenExecutor):
+                self._child_ended(executor, work, outcome, attempt)
+            else:
+                _hand_over(done, outcome)
+
+        future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(hand_over, done))
+
+    def _child_ended(
+        self, executor: Executor, work: Callable[[], "_Done"], outcome: Pending[Any], attempt: int
+    ) -> None:
+        self._give_up(executor)
+        if attempt < ATTEMPTS and not self._closed:
+            _log.warning(
+                "offload.child_ended", meaning="it was killed, or memory ran out: its work begins again"
+            )
+            self._begin(work, outcome, attempt + 1)
+        else:
+            outcome.fail(
+                ChildEndedError(
+                    "a child process of the broker was killed in the middle of its work: see whether memory is short"
+                )
+            )
+
+    def _give_up(self, executor: Executor) -> None:
+        """Takes no more from children of which one has ended: Python lets none of them go on."""
+        if self._executor is executor:
+            self._executor = None
+            executor.shutdown(wait=False)
 
     def close(self) -> None:
         """Ends the children after what they are at; work that has not begun fails."""
+        self._closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
 
-def _start_children(processes: int) -> Executor:
+def _children(processes: int) -> Executor:
     # Most brokers start after a clean stop and never need these modules.
     import multiprocessing  # noqa: PLC0415
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
@@ -109,7 +151,7 @@ class _Lines(logging.Handler):
             self.left_out += 1
             return
         if record.exc_info:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
+            record.exc_text = EventFormatter().formatException(record.exc_info)
         record.msg, record.args, record.exc_info = record.getMessage(), None, None
         self.kept.append(record)
 
