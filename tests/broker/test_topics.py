@@ -480,3 +480,30 @@ def test_configs_of_a_resource_that_is_named_often_are_told_once(world):
     told = [(each.resource_type, each.resource_name) for each in results]
     assert told == [(4, "1"), (2, "orders"), (2, "no"), (2, "no"), (4, "1")]
     assert [config.name for config in results[-1].configs] == ["num.io.threads"]
+
+
+def creation(*names, **more):
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=1000, **more)
+
+
+def test_what_a_client_asks_behind_a_change_of_topics_waits_for_it(world):
+    """Kafka handles one request of a connection at a time: a topic can be deleted right behind its creation."""
+    created = world.start(creation("orders"), 5)
+    assert (created(), world.control.holds) == (None, 1)
+    world.clock.advance(0)
+    assert ([topic.error_code for topic in created().topics], world.control.holds) == ([0], 0)
+
+    deleted = world.start(DeleteTopicsRequest(topic_names=["orders"], timeout_ms=1000), 5)
+    assert (deleted(), world.control.holds) == (None, 1)
+    world.clock.advance(0)
+    assert ([topic.error_code for topic in deleted().responses], world.control.holds) == ([0], 0)
+
+
+def test_a_change_of_topics_that_takes_too_long_lets_the_connection_go(world):
+    world.topics.leaders = False
+    created = world.start(creation("orders"), 5)
+    assert (created(), world.control.holds) == (None, 1)
+    world.clock.advance(1001)
+    assert [topic.error_code for topic in created().topics] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert world.control.holds == 0

@@ -21,12 +21,13 @@ the handler says so.
 
 import functools
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from barnabas.broker.context import RequestContext
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced, in_slices
 
+T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
@@ -53,3 +54,19 @@ def in_turn(
         return context.broker.replica_manager.in_turn(handler(context, request), holder=context.peer)
 
     return handle
+
+
+def alone(context: RequestContext, awaited: Pending[T]) -> Sliced[T]:
+    """The Pending's value; until it is there, the connection is held.
+
+    For changes of the cluster that a client may count on in its next request without waiting for the answer: a
+    topic that it deletes, or writes to, behind the request that creates it. Kafka handles one request of a
+    connection at a time, whatever it waits for.
+    """
+    if awaited.done:
+        return awaited.result()
+    context.peer.hold()
+    try:
+        return cast("T", (yield awaited))
+    finally:
+        context.peer.release()

@@ -12,7 +12,7 @@ Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
-from barnabas.broker.sliced import sliced
+from barnabas.broker.sliced import alone, sliced
 from barnabas.cluster.topics import CreatedTopic, NewTopic
 from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -120,7 +120,7 @@ def _create(
     for topic in creatable:
         started[topic.name] = yield from _start(context, topic, validate_only=request.validate_only)
         yield
-    yield gather(started.values())
+    yield from alone(context, gather(started.values()))
     created: dict[str, int] = {}
     for name, done in started.items():
         yield
@@ -133,7 +133,8 @@ def _create(
     if created and not request.validate_only:
         late = set(created)
         if request.timeout_ms > 0:
-            late = yield context.broker.topic_changes.created(created, request.timeout_ms)
+            changes = context.broker.topic_changes
+            late = yield from alone(context, changes.created(created, request.timeout_ms))
         for name in late:
             _fail(results[name], KafkaError(ErrorCode.REQUEST_TIMED_OUT))
             results[name].error_message = None

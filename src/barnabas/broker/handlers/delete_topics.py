@@ -12,7 +12,7 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.registry import handles
-from barnabas.broker.sliced import sliced
+from barnabas.broker.sliced import alone, sliced
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID
@@ -113,12 +113,13 @@ def _delete(
     for name in names:
         started[name] = context.broker.topics.delete(name)
         yield
-    yield gather(started.values())
+    yield from alone(context, gather(started.values()))
     codes = {name: _code(name, done.error) for name, done in started.items()}
     asked = [name for name, code in codes.items() if not code]
     late = set(asked)
     if asked and request.timeout_ms > 0:
-        late = yield context.broker.topic_changes.deleted(asked, request.timeout_ms)
+        changes = context.broker.topic_changes
+        late = yield from alone(context, changes.deleted(asked, request.timeout_ms))
     return codes | dict.fromkeys(late, ErrorCode.REQUEST_TIMED_OUT)
 
 
