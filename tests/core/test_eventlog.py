@@ -1,8 +1,18 @@
 """Lines of the log: one event is one line of bounded length, whatever a client put into it."""
 
+import io
+import logging
+import sys
+
 import pytest
 
-from barnabas.core.eventlog import VALUE_CHARACTERS_MAX, VALUE_ITEMS_MAX, format_event
+from barnabas.core.eventlog import (
+    VALUE_CHARACTERS_MAX,
+    VALUE_ITEMS_MAX,
+    EventFormatter,
+    EventLog,
+    format_event,
+)
 from barnabas.core.ids import TopicPartition
 
 
@@ -65,3 +75,33 @@ def test_text_of_what_is_not_shown_is_never_made():
     line([Costly() for _ in range(1000)])
 
     assert Costly.made == VALUE_ITEMS_MAX
+
+
+def test_a_traceback_neither_moves_the_cursor_nor_fills_the_disk():
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(EventFormatter("%(levelname)s %(message)s"))
+    logger = logging.getLogger("barnabas.test-of-tracebacks")
+    logger.addHandler(handler)
+    failure = ValueError("the first of many")
+    for _ in range(100):
+        try:
+            raise ValueError("\x1b[2J\r" + "x" * 40_000) from failure
+        except ValueError as error:
+            failure = error
+    EventLog("test-of-tracebacks").error("gone.wrong", exc_info=failure)
+    logger.removeHandler(handler)
+    text = stream.getvalue()
+    assert text.startswith("ERROR gone.wrong\n")
+    assert all(line.isprintable() and len(line) < 1100 for line in text.split("\n"))
+    assert len(text.split("\n")) < 250
+
+
+def test_a_traceback_still_says_what_was_wrong_and_where():
+    try:
+        raise ValueError("\x1b[2J" + "x" * 40_000)
+    except ValueError:
+        text = EventFormatter().formatException(sys.exc_info())
+    assert "test_eventlog.py" in text
+    assert "ValueError: \\x1b[2Jxxx" in text
+    assert text.endswith("... (40016 characters)")

@@ -13,6 +13,9 @@ from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire.jsonl"
 
@@ -176,3 +179,47 @@ def test_a_client_that_goes_away_in_the_middle_of_a_request(victim):
             peer.send(frame_of(produce("fuzz", GOOD))[:length])
     with victim.connect() as peer:
         assert peer.end_offset("fuzz") == end
+
+
+def creation(name, **more):
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, **more)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+
+
+@pytest.mark.parametrize("character", ["x", "\x1b", "\U0001f600"])
+def test_names_as_long_as_a_string_can_be_are_refused_with_an_answer(victim, character):
+    """The message of a refusal repeats them, and has no more room than they have."""
+    since = len(victim.log_lines())
+    longest = character * (32767 // len(character.encode()))
+    settings = [CreatableTopicConfig(name=f"{number}{longest[:8000]}", value=None) for number in range(10)]
+    creations = [
+        creation(longest),
+        creation("named", configs=[CreatableTopicConfig(name=longest, value="1")]),
+        creation("valued", configs=[CreatableTopicConfig(name="retention.ms", value=longest)]),
+        creation("nulls", configs=settings),
+    ]
+    resource = DescribeConfigsResource(resource_type=2, resource_name=longest, configuration_keys=None)
+    with victim.connect() as peer:
+        codes = [peer.ask(request, 5).topics[0].error_code for request in creations]
+        [described] = peer.ask(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, *[ErrorCode.INVALID_CONFIG] * 3]
+    assert described.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert victim.log_lines()[since:] == []
+
+
+def test_a_topic_can_be_deleted_right_behind_its_creation(victim):
+    """A client need not wait for an answer before it asks the next."""
+    with victim.connect() as peer:
+        peer.send(
+            frame_of(creation("short-lived"), 5)
+            + frame_of(produce("short-lived", batch(b"v")), 9)
+            + frame_of(DeleteTopicsRequest(topic_names=["short-lived"], timeout_ms=5000), 5)
+        )
+        answers = [
+            decode_response(api, version, peer.response())[1]
+            for api, version in ((ApiKey.CREATE_TOPICS, 5), (ApiKey.PRODUCE, 9), (ApiKey.DELETE_TOPICS, 5))
+        ]
+    created, produced, deleted = answers
+    assert created.topics[0].error_code == 0
+    assert produced.responses[0].partition_responses[0].error_code == 0
+    assert deleted.responses[0].error_code == 0

@@ -167,10 +167,16 @@ class ConfigError(BarnabasError):
     """A configuration value that cannot be used; the text names the key, the value and what is allowed."""
 
 
+MESSAGE_CHARACTERS_MAX: Final = 8000
+"""More of a message says nothing, and what repeats a long name would not fit the string of a response (32,767 bytes)."""
+
+
 class KafkaError(BarnabasError):
     """A failure that has a Kafka error code: raised by the broker's logic and by clients on an answer."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
+            message = f"{message[:MESSAGE_CHARACTERS_MAX]}... ({len(message)} characters)"
         super().__init__(message or code.message)
         self.code = code
         self.message = message or code.message

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 VALUE_CHARACTERS_MAX: Final = 1000
 """More of one field says nothing to a reader, and would fill the disk that the log goes to."""
+TRACEBACK_LINES_MAX: Final = 200
+"""Of a longer traceback the end is shown: it says what was wrong and where."""
 VALUE_ITEMS_MAX: Final = 20
 """So many elements of a collection are shown; the rest is counted."""
 
@@ -72,3 +74,20 @@ def _few(values: Any) -> Any:
 
 def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+class EventFormatter(logging.Formatter):
+    """A formatter whose tracebacks are as harmless as fields: the text of an exception may repeat what a client sent."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
+        """The traceback, with every line escaped and cut, and only the last of many lines."""
+        lines = super().formatException(ei).split("\n")
+        if len(lines) > TRACEBACK_LINES_MAX:
+            lines = [f"... ({len(lines) - TRACEBACK_LINES_MAX} lines)", *lines[-TRACEBACK_LINES_MAX:]]
+        return "\n".join(map(_harmless, lines))
+
+
+def _harmless(line: str) -> str:
+    if len(line) > VALUE_CHARACTERS_MAX:
+        line = f"{line[:VALUE_CHARACTERS_MAX]}... ({len(line)} characters)"
+    return line if line.isprintable() else "".join(map(_escaped, line))

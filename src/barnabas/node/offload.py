@@ -91,10 +91,13 @@ class ProcessOffload:
             )
 
     def _give_up(self, executor: Executor) -> None:
-        """Takes no more from children of which one has ended: Python lets none of them go on."""
+        """Ends the siblings of a child that has ended, as Python lets none of them take more work.
+
+        That takes a moment, but none may still be writing to a segment when another begins with it again.
+        """
         if self._executor is executor:
             self._executor = None
-            executor.shutdown(wait=False)
+            executor.shutdown(wait=True)
 
     def close(self) -> None:
         """Ends the children after what they are at; work that has not begun fails."""

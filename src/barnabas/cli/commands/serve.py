@@ -15,7 +15,7 @@ from barnabas.core.broker_config import SHIPPED_VALUES, broker_config, read_prop
 from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
-from barnabas.core.eventlog import EventLog
+from barnabas.core.eventlog import EventFormatter, EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,9 +74,9 @@ def serve(
       barnabas serve --port 0 --data /tmp/try
       barnabas serve --config server.properties --set log.retention.hours=24
     """
-    logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    lines = logging.StreamHandler()
+    lines.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=log_level.upper(), handlers=[lines])
     try:
         given = _given(data, host, port, broker_id, config_file, settings)
         config = broker_config(given)
