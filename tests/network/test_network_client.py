@@ -239,6 +239,18 @@ def test_a_name_that_does_not_exist():
     run(scenario, bootstrap=False)
 
 
+@pytest.mark.parametrize("port", [-1, 65536, 2**31 - 1])
+def test_a_port_that_no_port_has(port):
+    """A broker says where the others are, and may say anything."""
+
+    async def scenario(client):
+        client.add_node(Node(0, "127.0.0.1", port))
+        with pytest.raises(DisconnectedError, match="could not be established"):
+            await client.send(0, MetadataRequest())
+
+    run(scenario, bootstrap=False)
+
+
 def test_without_a_free_descriptor_the_attempt_fails_and_the_next_one_succeeds(monkeypatch):
     broker = FakeBroker()
     make = socket.socket

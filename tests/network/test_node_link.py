@@ -148,6 +148,31 @@ def test_a_broker_that_refuses_version_0_too_is_left():
         call.result()
 
 
+@pytest.mark.parametrize("version", [4, 9, 32767])
+def test_a_broker_that_refuses_the_version_that_it_names_is_left(version):
+    client = Client()
+    call = client.call()
+    client.link().established(0.0)
+    named = [ApiVersion(api_key=18, min_version=0, max_version=version)]
+
+    client.wire().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
+
+    assert client.link().state.state is ConnectionState.DISCONNECTED
+    with pytest.raises(DisconnectedError, match="UNSUPPORTED_VERSION"):
+        call.result()
+
+
+def test_a_broker_that_names_a_version_below_all_is_asked_in_version_0():
+    client = Client()
+    client.call()
+    client.link().established(0.0)
+    named = [ApiVersion(api_key=18, min_version=-9, max_version=-5)]
+
+    client.wire().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
+
+    assert client.wire().sent[0][0].api_version == 0
+
+
 def test_any_other_error_of_api_versions_closes():
     client = Client()
     client.call()

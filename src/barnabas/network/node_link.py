@@ -298,8 +298,11 @@ class NodeLink:
         if error is ErrorCode.NONE:
             self.versions = NodeApiVersions(response.api_keys)
             self.state.ready()
-        elif error is ErrorCode.UNSUPPORTED_VERSION and call.version:
-            self._ask_versions(_version_to_retry(response), now_ms)
+            return
+        version = _version_to_retry(response)
+        # Only ever a lower one: a node that names the version that it refuses would be asked without end.
+        if error is ErrorCode.UNSUPPORTED_VERSION and version < (call.version or 0):
+            self._ask_versions(version, now_ms)
         else:
             self._break(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
 
@@ -357,5 +360,5 @@ def _version_to_retry(response: ApiVersionsResponse) -> int:
     """The node's highest version of ApiVersions, as it said beside the error; 0 if it did not say."""
     for each in response.api_keys:
         if each.api_key == ApiKey.API_VERSIONS:
-            return min(each.max_version, ApiVersionsRequest.max_version)
+            return max(min(each.max_version, ApiVersionsRequest.max_version), 0)
     return 0

@@ -167,7 +167,12 @@ class SocketWire:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        code = sock.connect_ex(address)
+        try:
+            code = sock.connect_ex(address)
+        except OverflowError as failure:
+            # A number that no port has: what a broker says of others is not to be relied on.
+            self._try_next(node, OSError(errno.EADDRNOTAVAIL, str(failure)))
+            return
         if code in _UNDER_WAY:
             self._writing = True
             self._hub.loop.add_writer(sock, self._on_connected, node)
