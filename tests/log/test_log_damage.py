@@ -63,6 +63,26 @@ def warnings_of(caplog):
 
 
 class TestIndexes:
+    @pytest.mark.parametrize("position", [-1, 1, "the next", "the last", 1 << 30])
+    @pytest.mark.parametrize("segment", [0, 1, -1])
+    def test_an_entry_that_leads_elsewhere_makes_no_reader_pass_over_records(self, segment, position, caplog):
+        """Readers that came by a wrong entry went on behind records that exist, and the log said it had a gap."""
+        world, _, log = running()
+        expected = values_of(log)
+        base = log.segments[segment].base_offset
+        index = world.disk.open(f"{ROOT}/{base:020d}.index")
+        entry = struct.Struct(">ii")
+        relative, right = entry.unpack(index.pread(entry.size, 0))
+        wrong = {"the next": right + SIZE, "the last": right + 4 * SIZE}.get(position, position)
+        index.pwrite(entry.pack(relative, wrong), 0)
+        log.segments._recent.clear()
+
+        for start in range(30):
+            assert values_of(log, start) == expected[start:]
+        assert entry.unpack(index.pread(entry.size, 0)) == (relative, right)
+        (line,) = warnings_of(caplog)
+        assert line.startswith("index.rebuild ")
+
     @pytest.mark.parametrize("how", ["removed", "emptied", "odd"])
     @pytest.mark.parametrize("segment", [0, 1, -1])
     def test_an_offset_index_is_rebuilt_from_the_log(self, segment, how, caplog):

@@ -85,12 +85,13 @@ class SparseIndex:
         try:
             data = self._files.open(self.path).pread(count * size, first * size)
         except FileNotFoundError:
-            raise self._corrupt("is gone") from None
+            raise self.corrupt("is gone") from None
         if len(data) != count * size:
-            raise self._corrupt(f"ends before its entry {first + count - 1}")
+            raise self.corrupt(f"ends before its entry {first + count - 1}")
         return data
 
-    def _corrupt(self, what: str) -> IndexCorruptError:
+    def corrupt(self, what: str) -> IndexCorruptError:
+        """The error for an index of which this is true."""
         return IndexCorruptError(f"{self.path} {what}", self.base_offset)
 
     def _floor(self, target: int, column: int) -> tuple[int, tuple[int, ...]] | None:
@@ -115,7 +116,7 @@ class SparseIndex:
             else:
                 low = middle
         if low and self._entry(low)[column] > target:
-            raise self._corrupt("is not sorted")
+            raise self.corrupt("is not sorted")
         return low, high
 
     def _floor_in(
@@ -171,10 +172,10 @@ class OffsetIndex(SparseIndex):
     def sanity_check(self, file_size: int) -> None:
         """Raises IndexCorruptError when the file cannot be this segment's index (``OffsetIndex``)."""
         if file_size % self.ENTRY.size:
-            raise self._corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
+            raise self.corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
         # Kafka looks at the offset only; a zero position is what preallocation leaves behind, never an entry.
         if self.entries and (self._entry(self.entries - 1)[0] < 0 or self._entry(self.entries - 1)[1] <= 0):
-            raise self._corrupt("has a last entry that lies before its base")
+            raise self.corrupt("has a last entry that lies before its base")
 
 
 class TimeIndex(SparseIndex):
@@ -219,11 +220,11 @@ class TimeIndex(SparseIndex):
     def sanity_check(self, file_size: int) -> None:
         """Raises IndexCorruptError when the file cannot be this segment's time index (``TimeIndex``)."""
         if file_size % self.ENTRY.size:
-            raise self._corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
+            raise self.corrupt(f"has {file_size} bytes, no multiple of {self.ENTRY.size}")
         if not self.entries:
             return
         timestamp, relative = self._entry(self.entries - 1)
         if not timestamp and not relative:
-            raise self._corrupt("has a last entry as preallocation leaves it behind")
+            raise self.corrupt("has a last entry as preallocation leaves it behind")
         if timestamp < self._entry(0)[0] or relative < 0:
-            raise self._corrupt("has a last entry that lies before its first")
+            raise self.corrupt("has a last entry that lies before its first")

@@ -36,6 +36,8 @@ from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_OFFSET,
     NO_TIMESTAMP,
     PLACE,
     BatchHeader,
@@ -359,9 +361,14 @@ class LogSegment:
             position = header.end
 
     def locate(self, offset: int) -> Place | None:
-        """The first batch that ends at or after the offset; None when the segment ends before it."""
-        position = self.index.lookup(offset)[1]
+        """The first batch that ends at or after the offset; None when the segment ends before it.
+
+        Raises IndexCorruptError when the index leads to where its batch is not, CORRUPT_MESSAGE for a damaged batch.
+        """
+        indexed, position = self.index.lookup(offset)
         file = self.file
+        if position:
+            self._check_entry(file, indexed, position)
         while self.size - position >= HEADER_SIZE:
             window = file.pread(min(SCAN_BYTES, self.size - position), position)
             at = 0
@@ -375,6 +382,22 @@ class LogSegment:
                 raise self._cut(position + len(window))
             position += at
         return None
+
+    def _check_entry(self, file: File, indexed: int, position: int) -> None:
+        """Raises IndexCorruptError unless a batch with the entry's offset, or of the same append, begins there.
+
+        A reader that trusted a wrong entry would pass over records that exist.
+        """
+        if 0 < position <= self.size - HEADER_SIZE:
+            head = file.pread(HEADER_SIZE, position)
+            # A file that ends too early, or a length that is damaged, is the log's own matter, not the index's: made
+            # again, an index would end there, and what lies behind would be out of reach.
+            if len(head) < HEADER_SIZE:
+                return
+            base_offset, _, _ = PLACE.unpack_from(head)
+            if self.base_offset <= base_offset <= indexed and head[MAGIC_OFFSET] == MAGIC:
+                return
+        raise self.index.corrupt(f"leads to position {position} for offset {indexed}, where no such batch is")
 
     def _check_length(self, length: int, position: int) -> None:
         """Raises CORRUPT_MESSAGE for a batch that cannot lie there: a reader would wait for the rest of it in vain,

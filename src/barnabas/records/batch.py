@@ -33,6 +33,7 @@ MAGIC: Final = 2
 LOG_OVERHEAD: Final = 12
 """Bytes before and including the length: what `batchLength` does not count."""
 HEADER_SIZE: Final = 61
+MAGIC_OFFSET: Final = 16
 CRC_COVERS_FROM: Final = 21
 NO_TIMESTAMP: Final = -1
 NO_PRODUCER_ID: Final = -1

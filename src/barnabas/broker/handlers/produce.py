@@ -32,6 +32,7 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from barnabas.records.batch import MAGIC_OFFSET
 from barnabas.replica.produce import VALID_ACKS, AppendResult, Results
 
 MAGIC_2_SINCE: Final = 3
@@ -45,7 +46,6 @@ PORTION: Final = 20
 _LENGTH_AT_8: Final = Struct(">8xi").unpack_from
 _OVERHEAD: Final = 12
 _TO_MAGIC: Final = 17
-_MAGIC: Final = 16
 _ATTRIBUTES: Final = 22
 _SMALLEST: Final = 14
 _CODEC_MASK: Final = 7
@@ -210,7 +210,7 @@ def _check(records: object, version: int) -> ErrorCode:
     if not isinstance(records, memoryview) or len(records) < _TO_MAGIC:
         return ErrorCode.INVALID_RECORD
     (length,) = _LENGTH_AT_8(records)
-    magic = records[_MAGIC]
+    magic = records[MAGIC_OFFSET]
     if length < _SMALLEST or magic > 2:
         return ErrorCode.CORRUPT_MESSAGE
     if len(records) != _OVERHEAD + length or magic != 2 or length < _ATTRIBUTES:
