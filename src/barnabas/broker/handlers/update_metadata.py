@@ -19,7 +19,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 PORTION: Final = 500
-"""So many topics are told of in one piece."""
+"""Topics whose change is announced in one piece."""
 
 
 @handles(ApiKey.UPDATE_METADATA, versions=(0, 8), throttled=False)
