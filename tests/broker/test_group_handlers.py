@@ -19,7 +19,11 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
 from barnabas.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from barnabas.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -303,6 +307,17 @@ def test_a_join_that_is_refused_names_the_member_where_kafka_does(world, coordin
 
     assert (code(response.error_code), response.member_id, response.generation_id) == (name, member, -1)
     assert response.protocol_name == (None if version else "")
+
+
+def test_a_member_of_very_many_protocols_does_not_join(world, coordinator):
+    protocols = [JoinGroupRequestProtocol(name=f"p{number}") for number in range(1001)]
+    request = JoinGroupRequest(group_id="g", member_id="m-1", protocols=protocols)
+    answer = world.send(request, 9)
+    assert (answer.error_code, answer.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "m-1")
+    assert coordinator.asked == []
+
+    request.protocols.pop()
+    assert world.send(request, 9).error_code == ErrorCode.NONE
 
 
 def test_a_join_waits_and_may_still_be_refused(world, coordinator):

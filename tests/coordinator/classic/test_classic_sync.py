@@ -44,6 +44,17 @@ def test_a_member_that_the_leader_forgot_gets_an_empty_part(world):
     assert {each.member_id for each in world.journal.last().members} == {leader, follower}
 
 
+def test_a_leader_that_brings_very_many_assignments_is_refused(world):
+    leader, follower = world.generation(2)
+    strangers = {f"stranger-{number}": b"S" for number in range(1003)}
+    brought = {leader: b"L", follower: b"F", **strangers}
+    assert refusal(world.sync, leader, 1, brought) is ErrorCode.INVALID_REQUEST
+    assert world.state == "CompletingRebalance"
+
+    brought.popitem()
+    assert world.sync(leader, 1, brought).result.assignment == b"L"
+
+
 def test_nobody_has_it_before_the_replicas_have_it(world):
     world.journal.holds = True
     leader, follower = world.generation(2)

@@ -1,9 +1,13 @@
 """ConsumerGroupHeartbeat: joining, living, leaving, and every refusal, with Kafka's words."""
 
 import pytest
-from consumer_world import GROUP, REBALANCE_MS, World
+from consumer_world import CLIENT, GROUP, REBALANCE_MS, World
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 
 
 def refused(call, *arguments, **fields):
@@ -147,13 +151,37 @@ def test_a_second_member_finds_the_group_as_planned_only_once_it_is_written(worl
     ],
 )
 def test_a_request_that_cannot_be_right_is_refused(world, fields, message):
-    from consumer_world import CLIENT
-
-    from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
     request = ConsumerGroupHeartbeatRequest(**{"group_id": GROUP, **fields})
     call = world.groups.consumer_heartbeat
     assert refused(call, world.shard, CLIENT, request, 1) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def owned(topics, partitions):
+    return [
+        TopicPartitions(topic_id=number.to_bytes(16, "big"), partitions=list(range(partitions)))
+        for number in range(topics)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_refused"),
+    [
+        ({"subscribed_topic_names": [f"t{number}" for number in range(10_000)]}, False),
+        ({"subscribed_topic_names": ["t"] * 10_001}, True),
+        ({"topic_partitions": owned(10_000, 10)}, False),
+        ({"topic_partitions": owned(10_001, 0)}, True),
+        ({"topic_partitions": [*owned(9_999, 10), *owned(1, 11)]}, True),
+    ],
+)
+def test_a_heartbeat_names_no_more_than_one_piece_of_work_has_room_for(world, fields, is_refused):
+    epoch = world.join("m1", "a").member_epoch
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch, **fields)
+    call = world.groups.consumer_heartbeat
+    if is_refused:
+        assert refused(call, world.shard, CLIENT, request, 1)[0] is ErrorCode.INVALID_REQUEST
+        assert world.group.epoch == epoch
+    else:
+        assert call(world.shard, CLIENT, request, 1) is not None
 
 
 def test_an_assignor_that_nobody_configured_is_refused(world):

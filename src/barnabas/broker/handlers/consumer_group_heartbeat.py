@@ -6,7 +6,7 @@ Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
            that there is only the classic protocol; so does a broker here whose
            `group.coordinator.rebalance.protocols` says the same. Where `consumer` is among them, v1 is advertised
            too, as by Kafka 4: librdkafka speaks nothing older, and Java's clients send patterns only with it.
-Not implemented: nothing.
+Not implemented: nothing. Very many names or owned partitions are refused, which Kafka allows.
 """
 
 from barnabas.broker.authorizer import Operation

@@ -4,7 +4,7 @@ Behaviour: a member enters the next generation of its group; answered once the w
 Versions:  v1 rebalance time-out, which v0 takes from the session's · v4 MEMBER_ID_REQUIRED (KIP-394) ·
            v5 static members (KIP-345) · v6 flexible · v7 protocol type, and null for no protocol ·
            v8 reasons (KIP-800) · v9 a static leader that comes back keeps the assignment (KIP-814).
-Not implemented: nothing.
+Not implemented: nothing. More than a thousand protocols are refused, which Kafka allows.
 """
 
 from typing import Final
@@ -20,6 +20,9 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 
 REBALANCE_TIMEOUT_SINCE: Final = 1
 NULL_PROTOCOL_SINCE: Final = 7
+
+PROTOCOLS_MAX: Final = 1000
+"""Clients bring as many as they have assignors: one to five. They are looked through each time that one joins."""
 
 NAMELESS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED})
 """Errors whose answer does not repeat the member's id."""
@@ -42,6 +45,8 @@ def join_group(
 ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
     """Makes the client a member, or takes it along into the next generation."""
     require_group(context, Operation.READ, request.group_id)
+    if len(request.protocols) > PROTOCOLS_MAX:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     version = context.version
     if version < REBALANCE_TIMEOUT_SINCE:
         request.rebalance_timeout_ms = request.session_timeout_ms

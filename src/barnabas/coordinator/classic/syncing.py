@@ -19,6 +19,9 @@ SyncAnswer: TypeAlias = SyncGroupResponse | Pending[SyncGroupResponse]
 PROTOCOL_MANDATORY: Final = 5
 """From this version on a member says which protocol it believes in (KIP-559)."""
 
+ASSIGNMENTS_SPARE: Final = 1000
+"""So many assignments beyond two for each member are brought by no leader; they would be worked off in one piece."""
+
 _log = EventLog("coordinator.classic")
 
 
@@ -41,6 +44,8 @@ class SyncRequests:
         if group.state is GroupState.PREPARING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         if group.state is GroupState.COMPLETING_REBALANCE:
+            if len(request.assignments) > 2 * len(group.members) + ASSIGNMENTS_SPARE:
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
             return self._park(group, member, request)
         self._rebalances.synced(group, member.member_id)
         member.alive()

@@ -12,9 +12,15 @@ from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 CLIENT_MADE_MEMBER_ID_VERSION: Final = 1
 NOT_GIVEN: Final = -1
 
+SUBSCRIBED_NAMES_MAX: Final = 10_000
+OWNED_TOPICS_MAX: Final = 10_000
+OWNED_PARTITIONS_MAX: Final = 100_000
+"""A heartbeat is one piece of work, and these are looked through: 10,000 names take 25 ms."""
+
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> None:
     """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR with Kafka's words."""
+    _check_counts(request)
     epoch = request.member_epoch
     if version >= CLIENT_MADE_MEMBER_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_not_empty(request.member_id, "MemberId")
@@ -32,6 +38,16 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _check_counts(request: ConsumerGroupHeartbeatRequest) -> None:
+    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_NAMES_MAX:
+        raise _invalid(f"SubscribedTopicNames must not be more than {SUBSCRIBED_NAMES_MAX}.")
+    owned = request.topic_partitions or ()
+    if len(owned) > OWNED_TOPICS_MAX or sum(len(topic.partitions) for topic in owned) > OWNED_PARTITIONS_MAX:
+        raise _invalid(
+            f"TopicPartitions must not be more than {OWNED_PARTITIONS_MAX} of {OWNED_TOPICS_MAX} topics."
         )
 
 
