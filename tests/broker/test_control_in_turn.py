@@ -128,6 +128,8 @@ def test_requests_do_not_cross(world):
     assert seen[: most + 1] == sorted(seen[: most + 1])
     assert seen[most:] == sorted(seen[most:], reverse=True)
     assert (max(seen), len(world.replicas.partitions)) == (MANY, 0)
+    steps = set(seen[most:])
+    assert len(steps) > MANY // 20, "deleted in slices"
 
 
 def test_an_update_of_the_metadata_is_seen_whole_or_not_at_all(world):

@@ -217,6 +217,9 @@ def test_a_partition_that_moves_is_looked_at_alone(rig, producing, monkeypatch):
     looked_at = []
     serve = HostedPartitions.serve
     monkeypatch.setattr(HostedPartitions, "serve", lambda self, tp: looked_at.append(tp) or serve(self, tp))
+    producing.wake.progressed(tps[7])
+    assert looked_at == [tps[7]]
+    looked_at.clear()
     rig.on_progress = lambda tp: None
     rig.fetch_as(2, len(tps))
     for tp in tps:
