@@ -122,6 +122,13 @@ def test_properties_files():
 def test_log_directories():
     assert log_directories(broker_config({"log.dirs": "/a, /b"})) == ["/a", "/b"]
     assert log_directories(broker_config({"log.dir": "/c"})) == ["/c"]
+    with pytest.raises(ConfigError, match=r"log\.dirs: at least one directory"):
+        log_directories(broker_config({"log.dirs": " ,, "}))
+
+
+def test_a_file_with_a_nul_is_refused():
+    with pytest.raises(ConfigError, match="line 2 has a NUL"):
+        read_properties("broker.id=1\nlog.dirs=/data\0\n")
 
 
 def test_passwords_are_never_printed():

@@ -318,3 +318,26 @@ def test_a_store_that_cannot_be_opened_leaves_no_connection(tmp_path, recwarn):
 
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
     assert list(recwarn) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"broker.id=\xff\xfe", "is not a text in UTF-8"),
+        (b"log.dirs=/data\0", "line 1 has a NUL character"),
+        (b"log.dirs= , ,", "log.dirs: at least one directory is needed"),
+    ],
+    ids=["no text", "nul", "no directory"],
+)
+def test_a_configuration_that_no_broker_can_have_is_one_line(tmp_path, text, why):
+    config = tmp_path / "server.properties"
+    config.write_bytes(text)
+
+    assert why in one_line(start("--config", config))
+
+
+def test_a_host_that_no_host_can_be_is_one_line(tmp_path):
+    refusal = one_line(start("--data", tmp_path / "data", "--host", "a" * 300))
+
+    assert "Socket server failed to bind to aaa" in refusal
+    assert "too long" in refusal

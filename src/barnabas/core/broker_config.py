@@ -675,15 +675,20 @@ def broker_config(given: Mapping[str, Any]) -> Config:
 
 
 def log_directories(config: Config) -> list[str]:
-    """The log directories: ``log.dirs``, else ``log.dir``."""
+    """The log directories: ``log.dirs``, else ``log.dir``. Raises ConfigError when they name none."""
     listed = config["log.dirs"] or config["log.dir"]
-    return [directory.strip() for directory in listed.split(",") if directory.strip()]
+    directories = [directory.strip() for directory in listed.split(",") if directory.strip()]
+    if not directories:
+        raise ConfigError(
+            f"Invalid value {listed} for configuration log.dirs: at least one directory is needed"
+        )
+    return directories
 
 
 def read_properties(text: str) -> dict[str, str]:
     """The keys and values of a ``server.properties`` file (Java's format, without unicode escapes).
 
-    Raises ConfigError that names the line which is not ``key=value``.
+    Raises ConfigError that names the line which is not ``key=value``, or has a NUL: no path and no host can have one.
     """
     values: dict[str, str] = {}
     lines = iter(enumerate(text.splitlines(), start=1))
@@ -693,6 +698,8 @@ def read_properties(text: str) -> dict[str, str]:
             line = line[:-1] + next(lines, (0, ""))[1].strip()
         if not line or line[0] in "#!":
             continue
+        if "\0" in line:
+            raise ConfigError(f"line {number} has a NUL character")
         name, separator, value = line.partition("=")
         if not separator:
             name, separator, value = line.partition(":")

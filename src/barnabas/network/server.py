@@ -178,12 +178,13 @@ class Server:
         """
         try:
             sock = _listening_socket(endpoint, self.settings)
-        except OSError as error:
-            # Kafka's words (Acceptor.openServerSocket).
+        except (OSError, UnicodeError) as error:
+            # Kafka's words (Acceptor.openServerSocket). A name that no name server could know is a UnicodeError.
             where = f"{endpoint.host or '0.0.0.0'}:{endpoint.port}"
-            raise OSError(
-                error.errno, f"Socket server failed to bind to {where}: {error.strerror}."
-            ) from error
+            number, why = (
+                (error.errno, error.strerror) if isinstance(error, OSError) else (errno.EINVAL, error)
+            )
+            raise OSError(number, f"Socket server failed to bind to {where}: {why}.") from error
         bound = endpoint.with_port(sock.getsockname()[1])
         protected = endpoint.name == self._inter_broker_listener
         self.listeners[bound.name] = Listener(self, bound, sock, protected=protected)

@@ -100,7 +100,12 @@ def _given(
     if config_file is None:
         given = {"broker.id": "0", "log.dirs": "barnabas-data", **SHIPPED_VALUES}
     else:
-        given = read_properties(config_file.read_text(encoding="utf-8"))
+        try:
+            given = read_properties(config_file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{config_file} is not a text in UTF-8") from error
+        except OSError as error:
+            raise ConfigError(f"{config_file} cannot be read: {error.strerror}") from error
     if data is not None:
         given["log.dirs"] = str(data)
     if broker_id is not None:
