@@ -23,10 +23,10 @@ from barnabas.replica.fetch_session import (
 
 
 class Sessions:
-    def __init__(self, clock, slots=2):
+    def __init__(self, clock, slots=2, **options):
         ids = itertools.count(1)
         self.clock = clock
-        self.cache = FetchSessionCache(slots, new_id=lambda: next(ids), now_ms=clock.time_ms)
+        self.cache = FetchSessionCache(slots, new_id=lambda: next(ids), now_ms=clock.time_ms, **options)
         self.manager = FetchManager(self.cache)
 
     def fetch(self, *partitions, session_id=0, epoch=0, follower=False, version=12, topics=("t",), data=None):
@@ -66,6 +66,37 @@ def test_epochs_wrap_to_one():
 def test_without_a_free_slot_there_is_no_session(sessions):
     assert [sessions.open(3), sessions.open(3), sessions.open(9)] == [1, 2, 0]
     assert repr(sessions.cache) == "<FetchSessionCache 2/2 evictions=0>"
+
+
+def test_consumers_have_so_many_partitions_between_them(clock):
+    """A thousand sessions of ten thousand partitions took 3 GB, which nobody gave back for as long as they were used."""
+    sessions = Sessions(clock, slots=100, partitions_max=10)
+    assert [sessions.open(6), sessions.open(5), sessions.open(4), sessions.open(1)] == [1, 0, 2, 0]
+    assert sessions.open(50, follower=True) == 3, "followers are the cluster's own"
+    assert sessions.fetch(session_id=2, epoch=1).session_id == 2
+
+    sessions.fetch(session_id=1, epoch=-1)
+    assert [sessions.open(7), sessions.open(6)] == [0, 4], "a closed one makes room"
+
+
+def test_a_session_that_grows_beyond_the_room_is_closed(clock):
+    sessions = Sessions(clock, slots=100, partitions_max=10)
+    assert [sessions.open(6), sessions.open(2)] == [1, 2]
+    sessions.fetch(*range(5), session_id=2, epoch=1)
+    assert sessions.fetch(session_id=2, epoch=2).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.fetch(session_id=1, epoch=1).session_id == 1
+    assert sessions.open(4) == 3
+
+
+def test_partitions_of_idle_sessions_make_room(clock):
+    sessions = Sessions(clock, slots=100, partitions_max=10)
+    idle, busy = sessions.open(3), sessions.open(3)
+    clock.advance(EVICTION_MS)
+    sessions.fetch(session_id=busy, epoch=1)
+    clock.advance(1)
+    assert sessions.open(8) == 0, "what is in use stays"
+    assert sessions.open(7) == 3
+    assert sessions.fetch(session_id=idle, epoch=1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_idle_sessions_give_way(sessions, clock):

@@ -38,6 +38,8 @@ INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
+CACHED_PARTITIONS_MAX: Final = 500_000
+"""So many partitions the sessions of consumers may have between them; each takes 300 bytes, and the time of the collector."""
 SESSION_PARTITIONS_MAX: Final = 20_000
 """So many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms."""
 PORTION: Final = 100
@@ -294,9 +296,21 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """All sessions of a broker, at most `slots` of them."""
+    """All sessions of a broker, at most `slots` of them, and of so many partitions between them.
 
-    __slots__ = ("_eviction_ms", "_new_id", "_now_ms", "_sessions", "_slots", "evictions")
+    A consumer whose session would be one partition too many gets none, as where all slots are taken. Followers do.
+    """
+
+    __slots__ = (
+        "_eviction_ms",
+        "_new_id",
+        "_now_ms",
+        "_partitions",
+        "_partitions_max",
+        "_sessions",
+        "_slots",
+        "evictions",
+    )
 
     def __init__(
         self,
@@ -305,12 +319,15 @@ class FetchSessionCache:
         new_id: Callable[[], int],
         now_ms: Callable[[], int],
         eviction_ms: int = EVICTION_MS,
+        partitions_max: int = CACHED_PARTITIONS_MAX,
     ) -> None:
         """`new_id` draws from 1 to 2**31 - 1, at random: an id must not be guessed by accident."""
         self._slots = slots
         self._new_id = new_id
         self._now_ms = now_ms
         self._eviction_ms = eviction_ms
+        self._partitions_max = partitions_max
+        self._partitions = 0
         # Ordered by last use: touching moves a session to the end.
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
@@ -327,6 +344,11 @@ class FetchSessionCache:
         now_ms = self._now_ms()
         if len(self._sessions) >= self._slots and not self._evict(privileged, size, now_ms):
             return None
+        while not privileged and self._partitions + size > self._partitions_max:
+            stale = self._stale(now_ms)
+            if stale is None:
+                return None
+            self._drop(stale)
         session_id = self._new_id()
         while session_id in self._sessions or session_id == INVALID_SESSION_ID:
             session_id = self._new_id()
@@ -339,26 +361,38 @@ class FetchSessionCache:
     def touch(self, session: FetchSession) -> None:
         """Notes a use of the session, and by whom it may be evicted from now on."""
         now_ms = self._now_ms()
-        self._sessions.pop(session.id, None)
-        self._sessions[session.id] = session
+        self.remove(session.id)
         session.last_used_ms = now_ms
         session.size = len(session.partitions)
+        if not session.privileged:
+            if self._partitions + session.size > self._partitions_max:
+                return  # it has grown: its next request will be told that there is no such session
+            self._partitions += session.size
+        self._sessions[session.id] = session
         old = now_ms - session.created_ms > self._eviction_ms
         session.evictable_by_all = old
         session.evictable_by_privileged = old or not session.privileged
 
     def remove(self, session_id: int) -> bool:
         """Forgets a session; False if there is none of that id."""
-        return self._sessions.pop(session_id, None) is not None
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return False
+        if not session.privileged:
+            self._partitions -= session.size
+        return True
 
     def _evict(self, privileged: bool, size: int, now_ms: int) -> bool:
         victim = self._stale(now_ms) or self._smaller(privileged, size)
         if victim is None:
             return False
+        self._drop(victim)
+        return True
+
+    def _drop(self, victim: FetchSession) -> None:
         self.remove(victim.id)
         self.evictions += 1
         _log.debug("fetch_session.evicted", session=victim.id, partitions=victim.size)
-        return True
 
     def _stale(self, now_ms: int) -> FetchSession | None:
         oldest = next(iter(self._sessions.values()), None)
