@@ -47,6 +47,7 @@ AT_ONCE = 4
 """Brokers that are started side by side."""
 TRACEBACK = "Traceback"
 SAID_S = 5
+LOADED_S = 8
 ALL = f"0-{TOTAL - 1}"
 SETTINGS = {
     "log.segment.bytes": 1000,
@@ -179,7 +180,7 @@ class DamagedBroker:
             time.sleep(0.02)
 
     def close(self):
-        if self.server is not None and self.server.process.poll() is None:
+        if self.server is not None:
             self.server.kill()
 
 
@@ -401,12 +402,12 @@ def commit(peer):
 
 
 def committed(peer):
-    """What the coordinator says of it."""
+    """What the coordinator says of it, once it has had the time to load the group."""
     _until_coordinated(peer)
     request = OffsetFetchRequest(
         group_id="group", topics=[OffsetFetchRequestTopic(name=KEPT, partition_indexes=[0])]
     )
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + LOADED_S
     while True:
         answer = peer.ask(request, 5)
         code = answer.error_code or answer.topics[0].partitions[0].error_code
