@@ -212,6 +212,20 @@ def test_another_programs_file_is_refused_in_one_line(loop, path):
     loop.wait(store.close())
 
 
+@pytest.mark.parametrize("another_in_its_place", [False, True])
+def test_a_store_whose_file_is_removed_acknowledges_nothing_more(loop, path, store, another_in_its_place):
+    """Topics went on being created in the removed file; the next start knew nothing of any topic."""
+    loop.wait(store.create("/a"))
+    kept = path.read_bytes()
+    path.unlink()
+    if another_in_its_place:
+        path.write_bytes(kept)
+
+    with pytest.raises(StoreUnavailableError, match="removed or replaced while it was open"):
+        loop.wait(store.create("/b"))
+    assert loop.wait(store.exists("/a", None)) is not None
+
+
 def test_a_store_that_cannot_be_written_says_so_and_recovers(loop, path, store):
     loop.wait(store.create("/a"))
     seen = []

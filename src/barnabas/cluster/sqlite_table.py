@@ -5,6 +5,7 @@ Plain statements on one connection; threads, sockets and retries are `barnabas.c
 that it has seen.
 """
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -72,8 +73,10 @@ class Database:
             raise StoreUnusableError(damaged(path, damage))
         # Transactions are said explicitly, and waiting for locks is the caller's business.
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+        self._path = path
         try:
             self._open(path, synchronous)
+            self._inode = path.stat().st_ino
         except BaseException:
             self._connection.close()
             raise
@@ -111,8 +114,25 @@ class Database:
     # ----------------------------------------------------------------------------------- transactions
 
     def begin(self, *, write: bool) -> None:
-        """Begins a transaction; raises sqlite3.OperationalError while another process writes."""
+        """Begins a transaction; raises sqlite3.OperationalError while another process writes.
+
+        Raises FileNotFoundError for a write when the file is not at its path any more. SQLite would go on in the
+        removed file, and what was acknowledged would be gone with the process.
+        """
+        if write and not self._is_in_place():
+            raise FileNotFoundError(
+                errno.ENOENT,
+                "removed or replaced while it was open; what it says of topics is lost when this broker stops, "
+                "so note it down first",
+                str(self._path),
+            )
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def _is_in_place(self) -> bool:
+        try:
+            return self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
     def commit(self) -> None:
         """Makes the transaction durable."""

@@ -119,6 +119,8 @@ def _positions(
     for topic in asked:
         yield
         if may_describe[topic.name]:
+            if not topic.partition_indexes:
+                continue  # the answer does not name it either, as in Kafka
             indexes = found.setdefault(topic.name, {})
             for index in topic.partition_indexes:
                 indexes[index] = None
