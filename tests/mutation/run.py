@@ -1,6 +1,6 @@
 """Plants the bugs of the table one at a time and tells which ones the tests see.
 
-    python tests/mutation/run.py [FOLDER ...] [--only NAME] [--simulation-seeds N]
+    python tests/mutation/run.py [FOLDER ...] [--only NAME] [--sample N [--seed S]] [--simulation-seeds N]
 
 A bug is planted in a copy of the source. It is killed when the tests of its folder (`tests/FOLDER`), those that its
 entry names, or the simulation fail. One that nothing sees survives. The command fails when fewer than nine in ten are
@@ -9,6 +9,7 @@ killed, when a survivor has no reason in the table, or when one that is said to 
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -47,9 +48,13 @@ def main() -> int:
     parser.add_argument(
         "--simulation-seeds", type=int, default=60, metavar="N", help="0 leaves it out (default 60)"
     )
+    parser.add_argument("--sample", type=int, metavar="N", help="so many of them, drawn with --seed")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default 1)")
     options = parser.parse_args()
     try:
         mutations = [each for each in load(options.folders) if not options.only or each.name in options.only]
+        if options.sample is not None and options.sample < len(mutations):
+            mutations = random.Random(options.seed).sample(mutations, options.sample)
         for mutation in mutations:
             mutation.check_that_it_changes_what_runs()
     except (SyntaxError, ValueError) as error:
