@@ -159,6 +159,22 @@ def test_a_lost_session_and_a_lost_connection_are_survived(run, fake):
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
+def test_a_session_begins_again_after_its_connection_was_lost(run, fake):
+    """The broker may have taken the request or not: whoever goes on would name only what has changed since."""
+
+    async def body(cluster, consumer):
+        def closed(request, node_id):
+            raise ConnectionError
+
+        begun = FetchResponse(session_id=9, responses=[])
+        cluster.faults[ApiKey.FETCH].extend([lambda request, node_id: begun, closed])
+        assert offsets(await read(consumer, 10)) == list(range(10))
+        sessions = [(each.session_epoch, len(each.topics)) for each in cluster.requests(ApiKey.FETCH)[:3]]
+        assert sessions == [(0, 1), (1, 0), (0, 1)]
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
 def test_damage_is_raised_after_the_records_before_it(run, fake):
     async def body(cluster, consumer):
         broken = bytearray(cluster.logs[T0][1])

@@ -381,6 +381,7 @@ def test_a_second_close_waits_for_the_first(run, fake):
             first = asyncio.ensure_future(producer.close())
             await asyncio.sleep(0)
             await producer.close()
+            assert delivery.done()
             assert (await delivery).offset == 0
             await first
 
