@@ -65,6 +65,8 @@ def test_reads_everything_once_and_in_order(run, fake):
         assert records[3] == ("t", 0, 3, 1003, TimestampType.CREATE_TIME, None, b"3", (), 0)
         assert await consumer.position(T0) == 10
         assert consumer.lag(T0) == 0
+        consumer.seek(T0, 12)
+        assert consumer.lag(T0) == 0, "behind the end nothing is left to read"
 
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
