@@ -237,6 +237,17 @@ class TestSurvival:
         assert log.producers.ongoing == {}
         assert not send(log, 5, 3).duplicate
 
+    def test_a_truncation_leaves_no_snapshot_of_what_it_took(self, world):
+        """Appends that reach its offset again would find the producers of the records that are gone."""
+        log = world.log()
+        send(log, 0, 5)
+        log.close()
+        log = world.reload()
+        assert log.snapshots.offsets == (5,)
+        log.truncate_to(3)
+
+        assert log.snapshots.offsets == ()
+
     def test_silent_producers_expire_unless_a_transaction_is_open(self, world):
         log = world.log()
         send(log, 0, producer_id=1)
