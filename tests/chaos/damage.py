@@ -205,7 +205,8 @@ def _strays(data):
 def _store(how):
     def strike(data):
         for path in data.glob(f"{STORE}*"):
-            if path.is_file():
+            # The -shm is memory that running brokers share: one that is cut ends any process that has it mapped.
+            if path.is_file() and not path.name.endswith("-shm"):
                 how(path)
 
     return strike
