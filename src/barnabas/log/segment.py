@@ -365,12 +365,15 @@ class LogSegment:
 
         Raises IndexCorruptError when the index leads to where its batch is not, CORRUPT_MESSAGE for a damaged batch.
         """
-        indexed, position = self.index.lookup(offset)
+        indexed, first = self.index.lookup(offset)
+        if first and not 0 < first <= self.size - HEADER_SIZE:
+            raise self._astray(indexed, first)
+        position = first
         file = self.file
-        if position:
-            self._check_entry(file, indexed, position)
         while self.size - position >= HEADER_SIZE:
             window = file.pread(min(SCAN_BYTES, self.size - position), position)
+            if position == first and first and not self._is_entry(window, indexed):
+                raise self._astray(indexed, first)
             at = 0
             while len(window) - at >= HEADER_SIZE:
                 base_offset, length, last_delta = PLACE.unpack_from(window, at)
@@ -383,21 +386,22 @@ class LogSegment:
             position += at
         return None
 
-    def _check_entry(self, file: File, indexed: int, position: int) -> None:
-        """Raises IndexCorruptError unless a batch with the entry's offset, or of the same append, begins there.
+    def _is_entry(self, window: bytes, indexed: int) -> bool:
+        """Whether a batch with the entry's offset, or of the same append, begins the window.
 
         A reader that trusted a wrong entry would pass over records that exist.
         """
-        if 0 < position <= self.size - HEADER_SIZE:
-            head = file.pread(HEADER_SIZE, position)
-            # A file that ends too early, or a length that is damaged, is the log's own matter, not the index's: made
-            # again, an index would end there, and what lies behind would be out of reach.
-            if len(head) < HEADER_SIZE:
-                return
-            base_offset, _, _ = PLACE.unpack_from(head)
-            if self.base_offset <= base_offset <= indexed and head[MAGIC_OFFSET] == MAGIC:
-                return
-        raise self.index.corrupt(f"leads to position {position} for offset {indexed}, where no such batch is")
+        # A file that ends too early, or a length that is damaged, is the log's own matter, not the index's: made
+        # again, an index would end there, and what lies behind would be out of reach.
+        if len(window) < HEADER_SIZE:
+            return True
+        base_offset, _, _ = PLACE.unpack_from(window)
+        return self.base_offset <= base_offset <= indexed and window[MAGIC_OFFSET] == MAGIC
+
+    def _astray(self, indexed: int, position: int) -> IndexCorruptError:
+        return self.index.corrupt(
+            f"leads to position {position} for offset {indexed}, where no such batch is"
+        )
 
     def _check_length(self, length: int, position: int) -> None:
         """Raises CORRUPT_MESSAGE for a batch that cannot lie there: a reader would wait for the rest of it in vain,
