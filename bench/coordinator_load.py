@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.offsets.records import commit_record

@@ -11,8 +11,8 @@ from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.topics import CreatedTopic
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.topics import CreatedTopic
 from barnabas.coordinator.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.chunks import materialize

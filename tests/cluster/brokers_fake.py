@@ -3,13 +3,13 @@
 from itertools import count
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.configs import ConfigStore
-from barnabas.cluster.controller import Controller
-from barnabas.cluster.controller_config import ControllerConfig
-from barnabas.cluster.memory import MemoryStore
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.registration import BrokerRegistration, ensure_persistent_paths
-from barnabas.cluster.topics import NewTopic, TopicAdmin, TopicDefaults
+from barnabas.cluster.controller.config import ControllerConfig
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
+from barnabas.cluster.metadata.topics import NewTopic, TopicAdmin, TopicDefaults
+from barnabas.cluster.store.memory import MemoryStore
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import TOPIC_CONFIG
@@ -206,7 +206,7 @@ class FakeCluster:
     def __init__(
         self, loop, ensemble, chooser, *, brokers=(0,), racks=None, make_store=None, **config
     ) -> None:
-        from barnabas.cluster.topics import random_uuid
+        from barnabas.cluster.metadata.topics import random_uuid
 
         self.make_store = make_store or (lambda: MemoryStore(ensemble, loop.call_soon))
 
@@ -244,7 +244,7 @@ class FakeCluster:
         self.settle()
 
     def state(self, topic, partition=0):
-        from barnabas.cluster import znodes
+        from barnabas.cluster.store import znodes
 
         znode = self.ensemble.table.find(znodes.partition_state_path(TopicPartition(topic, partition)))
         return znodes.decode_partition_state(znode.data, znode.stat).leader_and_isr

@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
 import kafka_harness
 
-from barnabas.cluster.memory import MemoryEnsemble, MemoryStore
-from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.store.contract import MetadataStore
+from barnabas.cluster.store.memory import MemoryEnsemble, MemoryStore
+from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.pending import Pending
 
 
@@ -108,7 +108,7 @@ class ZookeeperCluster(Cluster):
         self.connect = connect
 
     def make(self):
-        from barnabas.cluster.zookeeper import ZookeeperStore
+        from barnabas.cluster.store.zookeeper import ZookeeperStore
 
         return ZookeeperStore(self.connect, self.loop.call_soon, session_timeout_ms=6000)
 

@@ -3,12 +3,12 @@
 import pytest
 from brokers_fake import FakeBroker
 
-from barnabas.cluster import znodes
-from barnabas.cluster.controller_store import ControllerMovedError
-from barnabas.cluster.leader_elections import ElectionType
+from barnabas.cluster.controller.controller_store import ControllerMovedError
+from barnabas.cluster.controller.leader_elections import ElectionType
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
-from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.store import Create, SetData, StoreUnavailableError
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import Create, SetData, StoreUnavailableError
+from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest

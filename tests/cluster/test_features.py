@@ -6,8 +6,8 @@ import pytest
 from brokers_fake import FakeClock
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.features import FEATURES, forgetful_brokers
-from barnabas.cluster.registration import BrokerRegistration, ensure_persistent_paths
+from barnabas.cluster.metadata.features import FEATURES, forgetful_brokers
+from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint

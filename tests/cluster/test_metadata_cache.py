@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from barnabas.cluster.metadata_cache import MetadataCache, PartitionAnswer
+from barnabas.cluster.metadata.cache import MetadataCache, PartitionAnswer
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.network.endpoints import Endpoint

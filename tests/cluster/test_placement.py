@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas.cluster.placement import BrokerRack, alternate_racks, assign_replicas
+from barnabas.cluster.metadata.placement import BrokerRack, alternate_racks, assign_replicas
 from barnabas.core.errors import ErrorCode, KafkaError
 
 

@@ -4,8 +4,8 @@ import pytest
 from brokers_fake import FakeClock
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.event_queue import Event, EventQueue
-from barnabas.cluster.registration import (
+from barnabas.cluster.controller.event_queue import Event, EventQueue
+from barnabas.cluster.metadata.registration import (
     BrokerRegistration,
     RegistrationError,
     cluster_id,

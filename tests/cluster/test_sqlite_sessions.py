@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster import sqlite_worker
-from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.sqlite_table import Database
-from barnabas.cluster.store import StoreUnusableError
+from barnabas.cluster.store import sqlite_worker
+from barnabas.cluster.store.contract import StoreUnusableError
+from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.cluster.store.sqlite_table import Database
 from barnabas.core.pending import Pending
 
 # Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends the
@@ -29,8 +29,8 @@ from barnabas.core.pending import Pending
 KILLED = """
 import os, queue, signal, sys, threading
 from pathlib import Path
-from barnabas.cluster import sqlite_sessions, sqlite_table, sqlite_worker
-from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store import sqlite_sessions, sqlite_table, sqlite_worker
+from barnabas.cluster.store.sqlite import SqliteStore
 
 FILES = {module.__file__ for module in (sqlite_sessions, sqlite_table, sqlite_worker)}
 

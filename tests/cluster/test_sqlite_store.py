@@ -10,14 +10,14 @@ import time
 
 import pytest
 
-from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.sqlite_table import UnknownSchemaError
-from barnabas.cluster.store import Change, NodeExistsError, StoreUnavailableError
+from barnabas.cluster.store.contract import Change, NodeExistsError, StoreUnavailableError
+from barnabas.cluster.store.sqlite import SqliteStore
+from barnabas.cluster.store.sqlite_table import UnknownSchemaError
 
 CHILD = """
 import sys, queue
 from pathlib import Path
-from barnabas.cluster.sqlite import SqliteStore
+from barnabas.cluster.store.sqlite import SqliteStore
 
 calls = queue.SimpleQueue()
 def wait(pending):
@@ -171,7 +171,7 @@ def test_processes_that_contend_lose_no_update(loop, store, spawn):
     loop.wait(store.create("/n", b"0"))
     others = [spawn() for _ in range(2)]
     program = (
-        "import barnabas.cluster.store as s\\n"
+        "import barnabas.cluster.store.contract as s\\n"
         "left = 40\\n"
         "while left:\\n"
         "    data, stat = wait(store.get('/n'))\\n"

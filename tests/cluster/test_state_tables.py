@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.cluster.states import (
+from barnabas.cluster.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     IllegalTransitionError,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from barnabas.cluster.producer_ids import allocate_block
-from barnabas.cluster.registration import ensure_persistent_paths
-from barnabas.cluster.store import (
+from barnabas.cluster.controller.producer_ids import allocate_block
+from barnabas.cluster.metadata.registration import ensure_persistent_paths
+from barnabas.cluster.store.contract import (
     BadVersionError,
     Change,
     Check,

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from barnabas.cluster import znodes
-from barnabas.cluster.topics import NewTopic, random_uuid
-from barnabas.cluster.znodes import ConfigChange
+from barnabas.cluster.metadata.topics import NewTopic, random_uuid
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, uuid_text
 

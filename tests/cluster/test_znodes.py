@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cluster import znodes
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState, PartitionLeadership
-from barnabas.cluster.store import Stat
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import Stat
 from barnabas.core.ids import TopicPartition, uuid_text
 from barnabas.network.endpoints import Endpoint
 
@@ -103,7 +103,7 @@ def test_single_znodes():
 def test_a_cluster_of_ours_has_the_znodes_of_theirs(make_cluster):
     cluster = make_cluster(0, 1, 2)
     table = cluster.ensemble.table
-    from barnabas.cluster.registration import cluster_id
+    from barnabas.cluster.metadata.registration import cluster_id
 
     cluster.wait(cluster_id(cluster.brokers[0].store, lambda: "4E7wk8apSBGD1cEJr3XB2g"))
     for path, (data, version, ephemeral) in FRESH.items():

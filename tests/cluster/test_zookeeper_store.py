@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from barnabas.cluster.store import (
+from barnabas.cluster.store.contract import (
     BadVersionError,
     Change,
     Check,
@@ -16,7 +16,7 @@ from barnabas.cluster.store import (
     SetData,
     WatchEvent,
 )
-from barnabas.cluster.zookeeper import ZookeeperStore
+from barnabas.cluster.store.zookeeper import ZookeeperStore
 from barnabas.core.errors import ConfigError
 from barnabas.core.pending import Pending
 

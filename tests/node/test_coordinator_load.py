@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.loading import IN_PLACE_BYTES_MAX, Loader
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.offsets.records import commit_record

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection

@@ -13,8 +13,8 @@ import pytest
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
-from barnabas.cluster import sqlite_failures
-from barnabas.cluster.sqlite_table import Database
+from barnabas.cluster.store import sqlite_failures
+from barnabas.cluster.store.sqlite_table import Database
 
 SERVE = [sys.executable, "-m", "barnabas.cli.main", "serve", "--port", "0"]
 

@@ -4,7 +4,7 @@ import pytest
 from replica_rig import TP
 
 from barnabas.cluster.leadership import LeaderAndIsr
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending

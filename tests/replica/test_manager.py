@@ -3,7 +3,7 @@
 import pytest
 from replica_rig import TP, Decisions, Rig
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.messages.fetch import FetchPartition

@@ -3,7 +3,7 @@
 import pytest
 from replica_rig import TP
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition

@@ -2,8 +2,8 @@
 
 import pytest
 
-from barnabas.cluster import replica_states
-from barnabas.cluster.context import ControllerContext
+from barnabas.cluster.controller.context import ControllerContext
+from barnabas.cluster.controller.controller import replica_states
 from barnabas.core.errors import ErrorCode
 from barnabas.replica.isr import IsrState
 from barnabas.replica.partition import Partition
@@ -34,11 +34,11 @@ def wait_only_for_the_committed_isr(monkeypatch):
 
 
 def elect_who_is_not_in_sync(monkeypatch):
-    monkeypatch.setattr("barnabas.cluster.partition_states.elect", _elect_uncleanly)
+    monkeypatch.setattr("barnabas.cluster.controller.partition_states.elect", _elect_uncleanly)
 
 
 def _elect_uncleanly(strategy, context, tp, state, *, unclean):
-    from barnabas.cluster.election import elect
+    from barnabas.cluster.controller.election import elect
 
     return elect(strategy, context, tp, state, unclean=True)
 

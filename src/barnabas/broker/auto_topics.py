@@ -6,7 +6,7 @@ configuration of their own.
 """
 
 from barnabas.broker.topics import Topics
-from barnabas.cluster.topics import NewTopic
+from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

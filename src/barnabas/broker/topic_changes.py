@@ -7,7 +7,7 @@ partition has a leader, DeleteTopics when the topic is gone, as far as this brok
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
 from barnabas.core.ids import NO_LEADER
 from barnabas.core.pending import Pending

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from barnabas.cluster.topics import CreatedTopic, NewTopic
+from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
 from barnabas.core.pending import Pending
 
 

@@ -22,17 +22,17 @@ from typing import Any, Final, TypeVar
 
 from barnabas.broker.dispatch import Dispatcher
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.configs import ConfigStore
-from barnabas.cluster.registration import (
+from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.registration import (
     BrokerRegistration,
     RegistrationError,
     cluster_id,
     ensure_persistent_paths,
     generate_broker_id,
 )
-from barnabas.cluster.store import MetadataStore, StoreError, StoreUnusableError
-from barnabas.cluster.topics import random_uuid
-from barnabas.cluster.znodes import ConfigChange
+from barnabas.cluster.metadata.topics import random_uuid
+from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
+from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.coordinator.loading import Loader
 from barnabas.core.broker_config import log_directories
 from barnabas.core.config import Config

@@ -18,8 +18,8 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.dispatch import execute
 from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.channel import ControlRequest, ControlResponse
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.controller.channel import ControlRequest, ControlResponse
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

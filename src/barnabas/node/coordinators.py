@@ -3,10 +3,10 @@
 import random
 import uuid
 
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.store import MetadataStore, NoNodeError
-from barnabas.cluster.topics import random_uuid
-from barnabas.cluster.znodes import decode_topic, topic_path
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.topics import random_uuid
+from barnabas.cluster.store.contract import MetadataStore, NoNodeError
+from barnabas.cluster.store.znodes import decode_topic, topic_path
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.loading import Loader

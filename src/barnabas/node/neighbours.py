@@ -6,8 +6,8 @@ serves the protocol; one that comes later cannot be kept out, for it knows nothi
 
 from typing import Final
 
-from barnabas.cluster.features import FEATURES, forgetful_brokers
-from barnabas.cluster.store import MetadataStore, StoreError
+from barnabas.cluster.metadata.features import FEATURES, forgetful_brokers
+from barnabas.cluster.store.contract import MetadataStore, StoreError
 from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog

@@ -8,13 +8,13 @@ from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
-from barnabas.cluster.configs import ConfigStore
-from barnabas.cluster.controller import Controller
-from barnabas.cluster.controller_config import ControllerConfig
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.registration import BrokerRegistration
-from barnabas.cluster.store import MetadataStore
-from barnabas.cluster.topics import TopicAdmin, TopicDefaults, random_uuid
+from barnabas.cluster.controller.config import ControllerConfig
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.registration import BrokerRegistration
+from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
+from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config

@@ -12,9 +12,9 @@ until `FirstMetadata` says that nothing is missing.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from barnabas.cluster import znodes
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import MetadataStore
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from barnabas.cluster.sqlite import SqliteStore
-from barnabas.cluster.store import MetadataStore, StoreUnusableError
+from barnabas.cluster.store.contract import MetadataStore, StoreUnusableError
+from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
@@ -87,7 +87,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:
 def _open_store(config: Config, loop: asyncio.AbstractEventLoop) -> MetadataStore:
     if not config["zookeeper.connect"]:
         return _embedded_store(config, loop)
-    from barnabas.cluster.zookeeper import ZookeeperStore  # noqa: PLC0415 - most brokers do without kazoo
+    from barnabas.cluster.store.zookeeper import ZookeeperStore  # noqa: PLC0415 - most brokers do without kazoo
 
     return ZookeeperStore(
         config["zookeeper.connect"],

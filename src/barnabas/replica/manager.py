@@ -14,7 +14,7 @@ removal of followers that fell behind.
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid

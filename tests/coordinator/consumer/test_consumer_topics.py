@@ -1,6 +1,6 @@
 """Topics as the controller's UpdateMetadata tells them."""
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.consumer.topics import CachedTopics
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.messages.update_metadata import (

@@ -5,7 +5,7 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 
 import random
 
-from barnabas.cluster.metadata_cache import MetadataCache
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.loading import Loader

@@ -13,7 +13,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
-from barnabas.cluster.topics import CreatedTopic, NewTopic
+from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
 from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

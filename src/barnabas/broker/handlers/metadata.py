@@ -18,7 +18,7 @@ from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.cluster.metadata_cache import PartitionAnswer, Snapshot
+from barnabas.cluster.metadata.cache import PartitionAnswer, Snapshot
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, ZERO_UUID, Uuid, validate_topic_name
 from barnabas.core.pending import Pending, gather

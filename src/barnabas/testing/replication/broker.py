@@ -6,13 +6,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barnabas.cluster.brokers import Broker as BrokerIdentity
-from barnabas.cluster.channel import ControlResponse
-from barnabas.cluster.controller import Controller
-from barnabas.cluster.controller_config import ControllerConfig
-from barnabas.cluster.memory import MemoryEnsemble, MemoryStore
-from barnabas.cluster.metadata_cache import MetadataCache
-from barnabas.cluster.registration import BrokerRegistration, ensure_persistent_paths
-from barnabas.cluster.topics import random_uuid
+from barnabas.cluster.controller.channel import ControlResponse
+from barnabas.cluster.controller.config import ControllerConfig
+from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
+from barnabas.cluster.metadata.topics import random_uuid
+from barnabas.cluster.store.memory import MemoryEnsemble, MemoryStore
 from barnabas.core.broker_config import broker_config
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError

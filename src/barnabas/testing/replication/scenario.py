@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TextIO
 
-from barnabas.cluster.memory import MemoryEnsemble
-from barnabas.cluster.topics import NewTopic, TopicAdmin, TopicDefaults
+from barnabas.cluster.metadata.topics import NewTopic, TopicAdmin, TopicDefaults
+from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.log.config import LogConfig

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, ParamSpec, TypeVar
 
-from barnabas.cluster.memory import MemoryEnsemble, MemoryStore
-from barnabas.cluster.store import MetadataStore
+from barnabas.cluster.store.contract import MetadataStore
+from barnabas.cluster.store.memory import MemoryEnsemble, MemoryStore
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import BarnabasError
 from barnabas.core.pending import Pending

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Mapping
 from random import Random
 from typing import Any, TextIO, TypeVar
 
-from barnabas.cluster.memory import MemoryEnsemble
+from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.testing.simulation.log_capture import LogCapture
 from barnabas.testing.simulation.loop import Process, SimulatedLoop
 from barnabas.testing.simulation.machine import Machine

@@ -1,0 +1,1 @@
+"""The controller: what one broker runs while it is elected (`kafka.controller`)."""

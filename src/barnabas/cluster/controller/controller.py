@@ -1,0 +1,478 @@
+"""`Controller`: elects one broker to lead the cluster, and runs what is asked of the elected one.
+
+Theory of operation
+-------------------
+Every broker has a controller; one of them is *active*. Whoever creates the ephemeral znode /controller, and
+raises /controller_epoch in the same transaction, is elected and gets a `Term`. From then on each write
+checks that /controller_epoch is still at the version of that transaction, so a controller that was replaced
+while it slept cannot change anything.
+
+Everything happens as an event, one at a time: a watch that fired, an answer of a broker, a request. An event
+may take several steps through the store; the next one waits. When the session ends, the events that wait are
+thrown away, the term ends, and only then may the broker register again.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from barnabas.cluster.controller.broker_changes import leader_and_isr_answered
+from barnabas.cluster.controller.channel import BrokerChannel
+from barnabas.cluster.controller.config import ControllerConfig
+from barnabas.cluster.controller.controlled_shutdown import controlled_shutdown
+from barnabas.cluster.controller.controller_store import ControllerMovedError, ControllerStore
+from barnabas.cluster.controller.event_queue import Event, EventQueue
+from barnabas.cluster.controller.leader_elections import (
+    ElectionResult,
+    ElectionType,
+    Trigger,
+    elect_leaders,
+    preferred_election_by_znode,
+    rebalance_leaders,
+)
+from barnabas.cluster.controller.partition_alterations import alter_partitions
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock, allocate_block
+from barnabas.cluster.controller.request_batch import ResponseHandlers
+from barnabas.cluster.controller.term import Term
+from barnabas.cluster.controller.term_events import QueuedTermEvents
+from barnabas.cluster.controller.topic_changes import replicas_deleted
+from barnabas.cluster.metadata.registration import BrokerRegistration
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import (
+    BadVersionError,
+    Change,
+    Create,
+    Delete,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SessionExpiredError,
+    SetData,
+    Stat,
+    StoreError,
+    WatchEvent,
+)
+from barnabas.core.clock import Clock, Timer
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import NO_BROKER, TopicPartition, Uuid
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from barnabas.protocol.messages.update_metadata import UpdateMetadataResponse
+
+_events: Final = EventLog("cluster.controller")
+
+T = TypeVar("T")
+
+FIRST_REBALANCE_DELAY_MS: Final = 5_000
+ELECTION_RETRY_MS: Final = 1_000
+"""How long to wait before another try when the store failed in the middle of an election or a registration."""
+
+
+class Controller:
+    """One broker's controller; active while it has a term."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        store: MetadataStore,
+        channel: BrokerChannel,
+        registration: BrokerRegistration,
+        clock: Clock,
+        new_uuid: Callable[[], Uuid],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._channel = channel
+        self._registration = registration
+        self._clock = clock
+        self._new_uuid = new_uuid
+        self._queue = EventQueue(self._event_failed)
+        self._term: Term | None = None
+        self._rebalance_timer: Timer | None = None
+        self._closed = False
+        self.active_controller_id = NO_BROKER
+        """The broker that is elected, as far as this one knows."""
+        self._handlers = ResponseHandlers(
+            self._leader_and_isr_answered, self._update_metadata_answered, self._replicas_deleted
+        )
+        self._events = QueuedTermEvents(self._put)
+        store.listen(self)
+
+    # ---------------------------------------------------------------------------------- what others ask
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the elected controller."""
+        return self._term is not None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the term, 0 without one."""
+        return self._term.context.epoch if self._term else 0
+
+    def startup(self) -> Pending[None]:
+        """Stands for election; done when the election is. The broker must be registered."""
+        done: Pending[None] = Pending()
+        self._queue.put(Event("Startup", lambda: _forward(self._process_startup(), done)))
+        return done
+
+    @steps
+    def shutdown(self) -> Steps[None]:
+        """Resigns, without removing /controller: the end of the session does that."""
+        self._closed = True
+        self._queue.close()
+        self._resign()
+        yield Pending.of(None)
+
+    def topic_name(self, topic_id: Uuid) -> str | None:
+        """The name of a topic as the elected controller knows it."""
+        return self._term.context.topic_names.get(topic_id) if self._term else None
+
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
+        """Moves leadership away from a broker; the answer names what it still leads, or the error."""
+        moved = self._ask(
+            "ControlledShutdown",
+            lambda term: controlled_shutdown(term, request.broker_id, request.broker_epoch),
+            ErrorCode.STALE_CONTROLLER_EPOCH,  # Kafka's ControllerMovedException, and not NOT_CONTROLLER
+        )
+        return _recover(
+            moved.then(_remaining), lambda error: ControlledShutdownResponse(error_code=_code(error))
+        )
+
+    def alter_partition(
+        self, request: AlterPartitionRequest, version: int
+    ) -> Pending[AlterPartitionResponse]:
+        """Answers a leader that changes its ISR; refusals are in the response."""
+        answer = self._ask("AlterPartitionReceived", lambda term: alter_partitions(term, request, version))
+        return _recover(answer, lambda error: AlterPartitionResponse(error_code=_code(error)))
+
+    def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> Pending[AllocateProducerIdsResponse]:
+        """A block of producer ids for a broker, or the error in the answer."""
+
+        def allocate(term: Term) -> Pending[ProducerIdBlock]:
+            known = term.context.broker_epochs.get(request.broker_id)
+            if known is None:
+                raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+            if known != request.broker_epoch:
+                raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+            return allocate_block(self._store, request.broker_id)
+
+        block = self._ask("AllocateProducerIds", allocate)
+        answer = block.then(
+            lambda block: AllocateProducerIdsResponse(
+                producer_id_start=block.first, producer_id_len=block.size
+            )
+        )
+        return _recover(answer, lambda error: AllocateProducerIdsResponse(error_code=_code(error)))
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+    ) -> Pending[dict[TopicPartition, ElectionResult]]:
+        """Elects leaders for partitions, or for all; what became of each. NOT_CONTROLLER fails the whole."""
+
+        def elect(term: Term) -> Pending[dict[TopicPartition, ElectionResult]]:
+            wanted = term.context.all_partitions() if partitions is None else partitions
+            return elect_leaders(term, wanted, kind, Trigger.ADMIN_CLIENT)
+
+        return self._ask("ReplicaLeaderElection", elect)
+
+    def unclean_election_enabled(self, topic: str | None = None) -> None:
+        """The configuration allows unclean leaders now, of one topic or of all: tries offline partitions."""
+        self._put("UncleanLeaderElectionEnable", lambda term: _ignore(term.partitions.trigger_online(topic)))
+
+    # -------------------------------------------------------------------------------------- sessions
+
+    def session_expired(self) -> Pending[None]:
+        """The session is gone: resigns after the event that is running, before a new session begins."""
+        done: Pending[None] = Pending()
+        self._queue.clear_and_put(Event("Expire", lambda: _forward(self._process_expire(), done)))
+        return done
+
+    def session_renewed(self) -> None:
+        """Registers the broker again and stands for election."""
+        if not self._closed:
+            self._queue.clear_and_put(Event("RegisterBrokerAndReelect", self._process_register_and_reelect))
+
+    @steps
+    def _process_expire(self) -> Steps[None]:
+        self.active_controller_id = NO_BROKER
+        self._resign()
+        yield Pending.of(None)
+
+    @steps
+    def _process_register_and_reelect(self) -> Steps[None]:
+        try:
+            yield self._registration.register()
+        except SessionExpiredError:
+            raise  # the next session registers
+        except StoreError as error:
+            # A full disk, a lost connection: the broker lives, and nobody else would register it.
+            _events.error("register_failed", error=error, again_in_ms=ELECTION_RETRY_MS)
+            self._clock.call_later(ELECTION_RETRY_MS, self.session_renewed)
+            return
+        yield self._process_reelect()
+
+    # -------------------------------------------------------------------------------------- election
+
+    @steps
+    def _process_startup(self) -> Steps[None]:
+        yield self._watch_controller()
+        yield self._elect()
+
+    @steps
+    def _process_reelect(self) -> Steps[None]:
+        yield self._maybe_resign()
+        yield self._elect()
+
+    def _watch_controller(self) -> Pending[Stat | None]:
+        return self._store.exists(znodes.CONTROLLER, self._controller_changed)
+
+    def _controller_changed(self, event: WatchEvent) -> None:
+        if event.change is Change.DELETED:
+            self._queue.put(Event("Reelect", self._process_reelect))
+        else:
+            self._queue.put(Event("ControllerChange", self._maybe_resign))
+
+    @steps
+    def _maybe_resign(self) -> Steps[None]:
+        yield self._watch_controller()
+        self.active_controller_id = yield self._read_controller()
+        if self.active_controller_id != self._config.broker_id:
+            self._resign()
+
+    @steps
+    def _read_controller(self) -> Steps[int]:
+        try:
+            data, _ = yield self._store.get(znodes.CONTROLLER)
+        except NoNodeError:
+            return NO_BROKER
+        return znodes.decode_controller(data)
+
+    @steps
+    def _elect(self) -> Steps[None]:
+        self.active_controller_id = yield self._read_controller()
+        if self.active_controller_id != NO_BROKER:
+            _events.debug("controller_is_elected", controller=self.active_controller_id)
+            return
+        try:
+            epoch, version = yield self._claim_office()
+            self.active_controller_id = self._config.broker_id
+            _events.info("elected", broker=self._config.broker_id, epoch=epoch)
+            yield self._begin_term(epoch, version)
+        except ControllerMovedError:
+            yield self._maybe_resign()
+        except Exception as error:
+            # A session that ended, or a store that does not answer, is no mistake of this program.
+            _events.error("election_failed", error=error, exc_info=not isinstance(error, StoreError))
+            self._clock.call_later(ELECTION_RETRY_MS, self._elect_later)
+            yield self._give_up_office()
+
+    def _elect_later(self) -> None:
+        if not self._closed:
+            self._queue.put(Event("Reelect", self._process_reelect))
+
+    @steps
+    def _claim_office(self) -> Steps[tuple[int, int]]:
+        """The new epoch and the version of its znode; ControllerMovedError where another was faster."""
+        epoch, version = yield self._read_epoch()
+        now_ms = self._clock.time_ms()
+        claim: list[Operation] = [
+            Create(
+                znodes.CONTROLLER, znodes.encode_controller(self._config.broker_id, now_ms), ephemeral=True
+            ),
+            SetData(znodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
+        ]
+        try:
+            _, stat = yield self._store.multi(claim)
+        except (NodeExistsError, BadVersionError) as error:
+            mine = (yield self._read_controller()) == self._config.broker_id
+            now, now_version = yield self._read_epoch()
+            if mine and now == epoch + 1:
+                return now, now_version  # an answer was lost: the znodes are ours
+            raise ControllerMovedError from error
+        return epoch + 1, stat.version
+
+    @steps
+    def _read_epoch(self) -> Steps[tuple[int, int]]:
+        while True:
+            try:
+                data, stat = yield self._store.get(znodes.CONTROLLER_EPOCH)
+            except NoNodeError:
+                try:
+                    yield self._store.create(znodes.CONTROLLER_EPOCH, b"0")
+                except NodeExistsError:
+                    _events.debug("controller_epoch_created_by_another")
+                continue
+            return int(data), stat.version
+
+    @steps
+    def _begin_term(self, epoch: int, version: int) -> Steps[None]:
+        term = self._term = Term(
+            self._config,
+            self._store,
+            self._channel,
+            self._handlers,
+            self._events,
+            self._new_uuid,
+            epoch=epoch,
+            epoch_version=version,
+        )
+        yield term.begin()
+        yield preferred_election_by_znode(term)
+        if self._config.auto_leader_rebalance_enable:
+            self._schedule_rebalance(FIRST_REBALANCE_DELAY_MS)
+
+    def _resign(self) -> None:
+        if self._rebalance_timer is not None:
+            self._rebalance_timer.cancel()
+            self._rebalance_timer = None
+        if self._term is not None:
+            _events.info("resigned", broker=self._config.broker_id, epoch=self.epoch)
+            self._term.end()
+            self._term = None
+
+    @steps
+    def _give_up_office(self) -> Steps[None]:
+        """Resigns and removes /controller, if it is still ours, so that another may be elected."""
+        if self._term is None:
+            return
+        context = self._term.context
+        self._resign()
+        self.active_controller_id = NO_BROKER
+        last_store = ControllerStore(self._store, context.epoch, context.epoch_version)
+        try:
+            yield last_store.write(Delete(znodes.CONTROLLER))
+        except (ControllerMovedError, NoNodeError):
+            _events.info("controller_moved_already")
+
+    # ---------------------------------------------------------------------------------------- events
+
+    def _put(self, name: str, process: Callable[[Term], Pending[None]]) -> None:
+        """Queues an event that means something only to the elected controller."""
+
+        def run() -> Pending[None]:
+            return process(self._term) if self._term is not None else Pending.of(None)
+
+        self._queue.put(Event(name, run))
+
+    def _ask(
+        self,
+        name: str,
+        process: Callable[[Term], Pending[T]],
+        refusal: ErrorCode = ErrorCode.NOT_CONTROLLER,
+    ) -> Pending[T]:
+        """Queues a request; fails with the refusal if its turn comes to one that is not elected."""
+        answer: Pending[T] = Pending()
+
+        def refuse() -> None:
+            answer.fail(KafkaError(refusal))
+
+        def run() -> Pending[None]:
+            if self._term is None:
+                refuse()
+                return Pending.of(None)
+            return _forward(_started(process, self._term), answer)
+
+        self._queue.put(Event(name, run, refuse))
+        return answer
+
+    def _event_failed(self, event: Event, error: BaseException) -> Pending[None]:
+        if isinstance(error, ControllerMovedError):
+            _events.info("controller_moved", event_name=event.name)
+            return _swallow(self._maybe_resign())
+        if isinstance(error, SessionExpiredError):
+            _events.info("event_lost_with_its_session", event_name=event.name)
+        elif not isinstance(error, KafkaError):
+            _events.error("event_failed", event_name=event.name, error=error, exc_info=error)
+        return Pending.of(None)
+
+    def _leader_and_isr_answered(self, response: LeaderAndIsrResponse, broker_id: int) -> None:
+        self._put(
+            "LeaderAndIsrResponseReceived", lambda term: leader_and_isr_answered(term, response, broker_id)
+        )
+
+    def _update_metadata_answered(self, response: UpdateMetadataResponse, broker_id: int) -> None:
+        if response.error_code != ErrorCode.NONE:
+            code = ErrorCode.of(response.error_code)
+            _events.error("update_metadata_refused", broker=broker_id, error=code.name)
+
+    def _replicas_deleted(
+        self, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
+    ) -> None:
+        self._put(
+            "TopicDeletionStopReplicaResponseReceived",
+            lambda term: replicas_deleted(term, broker_id, error, errors),
+        )
+
+    def _schedule_rebalance(self, delay_ms: float) -> None:
+        self._rebalance_timer = self._clock.call_later(
+            delay_ms, lambda: self._put("AutoPreferredReplicaLeaderElection", self._process_rebalance)
+        )
+
+    @steps
+    def _process_rebalance(self, term: Term) -> Steps[None]:
+        try:
+            yield rebalance_leaders(term)
+        finally:
+            self._schedule_rebalance(self._config.leader_imbalance_check_interval_seconds * 1000)
+
+    def __repr__(self) -> str:
+        role = f"ACTIVE epoch={self.epoch}" if self.is_active else f"standby of {self.active_controller_id}"
+        return f"<Controller {self._config.broker_id} {role} {self._queue!r}>"
+
+
+def _remaining(partitions: list[TopicPartition]) -> ControlledShutdownResponse:
+    remaining = [RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in partitions]
+    return ControlledShutdownResponse(remaining_partitions=remaining)
+
+
+def _started(process: Callable[[Term], Pending[T]], term: Term) -> Pending[T]:
+    try:
+        return process(term)
+    except KafkaError as error:
+        return Pending.failed(error)
+
+
+def _forward(source: Pending[T], target: Pending[T]) -> Pending[None]:
+    """Hands the outcome over, to whoever asked and to the queue."""
+    source.when_done(target.end_as)
+    return source.then(lambda _: None)
+
+
+def _recover(source: Pending[T], otherwise: Callable[[BaseException], T]) -> Pending[T]:
+    """The value, or another one in place of a failure."""
+    recovered: Pending[T] = Pending()
+    source.when_done(
+        lambda done: recovered.complete(done.result() if done.error is None else otherwise(done.error))
+    )
+    return recovered
+
+
+def _ignore(source: Pending[Any]) -> Pending[None]:
+    return source.then(lambda _: None)
+
+
+def _swallow(source: Pending[None]) -> Pending[None]:
+    """Done when the source is, whatever became of it."""
+    done: Pending[None] = Pending()
+    source.when_done(lambda _: done.complete(None))
+    return done
+
+
+def _code(error: BaseException) -> ErrorCode:
+    if isinstance(error, ControllerMovedError):
+        return ErrorCode.NOT_CONTROLLER  # sends the broker to the new one
+    return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,223 @@
+"""`ControllerStore`: the metadata store as an elected controller uses it (the fenced part of ``KafkaZkClient``).
+
+Each write goes together with a check of the version that /controller_epoch had at the election. A controller
+that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The same
+error ends whatever the controller is in the middle of when its session is lost or its term is over.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import (
+    BadVersionError,
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SessionExpiredError,
+    SetData,
+    StoreError,
+)
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending, Steps, gather, steps
+
+OPERATIONS_MAX: Final = 500
+"""Operations in one transaction; ZooKeeper bounds a request at 1 MB."""
+
+
+class ControllerMovedError(KafkaError):
+    """Another controller was elected: this one must resign."""
+
+    def __init__(self, message: str = "Controller moved to another broker.") -> None:
+        super().__init__(ErrorCode.STALE_CONTROLLER_EPOCH, message)
+
+
+Outcome: TypeAlias = LeaderAndIsr | Exception
+"""What became of one partition in a change of many."""
+
+
+@dataclass(slots=True)
+class UpdateResult:
+    """What became of a write of several partition states."""
+
+    finished: dict[TopicPartition, Outcome] = field(default_factory=dict)
+    to_retry: list[TopicPartition] = field(default_factory=list)
+    """Partitions whose znode had another version: the leader wrote in between."""
+
+
+class ControllerStore:
+    """Reads, and fenced writes, of one controller's term."""
+
+    def __init__(self, store: MetadataStore, epoch: int, epoch_version: int) -> None:
+        self.store = store
+        self._epoch = epoch
+        self._epoch_version = epoch_version
+        self._over = False
+
+    def end(self) -> None:
+        """The term is over: every further call fails with ControllerMovedError."""
+        self._over = True
+
+    def check_term(self) -> None:
+        """Raises ControllerMovedError once the term is over."""
+        if self._over:
+            raise ControllerMovedError("The controller has resigned.")
+
+    @steps
+    def write(self, *operations: Operation) -> Steps[list[Any]]:
+        """One transaction, checked against the controller epoch; the results of the operations given.
+
+        Raises ControllerMovedError, or the StoreError of the first operation that cannot be done.
+        """
+        self.check_term()
+        check = Check(znodes.CONTROLLER_EPOCH, self._epoch_version)
+        try:
+            results = yield self.store.multi([check, *operations])
+        except SessionExpiredError as error:
+            raise ControllerMovedError("The controller's session is over.") from error
+        except (BadVersionError, NoNodeError) as error:
+            if error.index == 0:
+                raise ControllerMovedError from error
+            raise
+        return list(results[1:])
+
+    @steps
+    def partition_states(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Steps[dict[TopicPartition, PartitionLeadership | Exception]]:
+        """Leadership of each partition, or why there is none (NoNodeError, an unreadable payload)."""
+        self.check_term()
+        read = [self.store.get(znodes.partition_state_path(tp)) for tp in partitions]
+        yield gather(read)
+        for each in read:
+            if isinstance(each.error, SessionExpiredError):
+                raise ControllerMovedError("The controller's session is over.") from each.error
+        return {tp: _decoded(each) for tp, each in zip(partitions, read, strict=True)}
+
+    @steps
+    def create_states(
+        self, leaderships: Mapping[TopicPartition, PartitionLeadership]
+    ) -> Steps[dict[TopicPartition, Exception | None]]:
+        """Creates the state znodes, with their parents; for each partition None or why it failed."""
+        topics = dict.fromkeys(tp.topic for tp in leaderships)
+        parents = [self.write(Create(znodes.partitions_path(topic))) for topic in topics]
+        parents += [self.write(Create(znodes.partition_path(tp))) for tp in leaderships]
+        created = [
+            self.write(Create(znodes.partition_state_path(tp), znodes.encode_partition_state(leadership)))
+            for tp, leadership in leaderships.items()
+        ]
+        yield gather([*parents, *created])
+        _raise_if_moved(parents)
+        _raise_if_moved(created)
+        return {tp: _failure(each) for tp, each in zip(leaderships, created, strict=True)}
+
+    @steps
+    def update_states(self, states: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[UpdateResult]:
+        """Writes partition states, each on condition that its znode has the state's partition epoch."""
+        writes = [
+            self.write(
+                SetData(
+                    znodes.partition_state_path(tp),
+                    znodes.encode_partition_state(PartitionLeadership(state, self._epoch)),
+                    state.partition_epoch,
+                )
+            )
+            for tp, state in states.items()
+        ]
+        yield gather(writes)
+        _raise_if_moved(writes)
+        result = UpdateResult()
+        for (tp, state), write in zip(states.items(), writes, strict=True):
+            failure = _failure(write)
+            if isinstance(failure, BadVersionError):
+                result.to_retry.append(tp)
+            else:
+                result.finished[tp] = failure or state.with_partition_epoch(write.result()[0].version)
+        return result
+
+    @steps
+    def unclean_election_enabled(self, topics: Iterable[str], default: bool) -> Steps[dict[str, bool]]:
+        """For each topic, whether a replica outside the ISR may lead."""
+        enabled = {}
+        for topic in dict.fromkeys(topics):
+            own = yield self.config(topic)
+            value = own.get("unclean.leader.election.enable")
+            enabled[topic] = default if value is None else value.strip().lower() == "true"
+        return enabled
+
+    @steps
+    def config(self, topic: str) -> Steps[dict[str, str]]:
+        """A topic's own settings; none where there is no znode."""
+        try:
+            data, _ = yield self.store.get(znodes.config_path("topics", znodes.sanitize(topic)))
+        except NoNodeError:
+            return {}
+        return znodes.decode_config(data)
+
+    @steps
+    def children(self, path: str) -> Steps[list[str]]:
+        """The names below a path; none where it does not exist."""
+        try:
+            names: list[str] = yield self.store.children(path)
+        except NoNodeError:
+            return []
+        return names
+
+    @steps
+    def delete_quietly(self, paths: Iterable[str]) -> Steps[None]:
+        """Removes znodes; those that are gone already are no error."""
+        deletes = [self.write(Delete(path)) for path in paths]
+        yield gather(deletes)
+        _raise_if_moved(deletes)
+        for each in deletes:
+            if each.error is not None and not isinstance(each.error, NoNodeError):
+                raise each.error
+
+    @steps
+    def delete_tree(self, path: str) -> Steps[None]:
+        """Removes a znode with everything below it."""
+        paths = yield self._paths_below(path)
+        for start in range(0, len(paths), OPERATIONS_MAX):
+            yield self.write(*(Delete(each) for each in paths[start : start + OPERATIONS_MAX]))
+
+    @steps
+    def _paths_below(self, path: str) -> Steps[list[str]]:
+        """The path and all below, children before their parents."""
+        found = [path]
+        level = [path]
+        while level:
+            listed = [self.children(each) for each in level]
+            yield gather(listed)
+            level = [
+                f"{parent}/{name}"
+                for parent, each in zip(level, listed, strict=True)
+                for name in each.result()
+            ]
+            found += level
+        return found[::-1]
+
+
+def _decoded(read: "Pending[Any]") -> PartitionLeadership | Exception:
+    try:
+        return znodes.decode_partition_state(*read.result())
+    except (StoreError, ValueError, KeyError, TypeError) as error:
+        return error
+
+
+def _failure(pending: "Pending[Any]") -> Exception | None:
+    if isinstance(pending.error, NodeExistsError):
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{pending.error.path} exists already")
+    return pending.error if isinstance(pending.error, Exception) else None
+
+
+def _raise_if_moved(pendings: Iterable["Pending[Any]"]) -> None:
+    for pending in pendings:
+        if isinstance(pending.error, ControllerMovedError):
+            raise pending.error

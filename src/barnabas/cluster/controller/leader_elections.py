@@ -1,0 +1,144 @@
+"""Leader elections that somebody asks for: ElectLeaders, a tool's znode, the controller's own rebalance."""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum, IntEnum
+from typing import Final, TypeAlias
+
+from barnabas.cluster.controller.controller_store import ControllerMovedError, Outcome
+from barnabas.cluster.controller.election import Strategy, preferred_can_lead
+from barnabas.cluster.controller.partition_states import StateChangeFailedError
+from barnabas.cluster.controller.states import PartitionPhase
+from barnabas.cluster.controller.term import Term
+from barnabas.cluster.leadership import LeaderAndIsr
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import NoNodeError
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import NO_LEADER, TopicPartition
+from barnabas.core.pending import Steps, steps
+
+_events: Final = EventLog("cluster.controller.elections")
+
+
+class ElectionType(IntEnum):
+    """What ElectLeaders asks for, numbered as on the wire."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class Trigger(Enum):
+    """Who asks."""
+
+    ADMIN_CLIENT = "AdminClientTriggered"
+    ZNODE = "ZkTriggered"
+    AUTO = "AutoTriggered"
+
+
+ElectionResult: TypeAlias = int | KafkaError
+"""The new leader, or why there is none."""
+
+_NOT_AVAILABLE = {
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+@steps
+def elect_leaders(
+    term: Term, partitions: Iterable[TopicPartition], kind: ElectionType, trigger: Trigger
+) -> Steps[dict[TopicPartition, ElectionResult]]:
+    """What becomes of each partition (``processReplicaLeaderElection``)."""
+    results: dict[TopicPartition, ElectionResult] = {}
+    to_elect = []
+    for tp in partitions:
+        refusal = _refusal(term, tp, kind)
+        if refusal is None:
+            to_elect.append(tp)
+        else:
+            results[tp] = refusal
+    outcomes = yield _elect(term, to_elect, kind, trigger)
+    return results | {tp: _result(outcome, kind) for tp, outcome in outcomes.items()}
+
+
+def _refusal(term: Term, tp: TopicPartition, kind: ElectionType) -> KafkaError | None:
+    context = term.context
+    replicas = context.assignment(tp).replicas
+    if not replicas:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    if context.being_deleted(tp.topic):
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+    leadership = context.leadership.get(tp)
+    leader = leadership.leader if leadership else NO_LEADER
+    if kind is ElectionType.PREFERRED:
+        needed = leader != replicas[0]
+    else:
+        needed = leader == NO_LEADER or not context.is_live(leader)
+    return None if needed else KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+
+
+def _result(outcome: Outcome, kind: ElectionType) -> ElectionResult:
+    if isinstance(outcome, LeaderAndIsr):
+        return outcome.leader
+    if isinstance(outcome, StateChangeFailedError):
+        return KafkaError(_NOT_AVAILABLE[kind], str(outcome))
+    return outcome if isinstance(outcome, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+@steps
+def _elect(
+    term: Term, partitions: Sequence[TopicPartition], kind: ElectionType, trigger: Trigger
+) -> Steps[dict[TopicPartition, Outcome]]:
+    strategy = Strategy.PREFERRED
+    if kind is ElectionType.UNCLEAN:
+        # Only a person may ask for lost records.
+        strategy = Strategy.OFFLINE_UNCLEAN if trigger is Trigger.ADMIN_CLIENT else Strategy.OFFLINE
+    outcomes: dict[TopicPartition, Outcome] = yield term.partitions.handle(
+        partitions, PartitionPhase.ONLINE, strategy
+    )
+    return outcomes
+
+
+@steps
+def preferred_election_by_znode(term: Term) -> Steps[None]:
+    """/admin/preferred_replica_election exists, or may; it is removed when its partitions were tried."""
+    path = znodes.PREFERRED_REPLICA_ELECTION
+    if (yield term.watches.exists(path, term.events.preferred_election)) is None:
+        return
+    try:
+        data, _ = yield term.store.store.get(path)
+        partitions = znodes.decode_partitions(data)
+    except NoNodeError:
+        return
+    except (ValueError, KeyError, TypeError) as error:
+        _events.error("preferred_election_unreadable", path=path, error=error)
+        partitions = []
+    results = yield elect_leaders(term, partitions, ElectionType.PREFERRED, Trigger.ZNODE)
+    _events.info("preferred_election", results=results)
+    yield term.store.delete_quietly([path])
+    # The watch fired, if it did, for the znode that is gone now; leave it for the next one.
+    yield term.watches.exists(path, term.events.preferred_election)
+
+
+@steps
+def rebalance_leaders(term: Term) -> Steps[None]:
+    """Gives leadership back to preferred replicas, broker by broker where too many lead elsewhere
+    (``checkAndTriggerAutoLeaderRebalance``).
+    """
+    context = term.context
+    threshold = term.config.leader_imbalance_per_broker_percentage / 100
+    by_preferred: dict[int, list[TopicPartition]] = {}
+    for tp in context.partitions_with_leaders():
+        by_preferred.setdefault(context.assignment(tp).replicas[0], []).append(tp)
+    for broker_id, partitions in by_preferred.items():
+        elsewhere = [tp for tp in partitions if context.leadership[tp].leader != broker_id]
+        if len(elsewhere) / len(partitions) <= threshold:
+            continue
+        electable = [
+            tp for tp in elsewhere if preferred_can_lead(context, tp, context.leadership[tp].leader_and_isr)
+        ]
+        outcomes = yield _elect(term, electable, ElectionType.PREFERRED, Trigger.AUTO)
+        for outcome in outcomes.values():
+            if isinstance(outcome, ControllerMovedError):
+                raise outcome
+        _events.info("leaders_rebalanced", broker=broker_id, partitions=[str(tp) for tp in electable])

@@ -1,0 +1,263 @@
+"""The partition state machine (``ZkPartitionStateMachine``): partitions come to life, get leaders, go.
+
+Theory of operation
+-------------------
+`handle` moves partitions to a phase. What may follow what is the table in `states`; a partition that may not
+move is logged and left alone, the others move. Becoming ONLINE is the one move that does work: a NEW
+partition gets its first state znode, an OFFLINE or ONLINE one an election, whose result is written on
+condition that the leader did not write in between; where it did, the election is held again on what it
+wrote. Brokers hear of all that happened in one batch, after the last write.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from barnabas.cluster.controller.context import ControllerContext
+from barnabas.cluster.controller.controller_store import ControllerMovedError, ControllerStore, Outcome
+from barnabas.cluster.controller.election import Strategy, elect
+from barnabas.cluster.controller.failures import report
+from barnabas.cluster.controller.request_batch import RequestBatch
+from barnabas.cluster.controller.states import (
+    PARTITION_TRANSITIONS,
+    IllegalTransitionError,
+    PartitionPhase,
+    check_transition,
+)
+from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
+from barnabas.cluster.store.contract import StoreError
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Steps, steps
+
+_events: Final = EventLog("cluster.controller.partitions")
+
+
+class StateChangeFailedError(BarnabasError):
+    """No leader could be elected, or the state of the partition forbids it."""
+
+
+class PartitionStates:
+    """Moves partitions between phases."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        batch: RequestBatch,
+        *,
+        unclean_election_default: bool,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._batch = batch
+        self._unclean_election_default = unclean_election_default
+
+    @steps
+    def startup(self) -> Steps[None]:
+        """Gives each known partition its phase, and elects leaders for those that have none."""
+        for tp in self._context.all_partitions():
+            known = self._context.leadership.get(tp)
+            if known is None:
+                phase = PartitionPhase.NEW
+            elif self._context.is_online(known.leader, tp):
+                phase = PartitionPhase.ONLINE
+            else:
+                phase = PartitionPhase.OFFLINE
+            self._context.partition_phases[tp] = phase
+        yield self.trigger_online()
+
+    @steps
+    def trigger_online(self, topic: str | None = None) -> Steps[dict[TopicPartition, Outcome]]:
+        """Tries to bring NEW and OFFLINE partitions online: of one topic, or all that are not being deleted."""
+        waiting = [
+            tp
+            for tp in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)
+            if topic in (None, tp.topic) and not self._context.being_deleted(tp.topic)
+        ]
+        results: dict[TopicPartition, Outcome] = yield self.handle(
+            waiting, PartitionPhase.ONLINE, Strategy.OFFLINE
+        )
+        return results
+
+    @steps
+    def handle(
+        self,
+        partitions: Sequence[TopicPartition],
+        target: PartitionPhase,
+        strategy: Strategy | None = None,
+    ) -> Steps[dict[TopicPartition, Outcome]]:
+        """Moves partitions to a phase and tells the brokers; the outcome of each election that was held."""
+        if not partitions:
+            return {}
+        try:
+            self._batch.begin()
+            results: dict[TopicPartition, Outcome] = yield self._move(partitions, target, strategy)
+            self._batch.send()
+        except ControllerMovedError:
+            self._batch.clear()
+            raise
+        except Exception as error:
+            self._batch.clear()
+            _events.error(
+                "state_change_failed",
+                target=target.value,
+                partitions=len(partitions),
+                error=error,
+                exc_info=not isinstance(error, StoreError),  # a session that ends is no bug
+            )
+            return dict.fromkeys(partitions, error)
+        return results
+
+    @steps
+    def _move(
+        self, partitions: Sequence[TopicPartition], target: PartitionPhase, strategy: Strategy | None
+    ) -> Steps[dict[TopicPartition, Outcome]]:
+        phases = self._context.partition_phases
+        movable = self._movable(partitions, target)
+        if target is not PartitionPhase.ONLINE:
+            phases |= dict.fromkeys(movable, target)
+            if target is PartitionPhase.NON_EXISTENT:
+                self._forget(movable)
+            return {}
+        new = [tp for tp in movable if phases[tp] is PartitionPhase.NEW]
+        initialized = yield self._initialize(new)
+        phases |= dict.fromkeys(initialized, target)
+        to_elect = [tp for tp in movable if tp not in new]
+        if not to_elect:
+            return {}
+        assert strategy is not None, "an election needs a strategy"
+        results: dict[TopicPartition, Outcome] = yield self._elect_until_settled(to_elect, strategy)
+        phases |= {tp: target for tp, outcome in results.items() if isinstance(outcome, LeaderAndIsr)}
+        return results
+
+    def _movable(self, partitions: Iterable[TopicPartition], target: PartitionPhase) -> list[TopicPartition]:
+        movable = []
+        refused = {}
+        for tp in partitions:
+            current = self._context.partition_phases.setdefault(tp, PartitionPhase.NON_EXISTENT)
+            try:
+                check_transition(tp, current, target, PARTITION_TRANSITIONS)
+            except IllegalTransitionError as error:
+                refused[tp] = error
+            else:
+                movable.append(tp)
+        report(_events.error, "illegal_transition", refused)
+        return movable
+
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            self._context.partition_phases.pop(tp, None)
+
+    @steps
+    def _initialize(self, partitions: Sequence[TopicPartition]) -> Steps[list[TopicPartition]]:
+        """First leader and ISR: the live replicas in the order of the assignment."""
+        first: dict[TopicPartition, PartitionLeadership] = {}
+        failed: dict[TopicPartition, object] = {}
+        for tp in partitions:
+            live = tuple(
+                each for each in self._context.assignment(tp).replicas if self._context.is_online(each, tp)
+            )
+            if live:
+                first[tp] = PartitionLeadership(LeaderAndIsr(live[0], live), self._context.epoch)
+            else:
+                failed[tp] = f"no live replica of {self._context.assignment(tp).replicas}"
+        failures = yield self._store.create_states(first)
+        created = []
+        for tp, leadership in first.items():
+            if failures[tp] is not None:
+                failed[tp] = failures[tp]
+                continue
+            self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)
+            created.append(tp)
+        report(_events.error, "partitions_without_leader", failed)
+        return created
+
+    @steps
+    def _elect_until_settled(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy
+    ) -> Steps[dict[TopicPartition, Outcome]]:
+        results: dict[TopicPartition, Outcome] = {}
+        while partitions:
+            finished, partitions = yield self._elect(partitions, strategy)
+            results |= finished
+        failed = {tp: outcome for tp, outcome in results.items() if isinstance(outcome, Exception)}
+        report(_events.warning, "no_leader_elected", failed)
+        return results
+
+    @steps
+    def _elect(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy
+    ) -> Steps[tuple[dict[TopicPartition, Outcome], list[TopicPartition]]]:
+        """The outcomes of one round, and the partitions whose leader wrote in between."""
+        results, current = yield self._read_states(partitions)
+        unclean = yield self._may_be_unclean(current, strategy)
+        recipients: dict[TopicPartition, tuple[int, ...]] = {}
+        elected: dict[TopicPartition, LeaderAndIsr] = {}
+        for tp, state in current.items():
+            election = elect(strategy, self._context, tp, state, unclean=unclean.get(tp.topic, False))
+            if election.state is None:
+                results[tp] = StateChangeFailedError(
+                    f"Failed to elect leader for partition {tp} under strategy {strategy.value}"
+                )
+            else:
+                elected[tp], recipients[tp] = election.state, election.recipients
+        update = yield self._store.update_states(elected)
+        for tp, outcome in update.finished.items():
+            results[tp] = outcome
+            if isinstance(outcome, LeaderAndIsr):
+                leadership = PartitionLeadership(outcome, self._context.epoch)
+                self._announce(tp, leadership, recipients[tp], is_new=False)
+        return results, update.to_retry
+
+    @steps
+    def _read_states(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Steps[tuple[dict[TopicPartition, Outcome], dict[TopicPartition, LeaderAndIsr]]]:
+        """Partitions without a usable state, and the states of the others."""
+        failed: dict[TopicPartition, Outcome] = {}
+        current: dict[TopicPartition, LeaderAndIsr] = {}
+        states = yield self._store.partition_states(partitions)
+        for tp, state in states.items():
+            if isinstance(state, Exception):
+                failed[tp] = StateChangeFailedError(
+                    f"LeaderAndIsr information doesn't exist for partition {tp}: {state}"
+                )
+            elif state.controller_epoch > self._context.epoch:
+                failed[tp] = StateChangeFailedError(
+                    f"Aborted leader election for partition {tp}: it was written by the controller of epoch "
+                    f"{state.controller_epoch}, this one has {self._context.epoch}"
+                )
+            else:
+                current[tp] = state.leader_and_isr
+        return failed, current
+
+    @steps
+    def _may_be_unclean(
+        self, states: dict[TopicPartition, LeaderAndIsr], strategy: Strategy
+    ) -> Steps[dict[str, bool]]:
+        """Only where no in-sync replica lives is the topic's configuration worth reading."""
+        if strategy is not Strategy.OFFLINE:
+            return {}
+        hopeless = [
+            tp.topic
+            for tp, state in states.items()
+            if not any(self._context.is_online(replica, tp) for replica in state.isr)
+        ]
+        enabled: dict[str, bool] = yield self._store.unclean_election_enabled(
+            hopeless, self._unclean_election_default
+        )
+        return enabled
+
+    def _announce(
+        self,
+        tp: TopicPartition,
+        leadership: PartitionLeadership,
+        recipients: Iterable[int],
+        *,
+        is_new: bool,
+    ) -> None:
+        self._context.leadership[tp] = leadership
+        self._batch.add_leader_and_isr(
+            recipients, tp, leadership, self._context.assignment(tp), is_new=is_new
+        )

@@ -1,0 +1,36 @@
+"""Blocks of producer ids, handed out through /latest_producer_id_block (``ZkProducerIdManager``)."""
+
+from typing import NamedTuple
+
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import BadVersionError, MetadataStore
+from barnabas.core.config import LONG_MAX
+from barnabas.core.errors import BarnabasError
+from barnabas.core.pending import Steps, steps
+
+
+class ProducerIdBlock(NamedTuple):
+    """`size` ids from `first` that only one broker hands out."""
+
+    first: int
+    size: int
+
+
+class ProducerIdsExhaustedError(BarnabasError):
+    """All 2^63 ids are given out."""
+
+
+@steps
+def allocate_block(store: MetadataStore, broker_id: int) -> Steps[ProducerIdBlock]:
+    """The next block; tried again where another broker took it first."""
+    while True:
+        data, stat = yield store.get(znodes.PRODUCER_ID_BLOCK)
+        last = znodes.decode_producer_ids_end(data) if data else -1
+        if last > LONG_MAX - znodes.PRODUCER_ID_BLOCK_SIZE:
+            raise ProducerIdsExhaustedError("Have exhausted all producerIds.")
+        payload = znodes.encode_producer_ids(broker_id, last + 1)
+        try:
+            yield store.set(znodes.PRODUCER_ID_BLOCK, payload, stat.version)
+        except BadVersionError:
+            continue
+        return ProducerIdBlock(last + 1, znodes.PRODUCER_ID_BLOCK_SIZE)

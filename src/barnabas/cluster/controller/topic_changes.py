@@ -1,0 +1,99 @@
+"""Events of a term about topics: they are created, get partitions, are marked for deletion, are deleted."""
+
+from typing import Final
+
+from barnabas.cluster.controller.context import Replica
+from barnabas.cluster.controller.term import Term
+from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import NoNodeError, SetData
+from barnabas.core.errors import ErrorCode
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Steps, steps
+
+_events: Final = EventLog("cluster.controller.topics")
+
+
+@steps
+def topic_change(term: Term) -> Steps[None]:
+    """Compares /brokers/topics with what is known (``processTopicChange``)."""
+    context = term.context
+    topics = yield term.watches.children(znodes.TOPICS, term.events.topics_changed)
+    new = [topic for topic in topics if topic not in context.topics]
+    deleted = [topic for topic in context.topics if topic not in set(topics)]
+    context.set_topics(topics)
+    assignments = yield term.read_topics(new)
+    for topic in deleted:
+        context.remove_topic(topic)
+    yield term.adopt_topics(assignments)
+    _events.info("topic_change", new=sorted(assignments), deleted=deleted)
+    added = [tp for topic in assignments for tp in context.partitions_of(topic)]
+    if added:
+        yield term.create_partitions(added)
+
+
+@steps
+def partition_modification(term: Term, topic: str) -> Steps[None]:
+    """A topic's assignment was written: partitions may have been added."""
+    context = term.context
+    try:
+        data, _ = yield term.watches.get(znodes.topic_path(topic), term.events.topic_written)
+    except NoNodeError:
+        return
+    assignment = znodes.decode_topic(data)
+    added = {
+        TopicPartition(topic, partition): replicas
+        for partition, replicas in assignment.partitions.items()
+        if not context.assignment(TopicPartition(topic, partition)).replicas
+    }
+    if not added or topic not in context.topics:
+        return
+    if context.being_deleted(topic):
+        _events.warning("partitions_not_added", topic=topic, reason="the topic is being deleted")
+        yield _restore(term, topic, assignment)
+        return
+    _events.info("partitions_added", topic=topic, partitions=sorted(tp.partition for tp in added))
+    for tp, replicas in added.items():
+        context.assign(tp, replicas)
+    yield term.create_partitions(list(added))
+
+
+@steps
+def _restore(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
+    """Takes partitions out again that were added to a topic while it is being deleted."""
+    existing: dict[int, ReplicaAssignment] = {
+        int(name): written.partitions[int(name)]
+        for name in (yield term.store.children(znodes.partitions_path(topic)))
+        if int(name) in written.partitions
+    }
+    payload = znodes.encode_topic(TopicAssignment(written.topic_id, existing))
+    yield term.store.write(SetData(znodes.topic_path(topic), payload))
+
+
+@steps
+def topic_deletion(term: Term) -> Steps[None]:
+    """Topics were marked for deletion (``processTopicDeletion``)."""
+    marked = yield term.watches.children(znodes.DELETE_TOPICS, term.events.deletions_changed)
+    unknown = [topic for topic in marked if topic not in term.context.topics]
+    if unknown:
+        _events.warning("deletion_of_unknown_topics", topics=unknown)
+        yield term.delete_marks(unknown)
+    known = [topic for topic in marked if topic in term.context.topics]
+    if not term.deletion.enabled:
+        _events.info("deletion_disabled", topics=known)
+        yield term.delete_marks(known)
+    elif known:
+        yield term.deletion.enqueue(known)
+
+
+@steps
+def replicas_deleted(
+    term: Term, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
+) -> Steps[None]:
+    """A broker answered the StopReplica that deletes."""
+    failed = {tp for tp, code in errors.items() if error or code}
+    yield term.deletion.replicas_failed([Replica(tp, broker_id) for tp in sorted(failed)])
+    done = [Replica(tp, broker_id) for tp in errors if tp not in failed]
+    if done:
+        yield term.deletion.replicas_deleted(done)

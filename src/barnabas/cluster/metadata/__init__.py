@@ -1,0 +1,1 @@
+"""What brokers know of the cluster: registrations, topics, configurations, the metadata cache."""

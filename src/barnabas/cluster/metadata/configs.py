@@ -1,0 +1,182 @@
+"""Configuration of topics and brokers in the store, and how every broker learns of changes.
+
+Theory of operation
+-------------------
+The settings of an entity lie in one znode (``/config/topics/<topic>``). Whoever changes them writes a notice
+under /config/changes as well; every broker watches that one znode instead of one for each entity, and reads
+what the notice names (``ZkConfigManager``). Notices go after a quarter of an hour.
+
+A topic that is new has settings but no notice. So `ConfigStore.ensure` reads the settings of the topics that
+a LeaderAndIsr request names before their logs are opened, and `topic` answers from what was read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from barnabas.cluster.metadata.registration import ensure_paths
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import Change, MetadataStore, NoNodeError, WatchEvent
+from barnabas.cluster.store.znodes import ConfigChange
+from barnabas.core.clock import Clock
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending, Steps, gather, steps
+
+_events: Final = EventLog("cluster.configs")
+
+NOTICE_PREFIX: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
+NOTICE_LIFE_MS: Final = 15 * 60 * 1000
+
+OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
+"""Told of an entity whose settings changed, and all settings that it has now."""
+
+_NONE: Final[Mapping[str, str]] = {}
+
+
+class ConfigStore:
+    """Reads, writes and watches configuration; keeps what it read of topics."""
+
+    def __init__(self, store: MetadataStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._topics: dict[str, Mapping[str, str]] = {}
+        self._on_change: OnConfigChange = lambda _change, _values: None
+        self._last_notice = -1
+        self._reading = False
+        self._read_again = False
+
+    # ---------------------------------------------------------------------------- reading and writing
+
+    @steps
+    def read(self, entity_type: str, entity: str) -> Steps[dict[str, str]]:
+        """The settings of an entity (its name as `znodes.sanitize` gives it); none where there is no znode."""
+        try:
+            data, _ = yield self._store.get(znodes.config_path(entity_type, entity))
+        except NoNodeError:
+            return {}
+        return znodes.decode_config(data)
+
+    @steps
+    def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
+        """Replaces the settings of an entity, and tells every broker."""
+        yield self._put(entity_type, entity, values)
+        notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
+        yield self._store.create(NOTICE_PREFIX, notice, sequence=True)
+
+    @steps
+    def _put(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
+        path, payload = znodes.config_path(entity_type, entity), znodes.encode_config(values)
+        try:
+            yield self._store.set(path, payload)
+        except NoNodeError:
+            # Others may make it in between; the last writer wins, as everywhere in configuration.
+            yield ensure_paths(self._store, [path])
+            yield self._store.set(path, payload)
+
+    # --------------------------------------------------------------------------------------- watching
+
+    @steps
+    def start(self, on_change: OnConfigChange) -> Steps[None]:
+        """Reads the settings of all topics, and tells `on_change` of every later change."""
+        self._on_change = on_change
+        names = yield self._children("/config/topics")
+        yield self.ensure(znodes.desanitize(name) for name in names)
+        notices = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
+        # What these name was read just now, or is read when it is asked for.
+        self._last_notice = max(map(_number, notices), default=-1)
+        self._store.listen(self)
+
+    def topic(self, topic: str) -> Mapping[str, str]:
+        """A topic's own settings, as far as they were read (see `ensure`)."""
+        return self._topics.get(topic, _NONE)
+
+    @steps
+    def ensure(self, topics: Iterable[str]) -> Steps[None]:
+        """Reads the settings of topics that were not read before."""
+        missing = [topic for topic in dict.fromkeys(topics) if topic not in self._topics]
+        reads = [self.read("topics", znodes.sanitize(topic)) for topic in missing]
+        yield gather(reads)
+        for topic, read in zip(missing, reads, strict=True):
+            self._topics[topic] = read.result()
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Topics are deleted: one of the same name is another topic."""
+        for topic in topics:
+            self._topics.pop(topic, None)
+
+    def session_expired(self) -> Pending[None]:
+        """Nothing has to happen before the next session."""
+        return Pending.of(None)
+
+    def session_renewed(self) -> None:
+        """The watch is gone with the session: reads what came meanwhile, and leaves it again."""
+        self._read_notices()
+
+    def _notice_came(self, event: WatchEvent) -> None:
+        if event.change is Change.CHILDREN:
+            self._read_notices()
+
+    def _read_notices(self) -> None:
+        if self._reading:
+            self._read_again = True
+            return
+        self._reading, self._read_again = True, False
+        self._process_notices().when_done(self._notices_read)
+
+    def _notices_read(self, done: Pending[None]) -> None:
+        self._reading = False
+        if done.error is not None:
+            _events.error("config_notices_not_read", error=done.error)
+        if self._read_again:
+            self._read_notices()
+
+    @steps
+    def _process_notices(self) -> Steps[None]:
+        names = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
+        for name in names:
+            yield self._process_notice(name)
+
+    @steps
+    def _process_notice(self, name: str) -> Steps[None]:
+        path = f"{znodes.CONFIG_CHANGES}/{name}"
+        try:
+            data, stat = yield self._store.get(path)
+        except NoNodeError:
+            return
+        if _number(name) > self._last_notice:
+            self._last_notice = _number(name)
+            try:
+                yield self._apply(znodes.decode_config_change(data))
+            except (ValueError, KeyError, TypeError) as error:
+                _events.error("config_notice_unreadable", path=path, error=error)
+        if self._clock.time_ms() - stat.created_ms > NOTICE_LIFE_MS:
+            yield self._purge(path)
+
+    @steps
+    def _apply(self, change: ConfigChange) -> Steps[None]:
+        values = yield self.read(change.entity_type, change.entity)
+        if change.entity_type == "topics":
+            self._topics[znodes.desanitize(change.entity)] = values
+        _events.info("config_changed", type=change.entity_type, entity=change.entity)
+        self._on_change(change, values)
+
+    @steps
+    def _purge(self, path: str) -> Steps[None]:
+        try:
+            yield self._store.delete(path)
+        except NoNodeError:
+            _events.debug("config_notice_purged_by_another", path=path)
+
+    @steps
+    def _children(self, path: str) -> Steps[list[str]]:
+        try:
+            names: list[str] = yield self._store.children(path)
+        except NoNodeError:
+            return []
+        return names
+
+    def __repr__(self) -> str:
+        return f"<ConfigStore topics={len(self._topics)} last_notice={self._last_notice}>"
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("_")[2])

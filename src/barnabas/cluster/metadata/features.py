@@ -1,0 +1,39 @@
+"""Which features brokers announce in /brokers/ids, and who knows groups of the consumer protocol (KIP-848).
+
+Kafka's registrations have room for the features that a broker supports, each with a range of versions
+(KIP-584), and Kafka 4 calls the protocol of KIP-848 ``group.version`` 1. Apache Kafka 3.9 with ZooKeeper announces
+nothing there, and as a coordinator it passes over the records of such groups: whoever's partition it takes over
+is forgotten. So a broker of ours announces ``group.version`` where such a neighbour can be, and one that does not
+announce it is taken for one that forgets.
+"""
+
+from typing import Any, Final
+
+from barnabas.cluster.brokers import Broker
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import MetadataStore
+from barnabas.core.pending import Steps, gather, steps
+
+GROUP_VERSION: Final = "group.version"
+FEATURES: Final[dict[str, Any]] = {GROUP_VERSION: {"min_version": 0, "max_version": 1}}
+"""What a broker of ours supports."""
+
+
+def knows_consumer_groups(broker: Broker) -> bool:
+    """Whether groups of the consumer protocol survive on this broker."""
+    supported = broker.features.get(GROUP_VERSION)
+    return isinstance(supported, dict) and supported.get("max_version", 0) >= 1
+
+
+@steps
+def forgetful_brokers(store: MetadataStore) -> Steps[list[int]]:
+    """The registered brokers that would forget groups of the consumer protocol, by id."""
+    names = yield store.children(znodes.BROKER_IDS)
+    reads = {int(name): store.get(znodes.broker_path(int(name))) for name in names}
+    yield gather(reads.values())
+    return sorted(
+        broker_id
+        for broker_id, read in reads.items()
+        # One that left in between forgets nothing.
+        if read.error is None and not knows_consumer_groups(znodes.decode_broker(broker_id, read.result()[0]))
+    )

@@ -1,0 +1,138 @@
+"""How a broker enters the cluster: the znodes that must exist, the cluster id, its own registration."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from barnabas.cluster.brokers import Broker
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import (
+    Create,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SetData,
+    Stat,
+)
+from barnabas.core.clock import Clock
+from barnabas.core.errors import BarnabasError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Steps, gather, steps
+
+_events: Final = EventLog("cluster.registration")
+
+
+class RegistrationError(BarnabasError):
+    """The broker may not join: somebody else has its id or its address."""
+
+
+@steps
+def ensure_persistent_paths(store: MetadataStore) -> Steps[None]:
+    """Makes the znodes that every cluster has (``createTopLevelPaths``)."""
+    yield ensure_paths(store, znodes.PERSISTENT_PATHS)
+
+
+@steps
+def ensure_paths(store: MetadataStore, paths: Iterable[str]) -> Steps[None]:
+    """Makes znodes without data, with those above them, where they are missing."""
+    wanted = dict.fromkeys(part for path in paths for part in [*znodes.ancestors(path), path])
+    made = [store.create(path) for path in wanted]
+    yield gather(made)
+    for each in made:
+        if each.error is not None and not isinstance(each.error, NodeExistsError):
+            raise each.error
+
+
+@steps
+def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str]:
+    """The cluster's id; the first broker of a new cluster decides on it."""
+    try:
+        data, _ = yield store.get(znodes.CLUSTER_ID)
+    except NoNodeError:
+        yield ensure_paths(store, znodes.ancestors(znodes.CLUSTER_ID))
+        chosen = new_id()
+        try:
+            yield store.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(chosen))
+        except NodeExistsError:
+            data, _ = yield store.get(znodes.CLUSTER_ID)
+        else:
+            return chosen
+    return znodes.decode_cluster_id(data)
+
+
+@steps
+def generate_broker_id(store: MetadataStore, reserved_max: int) -> Steps[int]:
+    """An id that no broker had: above ``reserved.broker.max.id`` by the writes to /brokers/seqid so far."""
+    yield ensure_paths(store, [znodes.BROKER_SEQUENCE])
+    stat: Stat = yield store.set(znodes.BROKER_SEQUENCE, b"")
+    return reserved_max + stat.version
+
+
+class BrokerRegistration:
+    """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart."""
+
+    def __init__(self, store: MetadataStore, broker: Broker, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self.broker = broker
+        self.broker_epoch = -1
+
+    @steps
+    def register(self) -> Steps[int]:
+        """The new broker epoch. Raises RegistrationError with one line that says who is in the way."""
+        yield self._check_addresses()
+        path = znodes.broker_path(self.broker.id)
+        try:
+            # As Kafka does: create, then write, so that one transaction yields the stat.
+            operations: list[Operation] = [Create(path, ephemeral=True), SetData(path, self._payload(), 0)]
+            _, stat = yield self._store.multi(operations)
+        except NodeExistsError:
+            stat = yield self._existing(path)
+        self.broker_epoch = stat.czxid
+        _events.info("broker_registered", broker=self.broker.id, epoch=stat.czxid)
+        return self.broker_epoch
+
+    @steps
+    def update(self, broker: Broker) -> Steps[None]:
+        """Writes new endpoints into the registration (``updateBrokerInfo``)."""
+        self.broker = broker
+        yield self._store.set(znodes.broker_path(broker.id), self._payload())
+
+    def _payload(self) -> bytes:
+        return znodes.encode_broker(self.broker, self._clock.time_ms())
+
+    @steps
+    def _existing(self, path: str) -> Steps[Stat]:
+        """Our own znode, when a repeated request finds what the first one made."""
+        stat: Stat | None = yield self._store.exists(path)
+        if stat is None or stat.ephemeral_owner != self._store.session_id:
+            raise RegistrationError(
+                f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
+                "another broker.id, or stop the other one"
+            )
+        return stat
+
+    @steps
+    def _check_addresses(self) -> Steps[None]:
+        own = {(endpoint.host, endpoint.port) for endpoint in self.broker.endpoints}
+        names = yield self._store.children(znodes.BROKER_IDS)
+        reads = {
+            int(name): self._store.get(znodes.broker_path(int(name)))
+            for name in names
+            if int(name) != self.broker.id
+        }
+        yield gather(reads.values())
+        for broker_id, read in reads.items():
+            if read.error is not None:
+                continue  # it left in between
+            other = znodes.decode_broker(broker_id, read.result()[0])
+            common = own & {(endpoint.host, endpoint.port) for endpoint in other.endpoints}
+            if common:
+                listed = ",".join(f"{host}:{port}" for host, port in sorted(common))
+                raise RegistrationError(
+                    f"Configured end points {listed} in advertised listeners are already registered by "
+                    f"broker {broker_id}"
+                )
+
+    def __repr__(self) -> str:
+        return f"<BrokerRegistration {self.broker.id} epoch={self.broker_epoch}>"

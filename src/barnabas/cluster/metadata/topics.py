@@ -1,0 +1,248 @@
+"""`TopicAdmin`: creates and deletes topics by writing znodes (``ZkAdminManager``, ``AdminZkClient``).
+
+Nothing here speaks to brokers: the controller watches the znodes and does the rest. So a topic is *created*
+for the caller when its znodes are written; whoever answers a client waits until its partitions have leaders.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import (
+    Create,
+    MetadataStore,
+    NodeExistsError,
+    NoNodeError,
+    Operation,
+    SetData,
+    StoreError,
+)
+from barnabas.core.config import Config
+from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, topics_collide, validate_topic_name
+from barnabas.core.pending import Steps, steps
+from barnabas.core.topic_config import topic_config
+
+_events: Final = EventLog("cluster.topics")
+
+UNSET: Final = -1
+"""As a number of partitions or a replication factor: the broker's default."""
+
+Assignment = Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create."""
+
+    name: str
+    num_partitions: int = UNSET
+    replication_factor: int = UNSET
+    assignments: Assignment = field(default_factory=dict)
+    """The brokers of each partition, instead of the two numbers."""
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it was written, or would have been."""
+
+    name: str
+    topic_id: Uuid
+    """The zero UUID when it was only validated."""
+    assignments: Assignment
+    config: Config
+
+    @property
+    def num_partitions(self) -> int:
+        """The number of its partitions."""
+        return len(self.assignments)
+
+    @property
+    def replication_factor(self) -> int:
+        """The number of replicas of its first partition."""
+        return len(self.assignments[0])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What the broker's configuration says for topics that do not."""
+
+    num_partitions: int
+    replication_factor: int
+    config: Config
+    """As `barnabas.core.topic_config.topic_defaults` gives it."""
+
+
+class TopicAdmin:
+    """Writes topics into the store."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        cache: MetadataCache,
+        defaults: TopicDefaults,
+        chooser: random.Random,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._defaults = defaults
+        self._chooser = chooser
+
+    # ----------------------------------------------------------------------------------------- create
+
+    @steps
+    def create(self, topic: NewTopic, *, validate_only: bool = False) -> Steps[CreatedTopic]:
+        """Writes a topic, or only says whether it could be written. Raises KafkaError with Kafka's words."""
+        if topic.name in self._cache:
+            raise _exists(topic.name)
+        configs = _without_nulls(topic.configs)
+        assignments = self._place(topic)
+        yield self._validate_name(topic.name)
+        _validate_assignment(assignments)
+        try:
+            config = topic_config(self._defaults.config, configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        topic_id = ZERO_UUID
+        if not validate_only:
+            topic_id = self._new_uuid()
+            yield self._write(topic.name, topic_id, assignments, configs)
+        return CreatedTopic(topic.name, topic_id, assignments, config)
+
+    def _place(self, topic: NewTopic) -> Assignment:
+        if topic.assignments:
+            if (topic.num_partitions, topic.replication_factor) != (UNSET, UNSET):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                    "Both cannot be used at the same time.",
+                )
+            return topic.assignments
+        defaults = self._defaults
+        brokers = sorted(BrokerRack(broker.id, broker.rack) for broker in self._cache.alive_brokers())
+        return assign_replicas(
+            brokers,
+            partitions=defaults.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
+            replication_factor=(
+                defaults.replication_factor if topic.replication_factor == UNSET else topic.replication_factor
+            ),
+            chooser=self._chooser,
+        )
+
+    @steps
+    def _validate_name(self, name: str) -> Steps[None]:
+        validate_topic_name(name)
+        if (yield self._store.exists(znodes.delete_topic_path(name))) is not None:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
+        if (yield self._store.exists(znodes.topic_path(name))) is not None:
+            raise _exists(name)
+        if "." in name or "_" in name:
+            others = yield self._store.children(znodes.TOPICS)
+            colliding = [other for other in others if topics_collide(name, other)]
+            if colliding:
+                raise KafkaError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with existing topics: {', '.join(colliding)}",
+                )
+
+    @steps
+    def _write(
+        self, name: str, topic_id: Uuid, assignments: Assignment, configs: Mapping[str, str]
+    ) -> Steps[None]:
+        partitions = {
+            partition: ReplicaAssignment(tuple(replicas))
+            for partition, replicas in sorted(assignments.items())
+        }
+        payload = znodes.encode_topic(TopicAssignment(topic_id, partitions))
+        try:
+            yield self._write_together(name, payload, znodes.encode_config(configs))
+        except NodeExistsError as error:
+            raise _exists(name) from error
+        except StoreError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        _events.info("topic_written", topic=name, partitions=len(partitions))
+
+    @steps
+    def _write_together(self, name: str, payload: bytes, config: bytes) -> Steps[None]:
+        """Configuration and topic in one transaction: whoever sees the topic finds its configuration, and of
+        two creators of one name the loser does not overwrite the winner's.
+        """
+        path = znodes.config_path("topics", znodes.sanitize(name))
+        while True:
+            # An earlier topic of that name, or a tool, may have left a configuration.
+            left = yield self._store.exists(path)
+            put: Operation = SetData(path, config) if left else Create(path, config)
+            try:
+                yield self._store.multi([put, Create(znodes.topic_path(name), payload)])
+            except (NodeExistsError, NoNodeError) as error:
+                if error.index != 0:
+                    raise
+                if (yield self._store.exists(path)) == left:
+                    raise  # it did not change under our hands
+                continue
+            return
+
+    def _new_uuid(self) -> Uuid:
+        return random_uuid(self._chooser)
+
+    # ----------------------------------------------------------------------------------------- delete
+
+    @steps
+    def delete(self, name: str) -> Steps[None]:
+        """Marks a topic for deletion; marking it again is no error. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        if not is_topic_name(name) or (yield self._store.exists(znodes.topic_path(name))) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic `{name}` to delete does not exist")
+        try:
+            yield self._store.create(znodes.delete_topic_path(name))
+        except NodeExistsError:
+            _events.debug("topic_marked_already", topic=name)
+
+
+def random_uuid(chooser: random.Random) -> Uuid:
+    """A UUID of version 4 that Kafka may use: its text does not begin with a dash (``Uuid.randomUuid``)."""
+    while True:
+        value = bytearray(chooser.randbytes(16))
+        value[6] = value[6] & 0x0F | 0x40
+        value[8] = value[8] & 0x3F | 0x80
+        if value[0] >> 2 != 0b111110:  # the sextet that is "-" in URL-safe base64
+            return bytes(value)
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _without_nulls(configs: Mapping[str, str | None]) -> dict[str, str]:
+    nulls = [name for name, value in configs.items() if value is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
+    return {name: value for name, value in configs.items() if value is not None}
+
+
+def _validate_assignment(assignments: Assignment) -> None:
+    if len({len(replicas) for replicas in assignments.values()}) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas"
+        )
+    if any(len(replicas) != len(set(replicas)) for replicas in assignments.values()):
+        listed = ", ".join(
+            f"{partition} -> ArrayBuffer({', '.join(map(str, replicas))})"
+            for partition, replicas in assignments.items()
+        )
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Duplicate replica assignment found: HashMap({listed})"
+        )
+    if sorted(assignments) != list(range(len(assignments))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )

@@ -1,0 +1,1 @@
+"""The metadata store: the contract, and those who keep the tree in memory, in SQLite or in ZooKeeper."""

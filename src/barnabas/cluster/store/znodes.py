@@ -1,0 +1,323 @@
+"""Paths and payloads of Kafka 3.9's znodes (``kafka.zk.ZkData``).
+
+Payloads are JSON in UTF-8 without blanks; readers look keys up by name and accept the older versions that
+Kafka's readers accept. A payload that cannot be read raises ValueError, KeyError or TypeError: the caller
+knows what to do about whose znode it is.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote_plus
+
+from barnabas.cluster.brokers import Broker
+from barnabas.cluster.leadership import (
+    LeaderAndIsr,
+    LeaderRecoveryState,
+    PartitionLeadership,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from barnabas.cluster.store.contract import Stat
+from barnabas.core.ids import TopicPartition, Uuid, uuid_from_text, uuid_text
+from barnabas.network.endpoints import Endpoint
+
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+BROKER_IDS: Final = "/brokers/ids"
+BROKER_SEQUENCE: Final = "/brokers/seqid"
+TOPICS: Final = "/brokers/topics"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
+ISR_CHANGES: Final = "/isr_change_notification"
+LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
+CONFIG_CHANGES: Final = "/config/changes"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+CLUSTER_ID: Final = "/cluster/id"
+FEATURE: Final = "/feature"
+CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
+DEFAULT_ENTITY: Final = "<default>"
+
+PERSISTENT_PATHS: Final = (
+    "/consumers",
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE,
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+    *(f"/config/{kind}" for kind in CONFIG_TYPES),
+)
+"""What a broker makes sure of when it starts (``ZkData.PersistentZkPaths``)."""
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+
+
+def ancestors(path: str) -> list[str]:
+    """The paths above a path, outermost first, without the root."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts))]
+
+
+def encode_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode_json(data: bytes | None) -> dict[str, Any]:
+    """The object in a payload. Raises ValueError or TypeError when there is none."""
+    if data is None:
+        raise ValueError("the znode holds no data")
+    value = json.loads(data)
+    if not isinstance(value, dict):
+        raise TypeError(f"the znode holds {value!r} instead of an object")
+    return value
+
+
+# ------------------------------------------------------------------------------------------- paths
+
+
+def broker_path(broker_id: int) -> str:
+    """Where a broker registers."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    """Where a topic's assignment is."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(tp: TopicPartition) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}"
+
+
+def partition_state_path(tp: TopicPartition) -> str:
+    """Where leader and ISR of a partition are."""
+    return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}/state"
+
+
+def delete_topic_path(topic: str) -> str:
+    """What marks a topic for deletion."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def config_path(entity_type: str, entity: str) -> str:
+    """Where the configuration of an entity is; the entity as `sanitize` made it."""
+    return f"/config/{entity_type}/{entity}"
+
+
+def sanitize(name: str) -> str:
+    """A name that may be a part of a path (``Sanitizer``): Java's URL encoding with %20 and %2A."""
+    return quote(name, safe=".-_").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    """The inverse of `sanitize`."""
+    return unquote_plus(name)
+
+
+# ------------------------------------------------------------------------ controller, cluster, features
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    """/controller."""
+    return encode_json(
+        {"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1}
+    )
+
+
+def decode_controller(data: bytes | None) -> int:
+    """The broker id in /controller."""
+    return int(decode_json(data)["brokerid"])
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """/cluster/id; its version is a string."""
+    return encode_json({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    """The cluster id."""
+    return str(decode_json(data)["id"])
+
+
+def encode_feature() -> bytes:
+    """/feature of a cluster that finalized no feature: enabled (status 1), as any IBP >= 2.7 writes it."""
+    return encode_json({"features": {}, "version": 2, "status": 1})
+
+
+def encode_producer_ids(broker_id: int, first: int) -> bytes:
+    """/latest_producer_id_block: the ids from `first` belong to a broker."""
+    end = first + PRODUCER_ID_BLOCK_SIZE - 1
+    return encode_json({"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(end)})
+
+
+def decode_producer_ids_end(data: bytes) -> int:
+    """The last id of the latest block."""
+    return int(decode_json(data)["block_end"])
+
+
+# ---------------------------------------------------------------------------------------- brokers
+
+
+def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
+    """/brokers/ids/<id>. The legacy host and port are those of the first PLAINTEXT endpoint."""
+    plain = next((end for end in broker.endpoints if end.security_protocol == "PLAINTEXT"), None)
+    value: dict[str, Any] = {
+        "version": 5,
+        "host": plain.host if plain else None,
+        "port": plain.port if plain else -1,
+        "jmx_port": jmx_port,
+        "timestamp": str(now_ms),
+        "endpoints": [str(endpoint) for endpoint in broker.endpoints],
+        "listener_security_protocol_map": {end.name: end.security_protocol for end in broker.endpoints},
+        "features": dict(broker.features),
+    }
+    if broker.rack is not None:
+        value["rack"] = broker.rack
+    return encode_json(value)
+
+
+def decode_broker(broker_id: int, data: bytes | None) -> Broker:
+    """The broker in /brokers/ids/<id>, versions 1 to 5."""
+    value = decode_json(data)
+    if not 1 <= value["version"] <= 5:
+        raise ValueError(f"broker {broker_id} is registered with the unknown version {value['version']}")
+    if value["version"] == 1:
+        return Broker(broker_id, (Endpoint("PLAINTEXT", value["host"], value["port"]),))
+    protocols = value.get("listener_security_protocol_map", {})
+    endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
+    return Broker(broker_id, endpoints, value.get("rack"), value.get("features", {}))
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+# ----------------------------------------------------------------------------------------- topics
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """/brokers/topics/<topic>."""
+    partitions = assignment.partitions.items()
+    value: dict[str, Any] = {
+        "partitions": {str(partition): list(replicas.replicas) for partition, replicas in partitions},
+        "adding_replicas": {str(p): list(replicas.adding) for p, replicas in partitions if replicas.adding},
+        "removing_replicas": {
+            str(p): list(replicas.removing) for p, replicas in partitions if replicas.removing
+        },
+        "version": 3,
+    }
+    if assignment.topic_id is not None:
+        value["topic_id"] = uuid_text(assignment.topic_id)
+    return encode_json(value)
+
+
+def decode_topic(data: bytes | None) -> TopicAssignment:
+    """The assignment in /brokers/topics/<topic>, versions 1 to 3."""
+    value = decode_json(data)
+    adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
+    partitions = {
+        int(partition): ReplicaAssignment(
+            tuple(replicas), tuple(adding.get(partition, ())), tuple(removing.get(partition, ()))
+        )
+        for partition, replicas in value["partitions"].items()
+    }
+    topic_id: Uuid | None = uuid_from_text(value["topic_id"]) if "topic_id" in value else None
+    return TopicAssignment(topic_id, dict(sorted(partitions.items())))
+
+
+def encode_partition_state(leadership: PartitionLeadership) -> bytes:
+    """/brokers/topics/<topic>/partitions/<partition>/state."""
+    state = leadership.leader_and_isr
+    value: dict[str, Any] = {
+        "version": 1,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "controller_epoch": leadership.controller_epoch,
+        "isr": list(state.isr),
+    }
+    if state.recovery_state is LeaderRecoveryState.RECOVERING:
+        value["leader_recovery_state"] = int(state.recovery_state)
+    return encode_json(value)
+
+
+def decode_partition_state(data: bytes | None, stat: Stat) -> PartitionLeadership:
+    """Leader and ISR of a partition; the partition epoch is the znode's version."""
+    value = decode_json(data)
+    state = LeaderAndIsr(
+        value["leader"],
+        tuple(value["isr"]),
+        value["leader_epoch"],
+        LeaderRecoveryState(value.get("leader_recovery_state", 0)),
+        stat.version,
+    )
+    return PartitionLeadership(state, value["controller_epoch"])
+
+
+# ------------------------------------------------------------------------- config and administration
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What a notice in /config/changes names: a topic, broker, user, ..."""
+
+    entity_type: str
+    entity: str
+
+
+def encode_config(values: Mapping[str, str]) -> bytes:
+    """/config/<type>/<entity>."""
+    return encode_json({"version": 1, "config": dict(values)})
+
+
+def decode_config(data: bytes | None) -> dict[str, str]:
+    """The settings in /config/<type>/<entity>; none where there is no data."""
+    return dict(decode_json(data)["config"]) if data else {}
+
+
+def encode_config_change(change: ConfigChange) -> bytes:
+    """/config/changes/config_change_<number>."""
+    return encode_json({"version": 2, "entity_path": f"{change.entity_type}/{change.entity}"})
+
+
+def decode_config_change(data: bytes | None) -> ConfigChange:
+    """The entity that a notice names, versions 1 and 2."""
+    value = decode_json(data)
+    if value["version"] == 1:
+        return ConfigChange(value["entity_type"], value["entity_name"])
+    entity_type, _, entity = value["entity_path"].partition("/")
+    return ConfigChange(entity_type, entity)
+
+
+def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
+    """/admin/preferred_replica_election and /isr_change_notification/isr_change_<number>."""
+    listed = [{"topic": tp.topic, "partition": tp.partition} for tp in partitions]
+    return encode_json({"version": 1, "partitions": listed})
+
+
+def decode_partitions(data: bytes | None) -> list[TopicPartition]:
+    """The partitions that `encode_partitions` wrote."""
+    return [TopicPartition(each["topic"], each["partition"]) for each in decode_json(data)["partitions"]]
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """/log_dir_event_notification/log_dir_event_<number>: a log directory of the broker failed."""
+    return encode_json({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(data: bytes | None) -> int:
+    """The broker that a log directory failed on."""
+    return int(decode_json(data)["broker"])
