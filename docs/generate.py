@@ -8,7 +8,8 @@ import re
 import sys
 from pathlib import Path
 
-from barnabas.broker.registry import Api, ApiTable
+from barnabas.broker.handlers import api_table
+from barnabas.broker.registry import Api
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
@@ -33,10 +34,10 @@ def _row(api: Api, name: str, low: int, high: int) -> str:
     return f"| {int(api.key)} | {name} | {ours} | {'the same' if same else f'{low}-{high}'} |"
 
 
-def api_table() -> str:
+def served_apis() -> str:
     """The APIs that are served, beside what Kafka 3.9 serves, and the names of those that are missing."""
     genuine = genuine_versions()
-    table = ApiTable.of_handlers()
+    table = api_table()
     rows = [_row(table[key], *genuine[key]) for key in table]
     missing = ", ".join(name for key, (name, _, _) in genuine.items() if key not in table)
     head = ["| key | API | versions | Kafka 3.9.2 |", "|---|---|---|---|"]
@@ -45,7 +46,7 @@ def api_table() -> str:
 
 def page() -> str:
     """The whole page as it should be."""
-    text = _APIS.sub(lambda found: f"{found[1]}\n{api_table()}\n{found[2]}", PAGE.read_text())
+    text = _APIS.sub(lambda found: f"{found[1]}\n{served_apis()}\n{found[2]}", PAGE.read_text())
     return _PARITY.sub(lambda found: f"{found[1]}\n{parity_table()}\n{found[2]}", text)
 
 

@@ -11,7 +11,7 @@ depend on the side it runs against.
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -27,7 +27,7 @@ Asked = Request | Callable[[int], Request]
 """A request, or what makes one for a version."""
 
 
-TABLE: Final = ApiTable.of_handlers()
+TABLE: Final = api_table()
 CREATE_VERSION: Final = 7
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9

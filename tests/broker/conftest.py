@@ -7,8 +7,8 @@ import pytest
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.dispatch import Dispatcher
+from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.metadata.cache import MetadataCache
@@ -275,7 +275,7 @@ class World:
             producer_ids=ProducerIdManager(ME, lambda: 7, self.blocks),
             topic_configs=self.topics,
             broker_epoch=lambda: 7,
-            api_table=ApiTable.of_handlers(),
+            api_table=api_table(),
             topic_changes=TopicChanges(self.cache, self.clock),
             auto_topics=AutoTopics(self.topics, self.config),
             group_coordinator=self.coordinator,

@@ -5,7 +5,8 @@ import logging
 
 import pytest
 
-from barnabas.broker.registry import ApiTable, handles
+from barnabas.broker.handlers import api_table
+from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
@@ -27,7 +28,7 @@ def test_api_versions_lists_exactly_the_handlers(world):
     answer = world.send(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 4)
 
     assert answer.error_code == 0
-    table = ApiTable.of_handlers()
+    table = api_table()
     assert {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys} == {
         key: (api.min_version, api.max_version) for key, api in table.items()
     }
@@ -131,8 +132,8 @@ class Quota:
         self.ms = ms
         self.seen = []
 
-    def throttle_ms(self, context, response):
-        self.seen.append((ApiKey(context.header.api_key).name, context.size, response is None))
+    def throttle_ms(self, peer, header, size):
+        self.seen.append((ApiKey(header.api_key).name, size))
         return self.ms
 
 
@@ -151,8 +152,8 @@ def test_every_response_leaves_through_the_throttle(make_world):
 
     assert [answer.throttle_time_ms for answer in answers] == [250] * 4
     assert world.control.muted_until == now + 250
-    assert [name for name, _, _ in quota.seen] == ["PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA"]
-    assert all(size > 10 for _, size, _ in quota.seen)
+    assert [name for name, _ in quota.seen] == ["PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA"]
+    assert all(size > 10 for _, size in quota.seen)
 
 
 def test_what_brokers_say_to_each_other_is_not_throttled(make_world):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.core.chunks import materialize
 from barnabas.core.ids import INTERNAL_TOPICS
 from barnabas.core.pending import Pending
@@ -97,7 +97,7 @@ def test_what_closed_the_connection_there_closes_it_here(world, line):
         ask(world, line)
 
 
-HANDLED = ApiTable.of_handlers()
+HANDLED = api_table()
 
 
 @pytest.mark.parametrize(

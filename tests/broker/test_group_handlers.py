@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.group_requests import java_host
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
@@ -697,8 +697,8 @@ def test_the_consumer_protocol_is_refused_unless_it_is_on(world, rights, coordin
 def test_version_1_is_advertised_only_where_the_consumer_protocol_is_on():
     keys = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
-    assert [ApiTable.of_handlers()[key].max_version for key in keys] == [0, 0]
-    assert [ApiTable.of_handlers({"classic", "consumer"})[key].max_version for key in keys] == [1, 1]
+    assert [api_table()[key].max_version for key in keys] == [0, 0]
+    assert [api_table({"classic", "consumer"})[key].max_version for key in keys] == [1, 1]
 
 
 @pytest.fixture

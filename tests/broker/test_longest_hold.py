@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.core.chunks import materialize
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -105,7 +105,7 @@ def paths_of(layout, before=()):
 
 
 def cases():
-    for api in ApiTable.of_handlers(("classic", "consumer")).values():
+    for api in api_table(("classic", "consumer")).values():
         layout = layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
         for path in paths_of(layout):
             yield pytest.param(api.key, path, id=f"{api.key.name}-{'.'.join(path)}")
@@ -158,7 +158,7 @@ def test_every_api_of_the_table_is_walked():
     walked = {case.values[0] for case in cases()}
     without_arrays = {
         ApiKey(key)
-        for key, api in ApiTable.of_handlers(("classic", "consumer")).items()
+        for key, api in api_table(("classic", "consumer")).items()
         if not list(
             paths_of(
                 layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
@@ -166,5 +166,5 @@ def test_every_api_of_the_table_is_walked():
         )
     }
 
-    assert walked | without_arrays == {ApiKey(key) for key in ApiTable.of_handlers()}
+    assert walked | without_arrays == {ApiKey(key) for key in api_table()}
     assert len(walked) >= 20

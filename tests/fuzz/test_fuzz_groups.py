@@ -13,7 +13,7 @@ from test_fuzz_broker import PATIENCE_S, mutated, with_length
 from test_fuzz_control import make_absurd, places
 from wire_peer import WirePeer, frame_of
 
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -179,7 +179,7 @@ class Attacker:
             self._name_members(message)
             for _ in range(source.choice([0, 0, 1, 1, 2, 4])):
                 make_absurd(source, message)
-            api = ApiTable.of_handlers(["classic", "consumer"])[message.api]
+            api = api_table(["classic", "consumer"])[message.api]
             version = source.randint(api.min_version, api.max_version)
             try:
                 frame = frame_of(message, version)[4:]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from barnabas.broker.registry import ApiTable
+from barnabas.broker.handlers import api_table
 from barnabas.cluster.brokers import Broker
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -40,7 +40,7 @@ class World:
         self.clock = Clock()
         self.calls = []
         self.answers = []
-        table = dict(ApiTable.of_handlers())
+        table = dict(api_table())
         counted = self._counted(leader_and_isr)
         table[ApiKey.LEADER_AND_ISR] = dataclasses.replace(table[ApiKey.LEADER_AND_ISR], handler=counted)
         table[ApiKey.UPDATE_METADATA] = dataclasses.replace(

@@ -25,7 +25,7 @@ def test_no_api_is_advertised_beyond_what_kafka_39_does():
     generate = load_generator()
     genuine = generate.genuine_versions()
 
-    for key, api in generate.ApiTable.of_handlers().items():
+    for key, api in generate.api_table().items():
         _, low, high = genuine[key]
         assert low <= api.min_version <= api.max_version == high, api
 

@@ -196,7 +196,7 @@ class Dispatcher:
     ) -> Chunks | Pending[Chunks | None] | None:
         """The one point through which every response leaves."""
         if api.throttled:
-            throttle_ms = self._services.quotas.throttle_ms(context, response)
+            throttle_ms = self._services.quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
                 self._throttle(context, response, throttle_ms)
         if response is None:

@@ -7,9 +7,9 @@ nothing can be advertised that does not work. A handler file adds itself::
     def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse: ...
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Pending
@@ -18,13 +18,11 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
 
-if TYPE_CHECKING:
-    from barnabas.broker.context import RequestContext
-
 Outcome: TypeAlias = Response | Pending[Any] | None
 """A response, one that comes later, or none at all."""
 
-Handler: TypeAlias = Callable[["RequestContext", Any], Outcome]
+Handler: TypeAlias = Callable[..., Outcome]
+"""(context, request) -> outcome; the context reaches this table, so its type cannot be named here."""
 Failure: TypeAlias = Callable[[Any, KafkaError, int], Response | Sliced[Response] | None]
 """(request, error, version) -> the response that says so in every place where a client looks.
 
@@ -65,7 +63,11 @@ class Api:
         return self.min_version <= version <= self.max_version
 
 
-_HANDLERS: Final[dict[ApiKey, Api]] = {}
+ApiTable: TypeAlias = Mapping[int, Api]
+"""The APIs of one broker, by key."""
+
+HANDLERS: Final[dict[ApiKey, Api]] = {}
+"""All that have a handler file; `barnabas.broker.handlers.api_table` makes the table of a broker from it."""
 
 
 def handles(
@@ -81,42 +83,10 @@ def handles(
     highest_of_classic = high if classic_max is None else classic_max
 
     def register(handler: H) -> H:
-        assert key not in _HANDLERS, f"{key.name} is handled twice"
-        _HANDLERS[key] = Api(
+        assert key not in HANDLERS, f"{key.name} is handled twice"
+        HANDLERS[key] = Api(
             key, low, high, handler, failed or top_level(key), throttled, REQUESTS[key], highest_of_classic
         )
         return handler
 
     return register
-
-
-class ApiTable(Mapping[int, Api]):
-    """The APIs of one broker, by key."""
-
-    __slots__ = ("_apis",)
-
-    def __init__(self, apis: Mapping[ApiKey, Api]) -> None:
-        self._apis: dict[int, Api] = {int(key): apis[key] for key in sorted(apis)}
-
-    @classmethod
-    def of_handlers(cls, rebalance_protocols: Collection[str] = ("classic",)) -> "ApiTable":
-        """Every API that has a handler file, as a broker with these ``group.coordinator.rebalance.protocols`` serves it."""
-        import barnabas.broker.handlers  # noqa: F401, PLC0415 - handler files import this module
-
-        if "consumer" in rebalance_protocols:
-            return cls(_HANDLERS)
-        return cls({key: replace(api, max_version=api.classic_max) for key, api in _HANDLERS.items()})
-
-    def __getitem__(self, key: int) -> Api:
-        return self._apis[key]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._apis)
-
-    def __len__(self) -> int:
-        return len(self._apis)
-
-    def __repr__(self) -> str:
-        return (
-            f"<ApiTable {' '.join(f'{a.key}:{a.min_version}-{a.max_version}' for a in self._apis.values())}>"
-        )

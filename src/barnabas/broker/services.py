@@ -5,7 +5,7 @@ Everything here is handed in by `barnabas.node`; a handler constructs nothing.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from barnabas.broker.authorizer import AllowAll, Authorizer
 from barnabas.broker.auto_topics import AutoTopics
@@ -17,7 +17,8 @@ from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.pending import Pending
-from barnabas.protocol.message import Response
+from barnabas.network.peer import Peer
+from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -30,25 +31,21 @@ from barnabas.protocol.messages.controlled_shutdown import (
 from barnabas.replica.fetch_session import FetchManager
 from barnabas.replica.manager import ReplicaManager
 
-if TYPE_CHECKING:
-    from barnabas.broker.context import RequestContext
-
 
 class Quotas(Protocol):
     """Decides how long a client must wait after a response (``QuotaFactory``)."""
 
-    def throttle_ms(self, context: "RequestContext", response: Response | None) -> int:
-        """Milliseconds for which the client's connection is muted; 0 within its quota."""
+    def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
+        """Milliseconds for which the client's connection is muted after a request of `size` bytes; 0 within its quota."""
 
 
 class NoQuotas:
-    """Everyone may ask as much as he likes."""
+    """A broker without quotas: no client waits."""
 
     __slots__ = ()
 
-    def throttle_ms(self, context: "RequestContext", response: Response | None) -> int:
-        """Never a wait."""
-        del context, response
+    def throttle_ms(self, peer: Peer, header: RequestHeader, size: int) -> int:
+        del peer, header, size
         return 0
 
 

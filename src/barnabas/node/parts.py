@@ -4,8 +4,8 @@ import random
 from collections.abc import Iterable
 
 from barnabas.broker.auto_topics import AutoTopics
+from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
-from barnabas.broker.registry import ApiTable
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.config import ControllerConfig
@@ -126,7 +126,7 @@ class Parts:
             producer_ids=ProducerIdManager(broker_id, epoch, self.to_controller),
             topic_configs=configs,
             broker_epoch=epoch,
-            api_table=ApiTable.of_handlers(config["group.coordinator.rebalance.protocols"]),
+            api_table=api_table(config["group.coordinator.rebalance.protocols"]),
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(topics, config),
             group_coordinator=self.group_coordinator,

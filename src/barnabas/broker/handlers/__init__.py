@@ -1,67 +1,19 @@
-"""One file for each API; importing this package registers them all."""
+"""One file for each API. A file in this folder with a function under `@handles` is all that an API needs."""
 
-from barnabas.broker.handlers import (
-    allocate_producer_ids,
-    alter_partition,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    controlled_shutdown,
-    create_topics,
-    delete_groups,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    init_producer_id,
-    join_group,
-    leader_and_isr,
-    leave_group,
-    list_groups,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    stop_replica,
-    sync_group,
-    update_metadata,
-)
+from collections.abc import Collection
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "allocate_producer_ids",
-    "alter_partition",
-    "api_versions",
-    "consumer_group_describe",
-    "consumer_group_heartbeat",
-    "controlled_shutdown",
-    "create_topics",
-    "delete_groups",
-    "delete_topics",
-    "describe_cluster",
-    "describe_configs",
-    "describe_groups",
-    "fetch",
-    "find_coordinator",
-    "heartbeat",
-    "init_producer_id",
-    "join_group",
-    "leader_and_isr",
-    "leave_group",
-    "list_groups",
-    "list_offsets",
-    "metadata",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "offset_for_leader_epoch",
-    "produce",
-    "stop_replica",
-    "sync_group",
-    "update_metadata",
-]
+from barnabas.broker.registry import HANDLERS, ApiTable
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")
+
+
+def api_table(rebalance_protocols: Collection[str] = ("classic",)) -> ApiTable:
+    """The APIs of a broker with these ``group.coordinator.rebalance.protocols``, in the order of their keys."""
+    apis = [HANDLERS[key] for key in sorted(HANDLERS)]
+    if "consumer" not in rebalance_protocols:
+        apis = [replace(api, max_version=api.classic_max) for api in apis]
+    return {int(api.key): api for api in apis}
