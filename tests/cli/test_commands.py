@@ -102,6 +102,14 @@ def test_assignments_set_the_partitions(topics, cluster):
         (["--list", "--partitions", "2"], 'Option "[partitions]" can\'t be used with option "[list]"'),
         (["--create", "--topic", "t", "--partitions", "x"], "'x' is not a valid integer"),
         (["--create", "--topic", "t", "--partitions", "0"], "The partitions must be greater than 0"),
+        (
+            ["--create", "--topic", "t", "--partitions", "99999999999"],
+            "The partitions must be between 1 and 2147483647 inclusive",
+        ),
+        (
+            ["--create", "--topic", "t", "--replica-assignment", "99999999999"],
+            "--replica-assignment expects broker ids like 1:2,2:3, but received: 99999999999",
+        ),
         (["--create", "--topic", "t", "--config", "a"], 'must be in the format "key=val"'),
         (["--list", "--topic", "["], "[ is an invalid regex."),
         (["--nonsense"], "No such option"),
@@ -292,3 +300,23 @@ def test_a_file_of_options_that_cannot_be_read_is_one_line(barnabas, cluster, tm
         assert result.exit_code == 1
         (line,) = result.stderr.splitlines()
         assert words in line
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("odd\x1b[2Jkey=1", "Warning: this client does not obey odd\\x1b[2Jkey"),
+        ("request.timeout.ms=\x1b]0;gone\x07", "Invalid value \\x1b]0;gone\\x07 for configuration"),
+        ("\x1b[31mno pair", "line 1 is not of the form key=value: \\x1b[31mno pair"),
+    ],
+)
+@pytest.mark.parametrize("command", ["topics", "groups", "get-offsets"])
+def test_control_characters_of_a_file_do_not_reach_the_terminal(
+    barnabas, cluster, groups, tmp_path, command, line, shown
+):
+    file = tmp_path / "client.properties"
+    file.write_text(line)
+    flags = (*COMMANDS[command], "--bootstrap-server", cluster.bootstrap, "--command-config", str(file))
+    result = barnabas(command, *flags)
+    assert shown in result.stderr + result.stdout
+    assert "\x1b" not in result.stderr + result.stdout

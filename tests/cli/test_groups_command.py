@@ -309,6 +309,10 @@ def test_the_cluster_to_ask_must_be_named(barnabas):
             "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601",
         ),
         (
+            "--reset-offsets --group idle --dry-run --topic a --to-offset 9999999999999999999",
+            "Cannot parse argument '9999999999999999999' of option to-offset",
+        ),
+        (
             "--reset-offsets --group idle --dry-run --topic a --by-duration 1h",
             "Text cannot be parsed to a Duration",
         ),

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import click
 
 from barnabas.admin import GroupDescription, GroupListing, GroupState, GroupType, MemberDescription
+from barnabas.cli.options import printable
 from barnabas.core.ids import TopicPartition
 
 MISSING: Final = "-"
@@ -71,7 +72,7 @@ class UnexpectedStateError(Exception):
 
 def print_error(message: str) -> None:
     """An error as the script prints it: on standard output, behind an empty line."""
-    click.echo(f"\nError: {message}")
+    click.echo(f"\nError: {printable(message)}")
 
 
 def end_report() -> None:

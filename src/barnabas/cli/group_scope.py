@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from barnabas.admin import Admin
 from barnabas.cli.group_flags import Given, wrong_use
+from barnabas.cli.options import INT_MAX, LONG_MAX
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -17,7 +18,7 @@ class ScriptError(Exception):
 def checked_number(given: Given, option: str) -> int:
     """The whole number that an option has; raises ScriptError."""
     text: str = given[option]
-    if not re.fullmatch(r"[-+]?[0-9]+", text):
+    if not re.fullmatch(r"[-+]?[0-9]+", text) or abs(int(text)) > LONG_MAX:
         raise ScriptError(f"Cannot parse argument '{text}' of option {option}")
     return int(text)
 
@@ -40,7 +41,7 @@ def _partitions(argument: str) -> list[TopicPartition]:
         raise wrong_use(f"Invalid topic arg '{argument}', expected topic name and partitions")
     found = []
     for number in numbers.split(","):
-        if not re.fullmatch(r"[-+]?[0-9]+", number):
+        if not re.fullmatch(r"[-+]?[0-9]+", number) or abs(int(number)) > INT_MAX:
             raise wrong_use(f"Invalid partition '{number}' specified in topic arg '{argument}''")
         found.append(TopicPartition(topic, int(number)))
     return found

@@ -20,8 +20,7 @@ from barnabas.cli.group_scope import (
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.java_order import partition_order, text_order
-from barnabas.cli.options import client_options
-from barnabas.client.config import ADMIN_CONFIG
+from barnabas.cli.options import admin_options, connected_admin
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 
@@ -66,16 +65,12 @@ def _options(given: Given) -> dict[str, Any]:
     file = Path(given["command-config"]) if given["command-config"] else None
     if file is not None and not file.is_file():
         raise ScriptError(f"java.nio.file.NoSuchFileException: {file}")
-    return client_options(file, (), ADMIN_CONFIG, given["bootstrap-server"], "barnabas-groups")
+    return admin_options(file, given["bootstrap-server"], "barnabas-groups")
 
 
 async def _run(given: Given, options: dict[str, Any], timeout_ms: int) -> None:
-    admin = Admin(options.pop("bootstrap.servers"), **options)
-    try:
-        await admin.start(timeout_ms=timeout_ms)
+    async with connected_admin(options, timeout_ms) as admin:
         await GroupService(admin, given, timeout_ms).run()
-    finally:
-        await admin.close()
 
 
 class GroupService:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from barnabas.cli.options import is_true, known_properties
 from barnabas.client.types import Header
 
 _DEFAULTS: Final = {
@@ -15,6 +16,7 @@ _DEFAULTS: Final = {
     "headers.delimiter": "\t",
     "headers.separator": ",",
     "headers.key.separator": ":",
+    "null.marker": None,
 }
 _DISTINCT: Final = (
     ("headers.delimiter", "headers.separator"),
@@ -39,22 +41,18 @@ class LineReader:
     """Parses lines ``[headers<TAB>][key<TAB>]value``; raises ClickException for properties that contradict."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        unknown = sorted(set(properties).difference(_DEFAULTS, {"null.marker"}))
-        if unknown:
-            known = ", ".join([*_DEFAULTS, "null.marker"])
-            raise click.ClickException(f"Unknown property {unknown[0]}; there are {known}")
-        given = {**_DEFAULTS, **properties}
+        given = known_properties(properties, _DEFAULTS)
         for one, other in _DISTINCT:
-            if one in given and given[one] == given[other]:
+            if given[one] == given[other]:
                 raise click.ClickException(f"{one} and {other} may not be equal")
-        self._parse_key = _truth(given["parse.key"])
-        self._parse_headers = _truth(given["parse.headers"])
-        self._ignore_error = _truth(given["ignore.error"])
+        self._parse_key = is_true(given["parse.key"])
+        self._parse_headers = is_true(given["parse.headers"])
+        self._ignore_error = is_true(given["ignore.error"])
         self._key_separator = given["key.separator"]
         self._headers_delimiter = given["headers.delimiter"]
         self._headers_separator = given["headers.separator"]
         self._headers_key_separator = given["headers.key.separator"]
-        self._null_marker = given.get("null.marker")
+        self._null_marker = given["null.marker"]
         self._line_number = 0
 
     def parse(self, line: str) -> LineRecord:
@@ -99,7 +97,3 @@ class LineReader:
                 f"Header keys should not be equal to the null marker '{self._null_marker}' as they can't be null"
             )
         return key, self._encode(value)
-
-
-def _truth(text: str) -> bool:
-    return text.strip().lower() == "true"

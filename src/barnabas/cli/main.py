@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import click
 
 from barnabas import __version__
-from barnabas.cli.options import ToolError
+from barnabas.cli.options import ToolError, printable
 from barnabas.core.errors import BarnabasError
 
 PACKAGE: Final = "barnabas.cli.commands"
@@ -110,7 +110,7 @@ def _explain(error: click.ClickException) -> str:
 
 
 def _refuse(message: str, prefix: str = "Error: ") -> int:
-    click.echo(f"{prefix}{message}", err=True)
+    click.echo(f"{prefix}{printable(message)}", err=True)
     return 1
 
 

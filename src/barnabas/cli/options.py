@@ -1,17 +1,58 @@
-"""What several commands share: client options from files and ``key=value``, topic filters, checks of flags."""
+"""What several commands share: flags, client options from files and ``key=value``, the admin client, checks."""
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import INTERNAL_TOPICS
 
-BOOTSTRAP_HELP: Final = "The brokers to connect to first: host:port, several with commas."
+if TYPE_CHECKING:
+    from barnabas.admin import Admin
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+"""What Java's numbers hold, and the protocol's."""
+
+
+def bootstrap_option(*, required: bool = False) -> Callable[[F], F]:
+    return click.option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        required=required,
+        help="The brokers to connect to first: host:port, several with commas.",
+    )
+
+
+def file_option(flag: str, name: str, what: str) -> Callable[[F], F]:
+    """An option that names a file of properties."""
+    existing = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.option(flag, name, metavar="FILE", type=existing, help=what)
+
+
+command_config_option: Final = file_option(
+    "--command-config", "command_config", "Options of the admin client."
+)
+
+
+def pairs_option(flag: str, name: str, what: str) -> Callable[[F], F]:
+    """An option that is one ``key=value``, and may be repeated."""
+    return click.option(flag, name, multiple=True, metavar="KEY=VALUE", help=what)
+
+
+def printable(text: str) -> str:
+    """The text without control characters that a terminal would obey; line breaks and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def key_values(pairs: Iterable[str]) -> dict[str, str]:
@@ -31,9 +72,42 @@ def client_options(
     given = {**properties(file), **key_values(pairs)}
     refuse_security(given)
     for key in sorted(set(given).difference(known)):
-        click.echo(f"Warning: this client does not obey {key}", err=True)
+        click.echo(f"Warning: this client does not obey {printable(key)}", err=True)
     options = {key: value for key, value in given.items() if key in known}
     return {"client.id": client_id, **options, "bootstrap.servers": bootstrap}
+
+
+def admin_options(file: Path | None, bootstrap: str, client_id: str) -> dict[str, Any]:
+    """`client_options` of an admin client."""
+    from barnabas.client.config import ADMIN_CONFIG
+
+    return client_options(file, (), ADMIN_CONFIG, bootstrap, client_id)
+
+
+@contextlib.asynccontextmanager
+async def connected_admin(
+    options: Mapping[str, Any], timeout_ms: float | None = None
+) -> "AsyncIterator[Admin]":
+    """An admin client with these options, connected within the time and closed at the end."""
+    from barnabas.admin import Admin
+
+    admin = Admin(**{name.replace(".", "_"): value for name, value in options.items()})
+    try:
+        yield await admin.start(timeout_ms=timeout_ms)
+    finally:
+        await admin.close()
+
+
+def known_properties(given: Mapping[str, str], defaults: Mapping[str, str | None]) -> dict[str, Any]:
+    """The properties of a reader or formatter over their defaults. Raises ClickException for an unknown one."""
+    unknown = sorted(set(given).difference(defaults))
+    if unknown:
+        raise click.ClickException(f"Unknown property {unknown[0]}; there are {', '.join(defaults)}")
+    return {**defaults, **given}
+
+
+def is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
 
 
 def properties(file: Path | None) -> dict[str, str]:

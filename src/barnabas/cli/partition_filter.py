@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from barnabas.cli.options import TopicFilter
+from barnabas.cli.options import INT_MAX, LONG_MAX, TopicFilter
 from barnabas.client.types import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -16,8 +16,6 @@ from barnabas.client.types import (
 )
 
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
-_INTEGER_MAX: Final = 2**31 - 1
-_LONG_MAX: Final = 2**63 - 1
 _TIMES: Final = {
     "latest": LATEST_TIMESTAMP,
     "earliest": EARLIEST_TIMESTAMP,
@@ -71,7 +69,7 @@ def _rule(text: str) -> Rule:
     topics = TopicFilter(topic or ".*")
     if one:
         return topics, int(one).__eq__
-    start, stop = int(low or 0), int(high or _INTEGER_MAX)
+    start, stop = int(low or 0), int(high or INT_MAX)
     return topics, lambda number: start <= number < stop
 
 
@@ -79,7 +77,7 @@ def parse_offset_time(text: str) -> int:
     """The timestamp of ``--time``; raises ClickException."""
     if text in _TIMES:
         return _TIMES[text]
-    if re.fullmatch(r"[-+]?[0-9]+", text) and -_LONG_MAX <= int(text) <= _LONG_MAX:
+    if re.fullmatch(r"[-+]?[0-9]+", text) and -LONG_MAX <= int(text) <= LONG_MAX:
         return int(text)
     raise click.ClickException(
         f"Malformed time argument {text}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp"

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-import click
-
+from barnabas.cli.options import is_true, known_properties
 from barnabas.client.types import ConsumerRecord, TimestampType
 
 _DEFAULTS: Final = {
@@ -25,12 +24,9 @@ class RecordFormatter:
     """Formats records: the parts that are switched on, between separators. Raises ClickException."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        unknown = sorted(set(properties).difference(_DEFAULTS))
-        if unknown:
-            raise click.ClickException(f"Unknown property {unknown[0]}; there are {', '.join(_DEFAULTS)}")
-        given = {**_DEFAULTS, **properties}
+        given = known_properties(properties, _DEFAULTS)
         self._timestamp, self._key, self._offset, self._partition, self._headers, self._value = (
-            given[f"print.{part}"].strip().lower() == "true"
+            is_true(given[f"print.{part}"])
             for part in ("timestamp", "key", "offset", "partition", "headers", "value")
         )
         self._separator = given["key.separator"].encode()

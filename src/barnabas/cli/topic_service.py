@@ -2,14 +2,12 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from barnabas.admin import Admin, ConfigEntry, ConfigResource, NewTopic, TopicDescription
-from barnabas.cli.options import TopicFilter, client_options, key_values
-from barnabas.client.config import ADMIN_CONFIG
+from barnabas.cli.options import INT_MAX, TopicFilter, admin_options, connected_admin, key_values
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, uuid_from_text, uuid_text
@@ -28,10 +26,9 @@ def run(given: Given) -> None:
 
 
 async def _run(given: Given) -> None:
-    file = Path(given["command-config"]) if given["command-config"] else None
-    options = client_options(file, (), ADMIN_CONFIG, given["bootstrap-server"], "barnabas-topics")
+    options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-topics")
     new_topic = _new_topic(given) if given["create"] else None
-    async with Admin(options.pop("bootstrap.servers"), **options) as admin:
+    async with connected_admin(options) as admin:
         if new_topic is not None:
             await _create(admin, new_topic, if_not_exists=given["if-not-exists"])
         elif given["list"]:
@@ -48,6 +45,8 @@ def _new_topic(given: Given) -> NewTopic:
         raise click.ClickException(f"The replication factor must be between 1 and {_SHORT_MAX} inclusive")
     if partitions is not None and partitions < 1:
         raise click.ClickException("The partitions must be greater than 0")
+    if partitions is not None and partitions > INT_MAX:
+        raise click.ClickException(f"The partitions must be between 1 and {INT_MAX} inclusive")
     if not all("=" in pair for pair in given["config"]):
         raise click.ClickException(
             'Invalid topic config: all configs to be added must be in the format "key=val".'
@@ -66,7 +65,7 @@ def parse_replica_assignment(text: str) -> dict[int, list[int]]:
     assignment: dict[int, list[int]] = {}
     for partition, brokers in enumerate(text.split(",") if text else ()):
         try:
-            replicas = [int(broker) for broker in brokers.split(":")]
+            replicas = [_broker_id(broker) for broker in brokers.split(":")]
         except ValueError:
             raise click.ClickException(
                 f"--replica-assignment expects broker ids like 1:2,2:3, but received: {text}"
@@ -79,6 +78,12 @@ def parse_replica_assignment(text: str) -> dict[int, list[int]]:
         if len(replicas) != len(assignment[0]):
             raise click.ClickException(f"Partition {partition} has different replication factor: {replicas}")
     return assignment
+
+
+def _broker_id(text: str) -> int:
+    if abs(int(text)) > INT_MAX:
+        raise ValueError(text)
+    return int(text)
 
 
 async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None:

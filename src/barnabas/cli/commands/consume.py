@@ -6,20 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values, refuse_security
+from barnabas.cli.options import (
+    LONG_MAX,
+    bootstrap_option,
+    client_options,
+    file_option,
+    key_values,
+    pairs_option,
+    refuse_security,
+)
 from barnabas.cli.options import properties as properties_of
 
 if TYPE_CHECKING:
     from barnabas.cli.console_consumer import Opening
 
 
-@click.command(short_help="Print the records of topics (kafka-console-consumer.sh).")
+@click.command()
 @click.option("--topic", metavar="NAME", help="The topic to read.")
 @click.option(
     "--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches, by a group."
 )
 @click.option("--group", metavar="NAME", help="Read as a member of this group, and commit what was printed.")
-@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help=BOOTSTRAP_HELP)
+@bootstrap_option(required=True)
 @click.option("--partition", type=click.IntRange(min=0), help="The partition to read.  [default: all]")
 @click.option(
     "--offset",
@@ -36,33 +44,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Whether records of open and aborted transactions are shown.",
 )
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="How records are printed; see below. Repeatable.",
-)
-@click.option(
-    "--formatter-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="These properties, from a file.",
-)
-@click.option(
-    "--consumer-property",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the consumer; repeatable.",
-)
-@click.option(
-    "--consumer.config",
-    "config_file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Options of the consumer, from a file.",
-)
+@pairs_option("--property", "properties", "How records are printed; see below. Repeatable.")
+@file_option("--formatter-config", "formatter_config", "These properties, from a file.")
+@pairs_option("--consumer-property", "pairs", "An option of the consumer; repeatable.")
+@file_option("--consumer.config", "config_file", "Options of the consumer, from a file.")
 def consume(
     topic: str | None,
     include: str | None,
@@ -177,7 +162,7 @@ def _start(partition: int | None, offset: str | None, *, from_beginning: bool) -
         return EARLIEST_TIMESTAMP
     if offset is None or offset.lower() == "latest":
         return LATEST_TIMESTAMP
-    if not offset.isdecimal():
+    if not offset.isdecimal() or int(offset) > LONG_MAX:
         raise click.UsageError(
             f"The provided offset value '{offset}' is incorrect. Valid values are 'earliest', 'latest', or a"
             " non-negative long."

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from barnabas.spark.demo.run import Outcome
 
 
-@click.command(short_help="Replay a year of flights through a broker and PySpark; ends with a report.")
+@click.command()
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

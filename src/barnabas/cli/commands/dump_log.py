@@ -21,7 +21,7 @@ _REFUSED: Final = {
 }
 
 
-@click.command(short_help="Print the files of a log directory (kafka-dump-log.sh).")
+@click.command()
 @click.option("--files", metavar="LIST", help="The files, with commas.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too; a decoder implies it.")
 @click.option("--deep-iteration", is_flag=True, help="Print each record; --print-data-log implies it.")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP
+from barnabas.cli.options import admin_options, bootstrap_option, command_config_option, connected_admin
 
 
-@click.group(short_help="Explain who coordinates a group, and why.")
+@click.group()
 def explain() -> None:
     """Explain what a live cluster, of any vendor, decides and why.
 
@@ -21,7 +21,7 @@ def explain() -> None:
 
 @explain.command()
 @click.argument("key", metavar="GROUP")
-@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help=BOOTSTRAP_HELP)
+@bootstrap_option(required=True)
 @click.option(
     "--type",
     "kind",
@@ -32,12 +32,7 @@ def explain() -> None:
 )
 @click.option("--create", is_flag=True, help="Ask even when that creates the internal topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Options of the admin client.",
-)
+@command_config_option
 @click.option(
     "--timeout",
     "timeout_ms",
@@ -78,22 +73,13 @@ def coordinator(
     from barnabas.admin import CoordinatorType
     from barnabas.cli.coordinator_report import print_stations
     from barnabas.cli.coordinator_stations import Stations, Verdict, visit
-    from barnabas.cli.options import client_options
-    from barnabas.client.config import ADMIN_CONFIG
 
-    options = client_options(command_config, (), ADMIN_CONFIG, bootstrap_server, "barnabas-explain")
+    options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 
     async def look() -> Stations:
-        from barnabas.admin import Admin
-
-        admin = Admin(options.pop("bootstrap.servers"), **options)
-        try:
-            await admin.start(timeout_ms=timeout_ms)
-            return await visit(
-                admin, key, CoordinatorType[kind.upper()], create=create, timeout_ms=timeout_ms
-            )
-        finally:
-            await admin.close()
+        async with connected_admin(options, timeout_ms) as admin:
+            wanted = CoordinatorType[kind.upper()]
+            return await visit(admin, key, wanted, create=create, timeout_ms=timeout_ms)
 
     stations = asyncio.run(look())
     print_stations(stations, as_json=as_json)

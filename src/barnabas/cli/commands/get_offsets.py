@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, reported_as
+from barnabas.cli.options import (
+    admin_options,
+    bootstrap_option,
+    command_config_option,
+    connected_admin,
+    reported_as,
+)
 
 if TYPE_CHECKING:
     from barnabas.cli.partition_filter import PartitionFilter
 
 
-@click.command(short_help="Print offsets of partitions (kafka-get-offsets.sh).")
-@click.option("--bootstrap-server", metavar="HOST:PORT", help=BOOTSTRAP_HELP)
+@click.command()
+@bootstrap_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
     "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see below."
@@ -21,12 +27,7 @@ if TYPE_CHECKING:
 @click.option("--topic", metavar="REGEX", help="Topics whose whole name matches.  [default: all]")
 @click.option("--partitions", metavar="LIST", help="Partition numbers with commas.  [default: all]")
 @click.option("--time", default="latest", show_default=True, metavar="TIME", help="Which offset; see below.")
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Options of the admin client.",
-)
+@command_config_option
 @click.option(
     "--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state."
 )
@@ -69,14 +70,10 @@ def get_offsets(
 async def _print_offsets(
     bootstrap: str, file: Path | None, timestamp: int, wanted: "PartitionFilter", exclude_internal: bool
 ) -> None:
-    from barnabas.admin import Admin
-    from barnabas.cli.options import client_options
-    from barnabas.client.config import ADMIN_CONFIG
     from barnabas.core.errors import BarnabasError
     from barnabas.core.ids import TopicPartition
 
-    options = client_options(file, (), ADMIN_CONFIG, bootstrap, "GetOffsetShell")
-    async with Admin(options.pop("bootstrap.servers"), **options) as admin:
+    async with connected_admin(admin_options(file, bootstrap, "GetOffsetShell")) as admin:
         topics = await admin.topics.describe_all(internal=not exclude_internal)
         partitions = [
             TopicPartition(name, one.partition)

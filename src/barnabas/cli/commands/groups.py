@@ -2,11 +2,11 @@
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP
+from barnabas.cli.options import bootstrap_option
 
 
-@click.command(short_help="List, describe, reset and delete consumer groups (kafka-consumer-groups.sh).")
-@click.option("--bootstrap-server", metavar="HOST:PORT", help=BOOTSTRAP_HELP)
+@click.command()
+@bootstrap_option()
 @click.option("--command-config", metavar="FILE", help="Options of the admin client.")
 @click.option(
     "--timeout",

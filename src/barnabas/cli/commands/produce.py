@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, client_options, key_values, refuse_security
+from barnabas.cli.options import (
+    bootstrap_option,
+    client_options,
+    file_option,
+    key_values,
+    pairs_option,
+    refuse_security,
+)
 from barnabas.cli.options import properties as properties_of
 
 if TYPE_CHECKING:
@@ -17,9 +24,9 @@ if TYPE_CHECKING:
 _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@click.command(short_help="Send lines of standard input (kafka-console-producer.sh).")
+@click.command()
 @click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
-@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help=BOOTSTRAP_HELP)
+@bootstrap_option(required=True)
 @click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
 @click.option(
     "--compression-codec",
@@ -57,33 +64,10 @@ _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
     metavar="TEXT",
     help="Short for --property parse.key=true --property key.separator=TEXT.",
 )
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="How lines are read; see below. Repeatable.",
-)
-@click.option(
-    "--reader-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="These properties, from a file.",
-)
-@click.option(
-    "--producer-property",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of the producer; repeatable.",
-)
-@click.option(
-    "--producer.config",
-    "config_file",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Options of the producer, from a file.",
-)
+@pairs_option("--property", "properties", "How lines are read; see below. Repeatable.")
+@file_option("--reader-config", "reader_config", "These properties, from a file.")
+@pairs_option("--producer-property", "pairs", "An option of the producer; repeatable.")
+@file_option("--producer.config", "config_file", "Options of the producer, from a file.")
 def produce(
     topic: str,
     bootstrap_server: str,

@@ -25,7 +25,7 @@ _log = EventLog("serve")
 LEVELS = ["debug", "info", "warning", "error"]
 
 
-@click.command(short_help="Run one broker in the foreground.")
+@click.command()
 @click.option(
     "--data",
     type=click.Path(path_type=Path),

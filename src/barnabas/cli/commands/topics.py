@@ -2,7 +2,7 @@
 
 import click
 
-from barnabas.cli.options import BOOTSTRAP_HELP, refuse_together, reported_as
+from barnabas.cli.options import bootstrap_option, command_config_option, refuse_together, reported_as
 
 _ACTIONS = ("create", "list", "describe", "delete")
 _REPORTS = (
@@ -13,14 +13,9 @@ _REPORTS = (
 )
 
 
-@click.command(short_help="Create, list, describe and delete topics (kafka-topics.sh).")
-@click.option("--bootstrap-server", metavar="HOST:PORT", help=BOOTSTRAP_HELP)
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Options of the admin client.",
-)
+@click.command()
+@bootstrap_option()
+@command_config_option
 @click.option("--create", is_flag=True, help="Create a topic.")
 @click.option("--list", is_flag=True, help="List topics.")
 @click.option("--describe", is_flag=True, help="Show partitions, leaders, replicas and set values.")
