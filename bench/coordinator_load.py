@@ -31,8 +31,8 @@ from barnabas.log.producers import AppendOrigin
 from barnabas.network.clock import LoopClock
 from barnabas.node.broker_node import wait
 from barnabas.node.coordinators import group_coordinator
+from barnabas.node.environment import settle_memory
 from barnabas.node.offload import ProcessOffload
-from barnabas.node.surroundings import settle_memory
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record

@@ -11,7 +11,7 @@ from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_pe
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ConfigError
 from barnabas.network.endpoints import Endpoint
-from barnabas.node.neighbours import Neighbours
+from barnabas.node.peer_brokers import PeerBrokers
 
 KAFKA_39 = (
     b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
@@ -29,9 +29,9 @@ def store(loop, cluster):
     return store
 
 
-def neighbours(store, *, protocols="classic,consumer", zookeeper="zk:2181"):
+def peers(store, *, protocols="classic,consumer", zookeeper="zk:2181"):
     config = {"group.coordinator.rebalance.protocols": protocols, "zookeeper.connect": zookeeper}
-    return Neighbours(store, broker_config(config))
+    return PeerBrokers(store, broker_config(config))
 
 
 def kafka_joins(loop, store, broker_id):
@@ -48,27 +48,27 @@ def test_ours_remember_kafka_forgets(loop, store):
 
 
 def test_no_start_beside_one_that_forgets(loop, store):
-    loop.wait(neighbours(store).check())
+    loop.wait(peers(store).check())
     kafka_joins(loop, store, 2)
 
     with pytest.raises(ConfigError, match=r"group\.coordinator\.rebalance\.protocols: broker 2 "):
-        loop.wait(neighbours(store).check())
+        loop.wait(peers(store).check())
 
 
 @pytest.mark.parametrize("given", [{"protocols": "classic"}, {"zookeeper": ""}])
 def test_nobody_cares_without_the_protocol_or_without_zookeeper(loop, store, given):
     kafka_joins(loop, store, 2)
 
-    loop.wait(neighbours(store, **given).check())
+    loop.wait(peers(store, **given).check())
 
 
 def test_only_with_zookeeper_is_anything_announced(store):
-    assert neighbours(store, protocols="classic").features == FEATURES
-    assert neighbours(store, zookeeper="").features == {}
+    assert peers(store, protocols="classic").features == FEATURES
+    assert peers(store, zookeeper="").features == {}
 
 
 def test_one_that_joins_later_is_told_of_once(loop, store, caplog):
-    watching = neighbours(store)
+    watching = peers(store)
     with caplog.at_level(logging.ERROR):
         loop.wait(watching.look())
         assert caplog.text == ""

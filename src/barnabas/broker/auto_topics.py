@@ -1,6 +1,6 @@
-"""Topics that come into being because somebody asked for them (``AutoTopicCreationManager``).
+"""Topics that are created because a client asked for them (``AutoTopicCreationManager``).
 
-In ZooKeeper mode whichever broker is asked creates the topic itself and does not wait for the controller:
+In ZooKeeper mode the broker that is asked creates the topic itself and does not wait for the controller:
 the answer says LEADER_NOT_AVAILABLE, and the client asks again. Internal topics have partitions, replicas and
 configuration of their own.
 """
@@ -35,7 +35,7 @@ class AutoTopics:
         except KafkaError as error:
             return Pending.of(error.code)
         if name in self._in_flight:
-            # Another request is creating it this moment.
+            # Another request is creating it at this moment.
             return Pending.of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._in_flight.add(name)
         code: Pending[ErrorCode] = Pending()

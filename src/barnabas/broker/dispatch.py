@@ -70,8 +70,8 @@ def execute(
         return finish(api, context, outcome)
     answer: Pending[Any] = Pending()
 
-    # Whatever completes this request may be about to complete others: what cannot be written ends this
-    # connection, and must not keep the rest of a group from its answers.
+    # The caller that completes this request may be about to complete others, as a whole group that waited for one
+    # member. So an error here ends this connection only, and is not raised to the caller.
 
     def respond(response: Pending[Response | None]) -> None:
         try:
@@ -208,7 +208,7 @@ class Dispatcher:
         return chunks
 
     def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
-        # The client is told to wait, and one that does not listen is not listened to (KIP-219).
+        # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).
         if response is not None:
             response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
         context.peer.mute_until(self._services.clock.monotonic_ms() + throttle_ms)

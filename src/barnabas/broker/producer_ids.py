@@ -1,7 +1,7 @@
 """Ids for idempotent producers, from blocks that the controller gives out (``RPCProducerIdManager``, KIP-730).
 
 A block is asked for when the first id is wanted, and the next one before the block is used up, so that
-producers seldom wait. Who asks while no id is there waits for the block, in order.
+producers seldom wait. A request that finds no id waits for the block; such requests are answered in order.
 """
 
 from collections import deque

@@ -53,7 +53,7 @@ class ProducerIds(Protocol):
     """Hands out ids for idempotent producers (``ProducerIdManager``)."""
 
     def generate(self) -> Pending[int]:
-        """A producer id that nobody else got; fails with KafkaError while none can be had."""
+        """A producer id that was never given out; fails with KafkaError while none can be had."""
 
 
 class ControllerPort(Protocol):

@@ -2,7 +2,7 @@
 ``DelayedDeleteTopics``).
 
 The store has the change before the controller has acted on it. CreateTopics is answered when every new
-partition has a leader, DeleteTopics when the topic is gone, as far as this broker has been told.
+partition has a leader, DeleteTopics when the topic is gone, as far as UpdateMetadata has said so.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

@@ -211,7 +211,7 @@ class Config(Mapping[str, Any]):
         return self._sources.get(name, Source.DEFAULT)
 
     def explicit(self) -> frozenset[str]:
-        """The keys that somebody set."""
+        """The keys that were set, by file, option or client."""
         return frozenset(self._sources)
 
     def with_values(self, given: Mapping[str, Any], source: Source) -> "Config":

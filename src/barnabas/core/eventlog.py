@@ -28,7 +28,7 @@ class EventLog:
         self._logger = logging.getLogger(f"barnabas.{part}")
 
     def debug(self, event: str, **fields: Any) -> None:
-        """For whoever debugs this part."""
+        """For debugging this part."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 Nothing below the edge suspends, yet a long poll, a write to ZooKeeper or an acks=all produce ends later
-than it starts. Such a call returns a `Pending`; whoever finishes the work calls `complete` or `fail`
+than it starts. Such a call returns a `Pending`; the code that finishes the work calls `complete` or `fail`
 exactly once, and everything chained with `then` runs there and then, on the same thread, in order.
 
 Work in several steps (the controller's transitions, creating a topic) reads best from top to bottom. It

@@ -4,11 +4,11 @@ Theory of operation
 -------------------
 The system hands out a megabyte by mapping it and takes it back when it is freed; each of its 256 pages costs a
 fault when it is first touched: half a microsecond on bare metal, five on some virtual machines, which is more than a
-second a gigabyte. So whoever fills one large block after the other takes them from here.
+second a gigabyte. So code that fills one large block after the other takes them from here.
 
 Nothing has to be given back. What is handed out is a view, and Python refuses to resize a bytearray as long as
 any view, array or Arrow buffer looks at it: a block that can be resized is free. What a block held before is
-still in it, so whoever takes one shows only what they have written.
+still in it, so its user shows only what it has written.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _STEP_BYTES: Final = 256 * 1024
 
 
 class SpareBlocks:
-    """Blocks of at most `bytes_max` bytes in all, each free as soon as nobody looks at it."""
+    """Blocks of at most `bytes_max` bytes in all, each free as soon as nothing refers to it."""
 
     __slots__ = ("_blocks", "_bytes_max")
 

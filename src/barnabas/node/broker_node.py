@@ -48,11 +48,11 @@ from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
 from barnabas.node.coordinators import group_partitions
-from barnabas.node.neighbours import LOOK_INTERVAL_MS, Neighbours
+from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.offload import ChildEndedError
 from barnabas.node.parts import Parts
+from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
-from barnabas.node.surroundings import Surroundings, metadata_path, of_machine
 from barnabas.node.timers import Timers
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 
@@ -78,8 +78,8 @@ class StartError(BarnabasError):
 class BrokerNode:
     """One running broker. Belongs to the running event loop."""
 
-    def __init__(self, config: Config, surroundings: Surroundings | None = None) -> None:
-        """Checks the configuration; raises ConfigError. Without surroundings it stands on this machine."""
+    def __init__(self, config: Config, environment: Environment | None = None) -> None:
+        """Checks the configuration; raises ConfigError. Without an environment it runs on this machine."""
         self.config = config
         self.listeners = ListenerConfig.parse(config, explicit=config.explicit())
         _check_supported(self.listeners)
@@ -89,8 +89,8 @@ class BrokerNode:
         """Where it listens, with real ports; empty until it is started."""
         self._topic_defaults = topic_defaults(config)
         loop = asyncio.get_running_loop()
-        self._surroundings = surroundings or of_machine(config, loop)
-        self._clock = self._surroundings.clock
+        self._environment = environment or of_machine(config, loop)
+        self._clock = self._environment.clock
         self._failure: asyncio.Future[str] = loop.create_future()
         self._parts: Parts | None = None
         self._running = AsyncExitStack()
@@ -131,14 +131,14 @@ class BrokerNode:
         configs = ConfigStore(store, self._clock)
         logs = await self._open_logs(store, configs)
         server = self._bind()
-        neighbours = Neighbours(store, self.config)
-        await wait(neighbours.check())
-        registration = BrokerRegistration(store, self._describe_self(neighbours.features), self._clock)
+        peers = PeerBrokers(store, self.config)
+        await wait(peers.check())
+        registration = BrokerRegistration(store, self._describe_self(peers.features), self._clock)
         parts = self._parts = Parts(
             self.config,
             self.listeners,
             self._clock,
-            self._surroundings.chance,
+            self._environment.chance,
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
             store=store,
@@ -162,26 +162,26 @@ class BrokerNode:
         server.service = dispatcher
         await wait(gate.open())
         timers = self._start_timers(logs)
-        if neighbours.watched:
-            timers.repeat("neighbours", LOOK_INTERVAL_MS, neighbours.look)
+        if peers.watched:
+            timers.repeat("neighbours", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
-        self._surroundings.settle()
+        self._environment.settle()
 
     def _loader(self) -> Loader:
-        surroundings = self._surroundings
+        environment = self._environment
         return Loader(
             self._clock,
-            surroundings.offload,
-            surroundings.filesystem,
+            environment.offload,
+            environment.filesystem,
             buffer_bytes=self.config["offsets.load.buffer.size"],
-            settle=surroundings.settle,
+            settle=environment.settle,
         )
 
     def _new_cluster_id(self) -> str:
-        return uuid_text(random_uuid(self._surroundings.chance))
+        return uuid_text(random_uuid(self._environment.chance))
 
     async def _open_store(self) -> MetadataStore:
-        store = self._surroundings.open_store()
+        store = self._environment.open_store()
         self._running.push_async_callback(lambda: wait(store.close()))
         await wait(store.start())
         await wait(ensure_persistent_paths(store))
@@ -189,20 +189,20 @@ class BrokerNode:
 
     async def _open_logs(self, store: MetadataStore, configs: ConfigStore) -> LogManager:
         """Locks, recovers and loads; the directories may decide the broker's id."""
-        surroundings = self._surroundings
+        environment = self._environment
         logs = LogManager(
             self.log_dirs,
-            filesystem=surroundings.filesystem,
+            filesystem=environment.filesystem,
             clock=self._clock,
-            offload=surroundings.offload,
+            offload=environment.offload,
             log_config=lambda topic: self._log_config(configs.topic(topic)),
-            syncer=surroundings.syncer,
+            syncer=environment.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
             descriptors=soft_limit(),
         )
-        self._running.callback(surroundings.offload.close)
-        self._running.callback(surroundings.syncer.close)
+        self._running.callback(environment.offload.close)
+        self._running.callback(environment.syncer.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
         embedded = metadata_path(self.config)
@@ -332,7 +332,7 @@ class BrokerNode:
     async def _hand_over(self, parts: Parts) -> None:
         """Asks the controller to move leaderships away (``KafkaServer.controlledShutdown``).
 
-        A cluster of one has nobody to hand over to.
+        A cluster of one has no other broker that could lead.
         """
         if len(parts.metadata.alive_brokers()) < 2:
             return
@@ -374,7 +374,7 @@ def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:
             "partitions.unknown",
             count=len(unknown),
             partitions=",".join(unknown),
-            meaning="the metadata store has no such topics, or deletes them; their files are kept, nobody is served from them",
+            meaning="the metadata store has no such topics, or deletes them; their files are kept, no client is served from them",
         )
 
 

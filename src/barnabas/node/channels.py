@@ -75,7 +75,7 @@ class Remote(Protocol):
 
 
 class _Queue:
-    """What one broker has still to be told, in order."""
+    """The requests that wait for one broker, in order."""
 
     __slots__ = ("in_flight", "waiting")
 
@@ -181,7 +181,7 @@ class BrokerChannels:
 
 
 class ToController:
-    """The way from this broker to whoever is the controller (``NodeToControllerChannelManager``).
+    """The way from this broker to the active controller (``NodeToControllerChannelManager``).
 
     The controller is the one that sent the last UpdateMetadata. A request that finds it gone fails; its
     sender tries again, by when the next controller has spoken.

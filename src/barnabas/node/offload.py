@@ -61,7 +61,7 @@ class ProcessOffload:
         try:
             future = executor.submit(work)
         except BrokenExecutor:
-            # Its child has ended, and the work that tells of it has not come back yet.
+            # Its child has ended, and the work that reports this has not come back yet.
             self._give_up(executor)
             self._begin(work, outcome, attempt)
             return

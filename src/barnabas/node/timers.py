@@ -9,7 +9,7 @@ _log = EventLog("node.timers")
 
 
 class Timers:
-    """Repeats work until it is told to stop; work that fails is logged and tried again at its next time."""
+    """Repeats work until `stop`; work that fails is logged and tried again at its next time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -50,7 +50,7 @@ class RequestHeader(NamedTuple):
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header, and the offset of the request behind it. Raises ProtocolError.
 
-    A key or version that nobody knows is no error here: the header alone decides what the answer is.
+    An unknown key or version is no error here: the header alone decides what the answer is.
     """
     try:
         key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)

@@ -122,7 +122,7 @@ def read_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> tu
 
 
 def skip_unknown_tags(buffer: Buffer, position: int, end: int, count: int) -> int:
-    """The position behind tagged fields that nobody wants."""
+    """The position behind tagged fields that are skipped."""
     if count > TAGS_MAX:
         too_many_tags(count)
     for _ in range(count):

@@ -1,6 +1,6 @@
 """Metadata (3), v0-12.
 
-Behaviour: brokers, controller and topics as the controller told this broker last, with endpoints of the
+Behaviour: brokers, controller and topics as of the last UpdateMetadata, with endpoints of the
 listener that the request came in on. Topics that do not exist are created if both sides want it.
 Limit:     topics that would have more partitions than `barnabas.create.topics.max.partitions` between them are not
            created: POLICY_VIOLATION, as in CreateTopics.

@@ -39,4 +39,4 @@ class OffsetCommitValue(CoordinatorValue, versions="0-4", flexible="4+"):
     expire_timestamp: int64 = field("1", default=-1, ignorable=True)
     """Only where the client chose the retention itself (OffsetCommit v2-4)."""
     topic_id: Uuid = field("4+", tag=0, ignorable=True)
-    """Kafka 4.1 and later; tells a topic from an earlier one of the same name."""
+    """Kafka 4.1 and later; distinguishes a topic from an earlier one of the same name."""

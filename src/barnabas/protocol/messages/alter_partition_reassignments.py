@@ -6,7 +6,7 @@ from barnabas.protocol.wire import int16, int32
 
 
 class ReassignablePartition(Struct):
-    """The brokers a partition shall move to; null stops a move."""
+    """The brokers that a partition is to move to; null stops a move."""
 
     partition_index: int32 = field("0+")
     replicas: list[int32] | None = field("0+", default=None, nullable="0+")

@@ -13,7 +13,7 @@ class AlterReplicaLogDirTopic(Struct):
 
 
 class AlterReplicaLogDir(Struct):
-    """Replicas that shall live in one directory."""
+    """Replicas that are to be in one directory."""
 
     path: str = field("0+")
     topics: list[AlterReplicaLogDirTopic] = field("0+")

@@ -6,7 +6,7 @@ from barnabas.protocol.wire import Uuid, int16, int32, int64
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """Where a share-partition shall start."""
+    """Where a share-partition is to start."""
 
     partition_index: int32 = field("0+")
     start_offset: int64 = field("0+")

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): a member of a consumer group of the new protocol reports and is told (KIP-848)."""
+"""ConsumerGroupHeartbeat (68): a member of a consumer group of the new protocol reports, and gets its partitions (KIP-848)."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field
@@ -28,7 +28,7 @@ class ConsumerGroupHeartbeatRequest(Request, api=68, versions="0-1", flexible="0
 
 
 class Assignment(Struct):
-    """What the member shall own."""
+    """What the member is to own."""
 
     topic_partitions: list[TopicPartitions] = field("0+")
 

@@ -6,7 +6,7 @@ from barnabas.protocol.wire import int16, int32, int64
 
 
 class CreatableRenewers(Struct):
-    """Somebody who may renew the token."""
+    """A principal that may renew the token."""
 
     principal_type: str = field("0+")
     principal_name: str = field("0+")

@@ -12,7 +12,7 @@ class CreatePartitionsAssignment(Struct):
 
 
 class CreatePartitionsTopic(Struct):
-    """A topic, how many partitions it shall have, and where the new ones go."""
+    """A topic, how many partitions it is to have, and where the new ones go."""
 
     name: str = field("0+")
     count: int32 = field("0+")

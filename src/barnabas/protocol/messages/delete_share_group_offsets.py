@@ -12,7 +12,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
 
 class DeleteShareGroupOffsetsRequest(Request, api=92, versions="0", flexible="0+"):
-    """The topics that one group shall forget."""
+    """The topics whose offsets one group is to forget."""
 
     group_id: str = field("0+")
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field("0+")

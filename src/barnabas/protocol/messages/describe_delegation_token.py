@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Request, api=41, versions="0-3", flexible="
 
 
 class DescribedDelegationTokenRenewer(Struct):
-    """Somebody who may renew the token."""
+    """A principal that may renew the token."""
 
     principal_type: str = field("0+")
     principal_name: str = field("0+")

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71): which metrics a client shall report (KIP-714)."""
+"""GetTelemetrySubscriptions (71): which metrics a client is to report (KIP-714)."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import field

@@ -6,7 +6,7 @@ from barnabas.protocol.wire import int16, int32
 
 
 class JoinGroupRequestProtocol(Struct):
-    """An assignor that the member knows, with what it tells the leader about itself."""
+    """An assignor that the member knows, with what the member says about itself to the leader."""
 
     name: str = field("0+")
     metadata: bytes = field("0+")

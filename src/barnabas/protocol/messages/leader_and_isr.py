@@ -1,4 +1,4 @@
-"""LeaderAndIsr (4): the controller tells a broker which partitions it leads or follows."""
+"""LeaderAndIsr (4): which partitions a broker leads or follows, from the controller."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

@@ -25,7 +25,7 @@ class ProduceRequest(Request, api=0, versions="0-13", flexible="9+"):
 
     transactional_id: str | None = field("3+", default=None, nullable="3+")
     acks: int16 = field("0+")
-    """0: nobody answers; 1: when the leader has it; -1: when the whole ISR has it."""
+    """0: no answer; 1: when the leader has it; -1: when the whole ISR has it."""
     timeout_ms: int32 = field("0+")
     topic_data: list[TopicProduceData] = field("0+")
 

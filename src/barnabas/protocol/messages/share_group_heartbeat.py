@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (76): a member of a share group reports and is told (KIP-932)."""
+"""ShareGroupHeartbeat (76): a member of a share group reports, and gets its partitions (KIP-932)."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

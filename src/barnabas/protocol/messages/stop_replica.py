@@ -1,4 +1,4 @@
-"""StopReplica (5): the controller tells a broker to stop replicas, or to delete them."""
+"""StopReplica (5): the controller has a broker stop replicas, or delete them."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

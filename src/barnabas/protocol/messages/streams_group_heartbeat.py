@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (88): a member of a Kafka Streams group reports and is told (KIP-1071)."""
+"""StreamsGroupHeartbeat (88): a member of a Kafka Streams group reports, and gets its tasks (KIP-1071)."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

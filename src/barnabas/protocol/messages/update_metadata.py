@@ -1,4 +1,4 @@
-"""UpdateMetadata (6): the controller tells a broker what it shall tell clients."""
+"""UpdateMetadata (6): what a broker answers to Metadata requests, from the controller."""
 
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.schema import Struct, field

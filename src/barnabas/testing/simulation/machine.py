@@ -18,7 +18,7 @@ from barnabas.core.pending import Pending
 from barnabas.log.flush import Syncable
 from barnabas.network.clock import LoopClock
 from barnabas.node.broker_node import BrokerNode
-from barnabas.node.surroundings import Surroundings
+from barnabas.node.environment import Environment
 from barnabas.testing.disk import SimulatedFilesystem
 from barnabas.testing.simulation.disk_view import ProcessFilesystem
 from barnabas.testing.simulation.loop import Process, SimulatedLoop
@@ -177,7 +177,7 @@ class Machine:
         self._main = self._loop.spawn(process, self._run(process, self._stop))
 
     async def _run(self, process: Process, stop: asyncio.Event) -> None:
-        node = BrokerNode(broker_config(self.config), self._surroundings(process))
+        node = BrokerNode(broker_config(self.config), self._environment(process))
         self._interrupt = node.interrupt_start
         try:
             await node.start()
@@ -204,9 +204,9 @@ class Machine:
             self.failures.append(reason)
         process.die()
 
-    def _surroundings(self, process: Process) -> Surroundings:
+    def _environment(self, process: Process) -> Environment:
         assert self._filesystem is not None
-        return Surroundings(
+        return Environment(
             clock=LoopClock(self._loop),
             filesystem=self._filesystem,
             offload=LaterOffload(self._loop, self._chance),

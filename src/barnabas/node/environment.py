@@ -1,7 +1,7 @@
-"""`Surroundings`: what a broker stands on, handed to it as one constructor argument.
+"""`Environment`: the ports through which a broker uses the machine, as one constructor argument.
 
-`BrokerNode` builds its parts on the ports in here and on nothing else of the machine, but for its sockets. The real
-ones are made by `of_machine`; `barnabas.testing` has simulated ones, and the node cannot tell the difference.
+`BrokerNode` uses these ports and its sockets, and nothing else of the machine. `of_machine` makes the real ones;
+`barnabas.testing` has simulated ones, and the node cannot tell them apart.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class ClosableOffload(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Environment:
     """The ports of one broker."""
 
     clock: Clock
@@ -71,9 +71,9 @@ class Surroundings:
     """Called when the broker is up, and while much is loaded: what is in memory now will stay."""
 
 
-def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Surroundings:
+def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
     """The machine that this process runs on."""
-    return Surroundings(
+    return Environment(
         clock=LoopClock(loop),
         filesystem=OsFilesystem(),
         offload=ProcessOffload(loop, config["num.recovery.threads.per.data.dir"]),

@@ -1,7 +1,8 @@
-"""`Neighbours`: keeps groups of the consumer protocol away from brokers that would forget them.
+"""`PeerBrokers`: protects groups of the consumer protocol from brokers that would forget them.
 
-Such a broker can only be there with ZooKeeper (`cluster.features`). While one is registered no broker starts that
-serves the protocol; one that comes later cannot be kept out, for it knows nothing of us, so the log tells loudly.
+Only a cluster with ZooKeeper can have such brokers (`cluster.metadata.features`). While one is registered, a broker
+with `group.coordinator.rebalance.protocols=consumer` refuses to start. One that registers later cannot be kept out,
+because it knows nothing of this check: an error line in the log names it.
 """
 
 from typing import Final
@@ -20,15 +21,15 @@ LOOK_INTERVAL_MS: Final = 5000
 PROTOCOLS_KEY: Final = "group.coordinator.rebalance.protocols"
 
 
-class Neighbours:
-    """The other brokers, as far as they endanger groups."""
+class PeerBrokers:
+    """The other brokers of the cluster, as far as they endanger groups."""
 
     def __init__(self, store: MetadataStore, config: Config) -> None:
         with_zookeeper = bool(config["zookeeper.connect"])
         self.features = FEATURES if with_zookeeper else {}
-        """What this broker announces; the embedded store has no room for strangers."""
+        """What this broker announces; only brokers of this program can share an embedded store."""
         self.watched = with_zookeeper and "consumer" in config[PROTOCOLS_KEY]
-        """Whether it matters who they are."""
+        """Whether the other brokers have to be checked."""
         self._store = store
         self._known: set[int] = set()
 
@@ -47,7 +48,7 @@ class Neighbours:
 
     @steps
     def look(self) -> Steps[None]:
-        """Tells the log of brokers that came since and would forget groups; each once."""
+        """Logs an error for each broker that registered since and would forget groups."""
         try:
             forgetful = set((yield forgetful_brokers(self._store)))
         except StoreError as error:
@@ -64,4 +65,4 @@ class Neighbours:
         self._known = forgetful
 
     def __repr__(self) -> str:
-        return f"<Neighbours watched={self.watched} forgetful={sorted(self._known)}>"
+        return f"<PeerBrokers watched={self.watched} forgetful={sorted(self._known)}>"
