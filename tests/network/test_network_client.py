@@ -3,17 +3,20 @@ import errno
 import os
 import socket
 import struct
+from random import Random
 
 import pytest
 from network_harness import DiskFile
 
 from barnabas.core.chunks import FileSlice
-from barnabas.network import socket_wire
-from barnabas.network.client import NetworkClient, parse_bootstrap
+from barnabas.network import selector
+from barnabas.network.client import NetworkClient
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.errors import DisconnectedError, RequestTimedOutError
+from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.selector import Selector, completed
 from barnabas.network.server import Server
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_request_header, encode_response
@@ -70,59 +73,46 @@ class FakeBroker:
         return MetadataResponse(brokers=brokers, cluster_id="fake")
 
 
-def run(scenario, *brokers, bootstrap=True, **options):
+class Client:
+    """A network client on sockets whose node 0 is at an address."""
+
+    def __init__(self):
+        self.updater = ManualMetadataUpdater()
+        self.network = NetworkClient(Selector(), self.updater, FAST, Random(1))
+
+    def set_node(self, host, port):
+        self.updater.set_nodes([Node(0, host, port)])
+
+    def request(self, request, **options):
+        return self.network.request(self.updater.fetch_nodes()[0], request, **options)
+
+    def send(self, request, *, version=None, **options):
+        versions = None if version is None else (version, version)
+        return completed(self.request(request, versions=versions, **options))
+
+    @property
+    def is_ready(self):
+        return self.network.is_ready(self.updater.fetch_nodes()[0])
+
+
+def run(scenario, *brokers):
     """Runs a scenario with started brokers and a client of the first."""
 
     async def main():
         for broker in brokers:
             await broker.start()
-        servers = [("127.0.0.1", brokers[0].port)] if bootstrap else ()
-        client = NetworkClient(servers, settings=FAST, client_id="test", **options)
+        client = Client()
+        if brokers:
+            client.set_node("127.0.0.1", brokers[0].port)
         try:
             async with asyncio.timeout(20):
                 await scenario(client)
         finally:
-            await client.close()
+            await client.network.close()
             for broker in brokers:
                 await broker.server.stop(grace_ms=0)
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize(
-    ("servers", "nodes"),
-    [
-        ("a:1,b:2", [Node(-1, "a", 1), Node(-2, "b", 2)]),
-        ([("a", 1), " [::1]:2 "], [Node(-1, "a", 1), Node(-2, "::1", 2)]),
-    ],
-)
-def test_bootstrap_servers(servers, nodes):
-    assert parse_bootstrap(servers) == nodes
-
-
-@pytest.mark.parametrize("servers", ["a", "a:", ":1", "a:b", "", []])
-def test_bootstrap_servers_that_are_refused(servers):
-    with pytest.raises(ValueError, match=r"bootstrap\.servers"):
-        parse_bootstrap(servers)
-
-
-def test_metadata_makes_the_nodes_known():
-    one, two = FakeBroker(1), FakeBroker(2)
-    one.cluster = two.cluster = [one, two]
-
-    async def scenario(client):
-        assert [node.id for node in client.nodes] == [-1]
-        response = await client.metadata_update(["t"])
-        assert response.cluster_id == "fake"
-        assert [node.id for node in client.nodes] == [1, 2]
-        header, request = one.asked[0]
-        assert header.client_id == "test"
-        assert [topic.name for topic in request.topics] == ["t"]
-        assert not request.allow_auto_topic_creation
-        await client.send(2, MetadataRequest())
-        assert len(two.asked) == 1
-
-    run(scenario, one, two)
 
 
 def test_many_requests_in_flight_come_back_to_their_callers():
@@ -130,27 +120,25 @@ def test_many_requests_in_flight_come_back_to_their_callers():
     broker = FakeBroker(METADATA=lambda _: MetadataResponse(controller_id=next(counter)))
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        responses = await asyncio.gather(*(client.send(0, MetadataRequest()) for _ in range(500)))
+        responses = await asyncio.gather(*(client.send(MetadataRequest()) for _ in range(500)))
         assert [response.controller_id for response in responses] == list(range(500))
         assert len(broker.server.connections) == 1
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_a_pending_for_those_without_a_loop():
     broker = FakeBroker()
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
         done = asyncio.Event()
-        pending = client.request(0, MetadataRequest(), version=7)
+        pending = client.request(MetadataRequest(), versions=(7, 7))
         pending.when_done(lambda _: done.set())
         await done.wait()
         assert pending.result().cluster_id == "fake"
         assert broker.asked[0][0].api_version == 7
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def produce(records, acks=1):
@@ -166,44 +154,41 @@ def test_megabytes_from_memory_and_from_a_file(tmp_path):
     broker = FakeBroker(PRODUCE=lambda _: ProduceResponse(throttle_time_ms=0))
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
         file = FileSlice(DiskFile(tmp_path / "batch"), 0, len(data))
         await asyncio.gather(
-            *(client.send(0, produce(records), version=8) for records in (data, file, memoryview(data)[5:]))
+            *(client.send(produce(records), version=8) for records in (data, file, memoryview(data)[5:]))
         )
         got = [request.topic_data[0].partition_data[0].records for _, request in broker.asked]
         assert [bytes(each) for each in got] == [data, data, data[5:]]
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_a_request_without_a_response():
     broker = FakeBroker(PRODUCE=lambda _: None)
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        assert await client.send(0, produce(b"r", acks=0), version=8, expects_response=False) is None
-        await client.send(0, MetadataRequest())
+        assert await client.send(produce(b"r", acks=0), version=8, expects_response=False) is None
+        await client.send(MetadataRequest())
         assert [header.api_key for header, _ in broker.asked] == [ApiKey.PRODUCE, ApiKey.METADATA]
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_a_broker_that_comes_back():
     broker = FakeBroker()
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        await client.send(0, MetadataRequest())
+        await client.send(MetadataRequest())
         await broker.server.stop(grace_ms=0)
-        while client.is_ready(0):  # noqa: ASYNC110 - until the client has noticed
+        while client.is_ready:  # noqa: ASYNC110 - until the client has noticed
             await asyncio.sleep(0.001)
         with pytest.raises(DisconnectedError, match=r"could not be established: .*Connection refused"):
-            await client.send(0, MetadataRequest())
+            await client.send(MetadataRequest())
         await broker.start(broker.port)
-        assert (await client.send_to_any(MetadataRequest())).cluster_id == "fake"
+        assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_a_dead_bootstrap_server_is_passed_over():
@@ -212,31 +197,37 @@ def test_a_dead_bootstrap_server_is_passed_over():
     async def scenario(client):
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
-            dead = unused.getsockname()[1]
-            client.set_nodes([Node(-1, "127.0.0.1", dead), Node(-2, "127.0.0.1", broker.port)])
+            dead = Node(-1, "127.0.0.1", unused.getsockname()[1])
+            client.updater.set_nodes([dead, Node(-2, "127.0.0.1", broker.port)])
+            with pytest.raises(DisconnectedError):
+                await completed(client.network.request(dead, MetadataRequest()))
             for _ in range(5):
-                assert (await client.send_to_any(MetadataRequest())).cluster_id == "fake"
+                while (node := client.network.least_loaded_node()) == dead:
+                    with pytest.raises(DisconnectedError):
+                        await completed(client.network.request(node, MetadataRequest()))
+                answer = await completed(client.network.request(node, MetadataRequest()))
+                assert answer.cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_names_are_resolved_and_every_address_is_tried():
     broker = FakeBroker()
 
     async def scenario(client):
-        client.add_node(Node(0, "localhost", broker.port))
-        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
+        client.set_node("localhost", broker.port)
+        assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_a_name_that_does_not_exist():
     async def scenario(client):
-        client.add_node(Node(0, "no-such-host.invalid", 1))
+        client.set_node("no-such-host.invalid", 1)
         with pytest.raises(DisconnectedError, match=r"cannot resolve no-such-host\.invalid"):
-            await client.send(0, MetadataRequest())
+            await client.send(MetadataRequest())
 
-    run(scenario, bootstrap=False)
+    run(scenario)
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 2**31 - 1])
@@ -244,11 +235,11 @@ def test_a_port_that_no_port_has(port):
     """A broker says where the others are, and may say anything."""
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", port))
+        client.set_node("127.0.0.1", port)
         with pytest.raises(DisconnectedError, match="could not be established"):
-            await client.send(0, MetadataRequest())
+            await client.send(MetadataRequest())
 
-    run(scenario, bootstrap=False)
+    run(scenario)
 
 
 def test_without_a_free_descriptor_the_attempt_fails_and_the_next_one_succeeds(monkeypatch):
@@ -256,17 +247,16 @@ def test_without_a_free_descriptor_the_attempt_fails_and_the_next_one_succeeds(m
     make = socket.socket
 
     def no_more(*_args, **_options):
-        monkeypatch.setattr(socket_wire.socket, "socket", make)
+        monkeypatch.setattr(selector.socket, "socket", make)
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        monkeypatch.setattr(socket_wire.socket, "socket", no_more)
+        monkeypatch.setattr(selector.socket, "socket", no_more)
         with pytest.raises(DisconnectedError, match="Too many open files"):
-            await client.send(0, MetadataRequest())
-        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
+            await client.send(MetadataRequest())
+        assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def silent_server(answer=b""):
@@ -284,14 +274,12 @@ def silent_server(answer=b""):
 def test_a_broker_that_never_answers():
     async def scenario(client):
         async with await silent_server() as server:
-            client.add_node(Node(0, *server.sockets[0].getsockname()[:2]))
+            client.set_node(*server.sockets[0].getsockname()[:2])
             with pytest.raises(DisconnectedError):
-                await client.send(0, MetadataRequest(), timeout_ms=50)
-            with pytest.raises(DisconnectedError, match="no node answered"):
-                await client.send_to_any(MetadataRequest(), timeout_ms=50)
-            await client.close()
+                await client.send(MetadataRequest(), timeout_ms=50)
+            await client.network.close()
 
-    run(scenario, bootstrap=False)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -300,67 +288,62 @@ def test_a_broker_that_never_answers():
 def test_something_that_is_no_broker(answer):
     async def scenario(client):
         async with await silent_server(answer) as server:
-            client.add_node(Node(0, *server.sockets[0].getsockname()[:2]))
+            client.set_node(*server.sockets[0].getsockname()[:2])
             with pytest.raises(DisconnectedError):
-                await client.send(0, MetadataRequest(), timeout_ms=500)
-            await client.close()
+                await client.send(MetadataRequest(), timeout_ms=500)
+            await client.network.close()
 
-    run(scenario, bootstrap=False)
+    run(scenario)
 
 
 def test_an_overdue_response_is_a_timeout():
     broker = FakeBroker(PRODUCE=lambda _: None)
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
         with pytest.raises(RequestTimedOutError, match=r"no response from 127\.0\.0\.1"):
-            await client.send(0, produce(b"r"), version=8, timeout_ms=30)
-        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
+            await client.send(produce(b"r"), version=8, timeout_ms=30)
+        assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
-def test_a_node_that_is_removed_or_moves():
+def test_a_node_that_moves_or_is_removed():
     one, two = FakeBroker(PRODUCE=lambda _: None), FakeBroker()
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", one.port))
-        waiting = client.send(0, produce(b"r"), version=8)
-        client.add_node(Node(0, "127.0.0.1", two.port))
+        waiting = client.send(produce(b"r"), version=8)
+        client.set_node("127.0.0.1", two.port)
+        moved = client.send(MetadataRequest())
         with pytest.raises(DisconnectedError, match="has moved"):
             await waiting
-        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
-        assert client.is_ready(0)
-        client.remove_node(0)
-        assert not client.is_ready(0)
-        with pytest.raises(KeyError):
-            client.send(0, MetadataRequest())
+        assert (await moved).cluster_id == "fake"
+        assert client.is_ready
+        client.network.disconnect(0)
+        assert not client.is_ready
 
-    run(scenario, one, two, bootstrap=False)
+    run(scenario, one, two)
 
 
 def test_a_closed_client_fails_what_waits_and_what_comes():
     broker = FakeBroker(PRODUCE=lambda _: None)
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        waiting = client.send(0, produce(b"r"), version=8)
-        await client.close()
+        waiting = client.send(produce(b"r"), version=8)
+        await client.network.close()
         with pytest.raises(DisconnectedError, match="the client is closed"):
             await waiting
         with pytest.raises(DisconnectedError, match="the client is closed"):
-            client.send(0, MetadataRequest())
+            client.send(MetadataRequest())
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)
 
 
 def test_who_stops_waiting_disturbs_nobody():
     broker = FakeBroker()
 
     async def scenario(client):
-        client.add_node(Node(0, "127.0.0.1", broker.port))
-        impatient = client.send(0, MetadataRequest())
+        impatient = client.send(MetadataRequest())
         impatient.cancel()
-        assert (await client.send(0, MetadataRequest())).cluster_id == "fake"
+        assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
-    run(scenario, broker, bootstrap=False)
+    run(scenario, broker)

@@ -1,9 +1,10 @@
+import asyncio
 from random import Random
 
 import pytest
 
 from barnabas.core.chunks import materialize
-from barnabas.network.client_core import ClientCore
+from barnabas.network.client import NetworkClient
 from barnabas.network.connection_states import ConnectionState
 from barnabas.network.errors import (
     ConnectionSetupTimedOutError,
@@ -11,6 +12,7 @@ from barnabas.network.errors import (
     RequestTimedOutError,
     UnsupportedVersionError,
 )
+from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ProtocolError
@@ -25,10 +27,10 @@ SERVED = [
 ]
 
 
-class FakeWire:
-    """What the link asks of a wire, and a broker at its other end that answers when told."""
+class FakeChannel:
+    """What the link asks of a channel, and a broker at its other end that answers when told."""
 
-    def __init__(self, link):
+    def __init__(self, link, response_bytes_max):
         self.link = link
         self.attempts = 0
         self.closed = 0
@@ -60,28 +62,67 @@ class FakeWire:
         self.link.received(memoryview(materialize(chunks))[4:], now)
 
 
+class FakeSelector:
+    """Channels without sockets, and time at hand."""
+
+    def __init__(self):
+        self.clock = self
+        self.now = 0.0
+
+    def monotonic_ms(self):
+        return self.now
+
+    def channel(self, link, response_bytes_max):
+        return FakeChannel(link, response_bytes_max)
+
+    async def close(self):
+        pass
+
+
+class Updater(ManualMetadataUpdater):
+    """Notes which nodes were lost."""
+
+    def __init__(self, nodes):
+        super().__init__(nodes)
+        self.lost = []
+
+    def handle_server_disconnect(self, node, error):
+        self.lost.append((node.id, str(error)))
+
+
 class Client:
-    """A core of some nodes with time at hand."""
+    """A network client of some nodes."""
 
     def __init__(self, nodes=1, **settings):
         settings = {"max_in_flight": 2, **settings}
-        self.core = ClientCore(ClientSettings(**settings), FakeWire, Random(3))
-        self.core.set_nodes([Node(n, f"host{n}", 9092) for n in range(nodes)], 0.0)
+        self.selector = FakeSelector()
+        self.nodes = {n: Node(n, f"host{n}", 9092) for n in range(nodes)}
+        self.updater = Updater(self.nodes.values())
+        self.network = NetworkClient(self.selector, self.updater, ClientSettings(**settings), Random(3))
 
     def link(self, node_id=0):
-        return self.core.links[node_id]
+        return self.network.link(self.nodes[node_id])
 
-    def wire(self, node_id=0):
-        return self.link(node_id)._wire
+    def channel(self, node_id=0):
+        return self.link(node_id)._channel
 
-    def call(self, now=0.0, node_id=0, request=None, **options):
-        return self.core.call(node_id, request or MetadataRequest(), now, **options)
+    def call(self, now=0.0, node_id=0, request=None, version=None, **options):
+        self.selector.now = now
+        versions = None if version is None else (version, version)
+        return self.network.request(
+            self.nodes[node_id], request or MetadataRequest(), versions=versions, **options
+        )
+
+    def least_loaded_nodes(self, now=0.0, times=20):
+        """The ids of the nodes that are chosen in so many attempts."""
+        self.selector.now = now
+        return {self.network.least_loaded_node().id for _ in range(times)}
 
     def make_ready(self, node_id=0, now=0.0, served=SERVED):
-        link, wire = self.link(node_id), self.wire(node_id)
+        link, channel = self.link(node_id), self.channel(node_id)
         link.connect(now)
         link.established(now)
-        wire.answer(ApiVersionsResponse(api_keys=served), now)
+        channel.answer(ApiVersionsResponse(api_keys=served), now)
         assert link.state.state is ConnectionState.READY
 
 
@@ -92,36 +133,36 @@ def metadata(throttle_ms=0):
 def test_the_first_call_connects_asks_for_versions_and_is_sent():
     client = Client()
     call = client.call()
-    link, wire = client.link(), client.wire()
+    link, channel = client.link(), client.channel()
 
-    assert wire.attempts == 1
+    assert channel.attempts == 1
     assert link.state.state is ConnectionState.CONNECTING
     link.established(1.0)
     assert link.state.state is ConnectionState.CHECKING_API_VERSIONS
-    header, frame = wire.sent[0]
+    header, frame = channel.sent[0]
     assert (header.api_key, header.api_version) == (ApiKey.API_VERSIONS, ApiVersionsRequest.max_version)
     _, offset = decode_request_header(frame)
     asked, _ = ApiVersionsRequest.decode(frame, header.api_version, offset)
     assert asked.client_software_name == "barnabas"
-    wire.answer(ApiVersionsResponse(api_keys=SERVED), 2.0)
+    channel.answer(ApiVersionsResponse(api_keys=SERVED), 2.0)
     assert link.state.state is ConnectionState.READY
-    assert wire.sent[0][0].api_key == ApiKey.METADATA
-    assert wire.sent[0][0].api_version == 9, "the highest that both know"
-    wire.answer(metadata(), 3.0)
+    assert channel.sent[0][0].api_key == ApiKey.METADATA
+    assert channel.sent[0][0].api_version == 9, "the highest that both know"
+    channel.answer(metadata(), 3.0)
     assert call.result().cluster_id == "c"
 
 
 def test_an_old_broker_is_asked_again_with_what_it_knows():
     client = Client()
     client.call()
-    link, wire = client.link(), client.wire()
+    link, channel = client.link(), client.channel()
     link.established(0.0)
     old = ApiVersionsResponse(error_code=35, api_keys=[ApiVersion(api_key=18, min_version=0, max_version=2)])
 
-    wire.answer(old, 0.0, version=0)
+    channel.answer(old, 0.0, version=0)
 
-    assert wire.sent[0][0].api_version == 2
-    wire.answer(ApiVersionsResponse(api_keys=SERVED), 0.0)
+    assert channel.sent[0][0].api_version == 2
+    channel.answer(ApiVersionsResponse(api_keys=SERVED), 0.0)
     assert link.state.state is ConnectionState.READY
 
 
@@ -130,18 +171,18 @@ def test_a_very_old_broker_is_asked_again_in_version_0():
     client.call()
     client.link().established(0.0)
 
-    client.wire().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
+    client.channel().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
 
-    assert client.wire().sent[0][0].api_version == 0
+    assert client.channel().sent[0][0].api_version == 0
 
 
 def test_a_broker_that_refuses_version_0_too_is_left():
     client = Client()
     call = client.call()
     client.link().established(0.0)
-    client.wire().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
+    client.channel().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
 
-    client.wire().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
+    client.channel().answer(ApiVersionsResponse(error_code=35), 0.0, version=0)
 
     assert client.link().state.state is ConnectionState.DISCONNECTED
     with pytest.raises(DisconnectedError, match="UNSUPPORTED_VERSION"):
@@ -155,7 +196,7 @@ def test_a_broker_that_refuses_the_version_that_it_names_is_left(version):
     client.link().established(0.0)
     named = [ApiVersion(api_key=18, min_version=0, max_version=version)]
 
-    client.wire().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
+    client.channel().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
 
     assert client.link().state.state is ConnectionState.DISCONNECTED
     with pytest.raises(DisconnectedError, match="UNSUPPORTED_VERSION"):
@@ -168,9 +209,9 @@ def test_a_broker_that_names_a_version_below_all_is_asked_in_version_0():
     client.link().established(0.0)
     named = [ApiVersion(api_key=18, min_version=-9, max_version=-5)]
 
-    client.wire().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
+    client.channel().answer(ApiVersionsResponse(error_code=35, api_keys=named), 0.0, version=0)
 
-    assert client.wire().sent[0][0].api_version == 0
+    assert client.channel().sent[0][0].api_version == 0
 
 
 def test_any_other_error_of_api_versions_closes():
@@ -178,9 +219,9 @@ def test_any_other_error_of_api_versions_closes():
     client.call()
     client.link().established(0.0)
 
-    client.wire().answer(ApiVersionsResponse(error_code=42), 0.0)
+    client.channel().answer(ApiVersionsResponse(error_code=42), 0.0)
 
-    assert client.wire().closed == 1
+    assert client.channel().closed == 1
     assert client.link().state.state is ConnectionState.DISCONNECTED
 
 
@@ -190,7 +231,7 @@ def test_without_discovery_requests_go_out_at_once():
     client.call()
     client.link().established(0.0)
 
-    assert [header.api_version for header, _ in client.wire().sent] == [5, MetadataRequest.max_version]
+    assert [header.api_version for header, _ in client.channel().sent] == [5, MetadataRequest.max_version]
 
 
 def test_no_more_in_flight_than_allowed_and_the_rest_in_order():
@@ -198,29 +239,29 @@ def test_no_more_in_flight_than_allowed_and_the_rest_in_order():
     client.make_ready()
     calls = [client.call() for _ in range(4)]
 
-    assert len(client.wire().sent) == 2
-    client.wire().answer(metadata(), 0.0)
+    assert len(client.channel().sent) == 2
+    client.channel().answer(metadata(), 0.0)
     assert calls[0].done
     assert not calls[1].done
-    assert len(client.wire().sent) == 2
-    ids = [header.correlation_id for header, _ in client.wire().sent]
+    assert len(client.channel().sent) == 2
+    ids = [header.correlation_id for header, _ in client.channel().sent]
     assert ids == sorted(ids)
     for _ in range(3):
-        client.wire().answer(metadata(), 0.0)
+        client.channel().answer(metadata(), 0.0)
     assert all(call.done for call in calls)
 
 
 def test_nothing_is_sent_while_the_socket_is_full():
     client = Client()
     client.make_ready()
-    client.wire().blocked = True
+    client.channel().blocked = True
     client.call()
-    assert not client.wire().sent
+    assert not client.channel().sent
 
-    client.wire().blocked = False
+    client.channel().blocked = False
     client.link().advance(0.0)
 
-    assert len(client.wire().sent) == 1
+    assert len(client.channel().sent) == 1
 
 
 def test_a_response_out_of_turn_closes_the_connection():
@@ -228,9 +269,9 @@ def test_a_response_out_of_turn_closes_the_connection():
     client.make_ready()
     first, second = client.call(), client.call()
 
-    client.wire().answer(metadata(), 0.0, index=1)
+    client.channel().answer(metadata(), 0.0, index=1)
 
-    assert client.wire().closed == 1
+    assert client.channel().closed == 1
     with pytest.raises(
         DisconnectedError, match=r"Correlation id for response \(2\) does not match request \(1"
     ):
@@ -257,7 +298,7 @@ def test_a_response_that_is_none_closes_the_connection(garbage):
 
     assert isinstance(call.error, ProtocolError | DisconnectedError)
     assert isinstance(other.error, DisconnectedError)
-    assert client.wire().closed == 1
+    assert client.channel().closed == 1
 
 
 def test_a_lost_connection_fails_everything_sent_or_not():
@@ -278,10 +319,10 @@ def test_the_next_call_waits_for_the_backoff():
 
     call = client.call(now=120.0)
 
-    assert client.wire().attempts == 1
-    assert client.wire().deadlines[-1] == 150.0
+    assert client.channel().attempts == 1
+    assert client.channel().deadlines[-1] == 150.0
     client.link().expire(150.0)
-    assert client.wire().attempts == 2
+    assert client.channel().attempts == 2
     assert not call.done
 
 
@@ -289,7 +330,7 @@ def test_an_overdue_response_closes_the_connection():
     client = Client()
     client.make_ready()
     slow, other = client.call(timeout_ms=100), client.call(timeout_ms=1000)
-    assert client.wire().deadlines[-2:] == [100, 1000]
+    assert client.channel().deadlines[-2:] == [100, 1000]
 
     client.link().expire(100.0)
     assert not slow.done
@@ -297,7 +338,7 @@ def test_an_overdue_response_closes_the_connection():
 
     assert isinstance(slow.error, RequestTimedOutError)
     assert isinstance(other.error, RequestTimedOutError)
-    assert client.wire().closed == 1
+    assert client.channel().closed == 1
 
 
 def test_a_call_that_could_not_be_sent_in_time_fails_alone():
@@ -318,7 +359,7 @@ def test_the_request_timeout_counts_from_sending():
     client.make_ready()
     client.call()
     second = client.call(timeout_ms=100)
-    client.wire().answer(metadata(), 90.0)
+    client.channel().answer(metadata(), 90.0)
 
     client.link().expire(150.0)
 
@@ -328,14 +369,14 @@ def test_the_request_timeout_counts_from_sending():
 def test_a_connection_that_does_not_come_about():
     client = Client(setup_timeout_ms=100, setup_timeout_max_ms=100)
     call = client.call()
-    assert 100 in client.wire().deadlines
+    assert 100 in client.channel().deadlines
 
     client.link().expire(100.0)
     assert not call.done
     client.link().expire(100.1)
 
     assert isinstance(call.error, ConnectionSetupTimedOutError)
-    assert client.wire().closed == 1
+    assert client.channel().closed == 1
 
 
 def test_a_throttled_node_is_left_alone_and_that_time_does_not_count():
@@ -343,13 +384,13 @@ def test_a_throttled_node_is_left_alone_and_that_time_does_not_count():
     client.make_ready()
     client.call()
     pending = client.call(timeout_ms=1000)
-    client.wire().answer(metadata(throttle_ms=500), 10.0)
+    client.channel().answer(metadata(throttle_ms=500), 10.0)
     later = client.call(now=10.0)
 
-    assert len(client.wire().sent) == 1
-    assert client.wire().deadlines[-1] == 510.0
+    assert len(client.channel().sent) == 1
+    assert client.channel().deadlines[-1] == 510.0
     client.link().expire(1400.0)
-    assert len(client.wire().sent) == 2
+    assert len(client.channel().sent) == 2
     assert not pending.done
     assert not later.done
 
@@ -358,7 +399,7 @@ def test_old_versions_leave_throttling_to_the_broker():
     client = Client()
     client.make_ready()
     client.call(version=5)
-    client.wire().answer(metadata(throttle_ms=500), 10.0)
+    client.channel().answer(metadata(throttle_ms=500), 10.0)
 
     assert client.link().state.is_ready(10.0)
 
@@ -367,7 +408,7 @@ def test_an_idle_connection_is_closed():
     client = Client(idle_ms_max=1000)
     client.make_ready(now=0.0)
     client.call(now=500.0)
-    client.wire().answer(metadata(), 600.0)
+    client.channel().answer(metadata(), 600.0)
 
     assert client.link().next_deadline_ms(600.0) == 1600.0
     client.link().expire(1599.0)
@@ -425,15 +466,15 @@ def test_a_call_may_lead_to_the_next():
     following = []
     client.call().when_done(lambda _: following.append(client.call()))
 
-    client.wire().answer(metadata(), 0.0)
+    client.channel().answer(metadata(), 0.0)
 
     assert not following[0].done
-    assert len(client.wire().sent) == 1
+    assert len(client.channel().sent) == 1
 
 
 class TestLeastLoadedNode:
     def test_none_is_known(self):
-        assert Client(nodes=0).core.least_loaded_node(0.0) is None
+        assert Client(nodes=0).network.least_loaded_node() is None
 
     def test_a_ready_node_without_calls_wins(self):
         client = Client(nodes=3)
@@ -441,7 +482,7 @@ class TestLeastLoadedNode:
         client.make_ready(2)
         client.call(node_id=2)
 
-        assert {client.core.least_loaded_node(0.0).id for _ in range(20)} == {1}
+        assert client.least_loaded_nodes() == {1}
 
     def test_else_the_ready_node_with_fewest_calls(self):
         client = Client(nodes=3, max_in_flight=5)
@@ -450,13 +491,13 @@ class TestLeastLoadedNode:
             for _ in range(calls):
                 client.call(node_id=node_id)
 
-        assert {client.core.least_loaded_node(0.0).id for _ in range(20)} == {1}
+        assert client.least_loaded_nodes() == {1}
 
     def test_else_one_that_is_connecting(self):
         client = Client(nodes=3)
         client.link(2).connect(0.0)
 
-        assert {client.core.least_loaded_node(0.0).id for _ in range(20)} == {2}
+        assert client.least_loaded_nodes() == {2}
 
     def test_else_the_one_tried_longest_ago(self):
         client = Client(nodes=3)
@@ -464,7 +505,7 @@ class TestLeastLoadedNode:
             client.link(node_id).connect(when)
             client.link(node_id).lost(DisconnectedError("x"), when)
 
-        assert {client.core.least_loaded_node(5000.0).id for _ in range(20)} == {1}
+        assert client.least_loaded_nodes(now=5000.0) == {1}
 
     def test_none_while_all_back_off(self):
         client = Client(nodes=2)
@@ -472,37 +513,90 @@ class TestLeastLoadedNode:
             client.link(node_id).connect(0.0)
             client.link(node_id).lost(DisconnectedError("x"), 0.0)
 
-        assert client.core.least_loaded_node(10.0) is None
+        client.selector.now = 10.0
+        assert client.network.least_loaded_node() is None
 
     def test_any_node_at_first(self):
         client = Client(nodes=3)
 
-        assert {client.core.least_loaded_node(0.0).id for _ in range(50)} == {0, 1, 2}
+        assert client.least_loaded_nodes(times=50) == {0, 1, 2}
 
 
-def test_new_metadata_keeps_links_and_ends_those_of_gone_nodes_when_their_calls_are_answered():
-    client = Client(nodes=3)
-    for node_id in range(3):
+def test_the_connection_of_a_retired_node_ends_when_its_last_call_is_answered():
+    client = Client(nodes=2)
+    for node_id in range(2):
         client.make_ready(node_id)
-    kept, gone, idle = client.link(0), client.link(1), client.link(2)
-    call = client.call(node_id=1)
+    busy, idle = client.link(0), client.link(1)
+    call = client.call(node_id=0)
 
-    client.core.set_nodes([Node(0, "host0", 9092, "rack"), Node(2, "elsewhere", 9092)], 0.0)
+    client.network.retire(0)
+    client.network.retire(1)
 
-    assert client.link(0) is kept
-    assert client.link(2) is not idle
     assert idle.state.state is ConnectionState.DISCONNECTED
     assert not call.done
-    gone._wire.answer(metadata(), 0.0)
+    busy._channel.answer(metadata(), 0.0)
     assert call.result().cluster_id == "c"
-    assert gone.state.state is ConnectionState.DISCONNECTED
-    assert repr(kept) == "<NodeLink 0 READY in_flight=0 waiting=0>"
+    assert busy.state.state is ConnectionState.DISCONNECTED
+    assert client.link(0) is not busy
+    assert client.updater.lost == []
+
+
+def test_a_node_at_another_address_has_another_link():
+    client = Client()
+    client.make_ready()
+    before = client.link()
+    call = client.call()
+
+    client.nodes[0] = Node(0, "host0", 9092, "rack")
+    assert client.link() is before
+    client.nodes[0] = Node(0, "elsewhere", 9092, "rack")
+
+    assert client.link() is not before
+    assert "has moved" in str(call.error)
+    assert repr(client.link()) == "<NodeLink 0 DISCONNECTED in_flight=0 waiting=0>"
+
+
+def test_the_updater_hears_of_lost_connections_but_not_of_closed_ones():
+    client = Client(nodes=2)
+    client.make_ready(0)
+    client.make_ready(1)
+
+    client.link(0).lost(DisconnectedError("reset"), 0.0)
+    client.network.disconnect(1)
+
+    assert client.updater.lost == [(0, "reset")]
+
+
+def test_a_node_beside_the_cluster_is_never_the_least_loaded():
+    client = Client()
+    client.nodes[7] = Node(7, "coordinator", 9092)
+    client.make_ready(7)
+
+    assert client.least_loaded_nodes() == {0}
+
+
+def test_requests_not_answered_yet_are_counted():
+    client = Client(max_in_flight=1)
+    assert client.network.in_flight_request_count(0) == 0
+    client.make_ready()
+    client.call()
+    client.call()
+
+    assert client.network.in_flight_request_count(0) == 2
+
+
+def test_a_call_is_sent_in_the_highest_version_within_its_bounds():
+    client = Client()
+    client.make_ready()
+    client.network.request(client.nodes[0], MetadataRequest(), versions=(5, 7))
+
+    assert client.channel().sent[0][0].api_version == 7
 
 
 def test_closing_fails_what_waits():
     client = Client(nodes=2)
     calls = [client.call(node_id=0), client.call(node_id=1)]
 
-    client.core.close(DisconnectedError("the client is closed"), 0.0)
+    asyncio.run(client.network.close())
 
     assert [str(call.error) for call in calls] == ["the client is closed"] * 2

@@ -13,7 +13,9 @@ import pytest
 
 from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError
+from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.selector import Selector, completed
 from barnabas.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -45,14 +47,14 @@ class Stream:
             [Record(n, 1_700_000_000_000, None, each, []) for n, each in enumerate(values)]
         )
 
-    async def send(self, client: NetworkClient, partition: int) -> None:
+    async def send(self, send, partition: int) -> None:
         """Sends batch after batch to a partition until the broker is gone."""
         while True:
             values, records = self.batch()
             data = PartitionProduceData(index=partition, records=records)
             topic = TopicProduceData(name=TOPIC, partition_data=[data])
             request = ProduceRequest(acks=random.choice([1, -1]), timeout_ms=5000, topic_data=[topic])
-            response = await client.send(0, request, version=9)
+            response = await send(request, version=9)
             answer = response.responses[0].partition_responses[0]
             assert answer.error_code == 0, answer.error_message
             for n, value in enumerate(values):
@@ -60,10 +62,10 @@ class Stream:
 
 
 async def produce_until_killed(broker, server, stream) -> None:
-    async with connected(broker) as client:
+    async with connected(broker) as send:
         loop = asyncio.get_running_loop()
         senders = [
-            asyncio.ensure_future(stream.send(client, partition))
+            asyncio.ensure_future(stream.send(send, partition))
             for partition in range(PARTITIONS)
             for _ in range(IN_FLIGHT)
         ]
@@ -73,16 +75,16 @@ async def produce_until_killed(broker, server, stream) -> None:
 
 
 async def create_topic(broker) -> None:
-    async with connected(broker) as client:
+    async with connected(broker) as send:
         topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)
-        response = await client.send(0, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        response = await send(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
         assert response.topics[0].error_code == 0
 
 
 async def read_all(broker, partition: int) -> dict[int, bytes]:
     """Every record of a partition, by offset."""
     found: dict[int, bytes] = {}
-    async with connected(broker) as client:
+    async with connected(broker) as send:
         while True:
             place = FetchPartition(
                 partition=partition, fetch_offset=max(found, default=-1) + 1, partition_max_bytes=1 << 20
@@ -90,7 +92,7 @@ async def read_all(broker, partition: int) -> dict[int, bytes]:
             request = FetchRequest(
                 max_wait_ms=0, topics=[FetchTopic(topic=TOPIC, partitions=[place])], max_bytes=1 << 20
             )
-            response = (await client.send(0, request, version=11)).responses[0].partitions[0]
+            response = (await send(request, version=11)).responses[0].partitions[0]
             assert response.error_code == 0
             before = len(found)
             for header in batch_headers(response.records or b""):
@@ -103,10 +105,15 @@ async def read_all(broker, partition: int) -> dict[int, bytes]:
 
 @contextlib.asynccontextmanager
 async def connected(broker):
-    client = NetworkClient(settings=SETTINGS)
-    client.add_node(Node(0, broker.host, broker.port))
+    client = NetworkClient(Selector(), ManualMetadataUpdater(), SETTINGS, random.Random())
+    node = Node(0, broker.host, broker.port)
+
+    def send(request, version=None):
+        versions = None if version is None else (version, version)
+        return completed(client.request(node, request, versions=versions))
+
     try:
-        yield client
+        yield send
     finally:
         await client.close()
 

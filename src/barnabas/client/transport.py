@@ -1,16 +1,17 @@
 """The port through which a client reaches brokers, and its real implementation on `NetworkClient`."""
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from barnabas.client.config import Address
 from barnabas.core.config import Config
-from barnabas.network.api_versions import NodeApiVersions
 from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError
-from barnabas.network.node_link import SOFTWARE_NAME, ClientSettings, Node
+from barnabas.network.metadata_updater import ManualMetadataUpdater
+from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.selector import Selector, completed
 from barnabas.protocol.message import Request, Response
-from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 Versions = tuple[int, int]
@@ -57,11 +58,12 @@ class NetworkTransport:
             max_in_flight=in_flight_max,
             request_timeout_ms=config["request.timeout.ms"],
         )
-        self._client = NetworkClient(addresses, settings=settings)
-        self._aside = NetworkClient(settings=settings)
-
-    def _client_of(self, node_id: int) -> NetworkClient:
-        return self._aside if node_id in self._aside.core.links else self._client
+        self._nodes = {-1 - index: Node(-1 - index, *address) for index, address in enumerate(addresses)}
+        self._aside: dict[int, Node] = {}
+        self._updater = ManualMetadataUpdater(self._nodes.values())
+        # Seeded by the process's own generator, so that a simulation decides.
+        rng = random.Random(random.getrandbits(64))
+        self._client = NetworkClient(Selector(), self._updater, settings, rng)
 
     async def send(
         self,
@@ -72,33 +74,18 @@ class NetworkTransport:
         timeout_ms: float | None = None,
     ) -> Response:
         """See `Transport.send`."""
-        version = None
-        if versions is not None:
-            known = await self._versions_of(node_id)
-            version = known.latest_usable(type(request), *versions)
+        node = self._nodes.get(node_id) or self._aside.get(node_id)
+        if node is None:
+            raise DisconnectedError(f"broker {node_id} is not known any more")
         silent = isinstance(request, ProduceRequest) and request.acks == 0
-        try:
-            future = self._client_of(node_id).send(
-                node_id, request, version=version, timeout_ms=timeout_ms, expects_response=not silent
-            )
-        except KeyError:
-            raise DisconnectedError(f"broker {node_id} is not known any more") from None
-        response = await future
+        call = self._client.request(
+            node, request, versions=versions, timeout_ms=timeout_ms, expects_response=not silent
+        )
+        response = await completed(call)
         if silent:
             return ProduceResponse()
         assert isinstance(response, Response)
         return response
-
-    async def _versions_of(self, node_id: int) -> NodeApiVersions:
-        link = self._client_of(node_id).core.links.get(node_id)
-        if link is not None and link.versions is None:
-            # Any request makes the connection, and with it the versions.
-            await self.send(
-                node_id, ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="0")
-            )
-        if link is None or link.versions is None:
-            raise DisconnectedError(f"broker {node_id} is not connected")
-        return link.versions
 
     def least_loaded_node(self) -> int | None:
         """See `Transport.least_loaded_node`."""
@@ -107,17 +94,21 @@ class NetworkTransport:
 
     def set_brokers(self, brokers: Mapping[int, Address]) -> None:
         """See `Transport.set_brokers`."""
-        self._client.set_nodes(Node(node_id, *address) for node_id, address in brokers.items())
+        previous, self._nodes = self._nodes, {id_: Node(id_, *address) for id_, address in brokers.items()}
+        self._updater.set_nodes(self._nodes.values())
+        for node_id, node in previous.items():
+            if self._nodes.get(node_id) != node:
+                self._client.retire(node_id)
 
     def connect_aside(self, node_id: int, address: Address) -> None:
         """See `Transport.connect_aside`."""
-        self._aside.add_node(Node(node_id, *address))
+        self._aside[node_id] = Node(node_id, *address)
 
     def disconnect_aside(self, node_id: int) -> None:
         """See `Transport.disconnect_aside`."""
-        self._aside.remove_node(node_id)
+        self._aside.pop(node_id, None)
+        self._client.disconnect(node_id)
 
     async def close(self) -> None:
         """See `Transport.close`."""
-        await self._aside.close()
         await self._client.close()

@@ -2,6 +2,6 @@
 
 The server gives every request frame to a `Service` and sends its responses in order; the client keeps
 connections to many nodes with many requests in flight. What is machine (`conversation`, `frames`,
-`node_link`, `client_core`, `connection_states`) knows no socket; what owns sockets (`plain_connection`, `tls`,
-`server`, `socket_wire`, `client`) decides nothing about the protocol.
+`client`, `node_link`, `connection_states`) knows no socket; what owns sockets (`plain_connection`, `tls`,
+`server`, `selector`) decides nothing about the protocol.
 """

@@ -76,12 +76,10 @@ class NodeApiVersions:
             raise UnsupportedVersionError(f"The node does not support {api.name}")
         return self._ranges[api]
 
-    def latest_usable(self, request: type[Request], low: int | None = None, high: int | None = None) -> int:
+    def latest_usable(self, request: type[Request], low: int, high: int) -> int:
         """The highest version that both sides know, within [low, high]. Raises UnsupportedVersionError."""
         assert request.api is not None, "only requests have versions"
         oldest, newest = self.range_of(request.api)
-        low = request.min_version if low is None else low
-        high = request.max_version if high is None else high
         if max(low, oldest) > min(high, newest):
             raise UnsupportedVersionError(
                 f"The node does not support {request.api.name} with version in range [{low},{high}]. "

@@ -1,234 +1,178 @@
-"""`NetworkClient`: connections to many brokers, many requests in flight, on asyncio without a task a request.
-
-`request` gives a `Pending` for code that has no loop (the controller's channels, replica fetchers); `send`
-gives a Future to await. Decisions are those of `client_core` and `node_link`; this module owns the sockets,
-the timers and name resolution.
+"""`NetworkClient`: requests to the nodes of a cluster, many in flight, without a socket (Kafka's ``NetworkClient``).
 
 Theory of operation
 -------------------
-Requests of one turn of the loop go out with one system call: a wire collects what it is given, and
-`NetworkClient` flushes all such wires in the next turn. One timer a link looks at deadlines; it is armed for
-the earliest and looks again when it fires, so that sending a request does not touch timers.
+`request` names a node and gives a `Pending` of the response. The first request to a node makes its `NodeLink`,
+which has all that belongs to one node: connection state and backoff, requests that wait and requests in
+flight, correlation ids, time-outs. Links ask the `Selector` for channels; sockets, timers and name resolution are
+its business, so a test or a simulation passes another one.
+
+Which nodes can be asked anything is known to a `MetadataUpdater`. `least_loaded_node` chooses among them, and the updater
+hears of each lost connection. A node beside them (the coordinator of a group has a connection of its own, with
+an id of its own) is simply named in a request; it is never the least loaded one.
+
+    updater = ManualMetadataUpdater([Node(-1, "localhost", 9092)])
+    client = NetworkClient(Selector(), updater, ClientSettings(client_id="me"))
+    node = client.least_loaded_node()
+    response = await completed(client.request(node, MetadataRequest()))     # selector.completed
+    updater.set_nodes([Node(1, "host", 9092)])
+    client.retire(-1)                       # its connection ends when its last call is answered
+    await client.close()
 """
 
-import asyncio
-import random
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any
+from random import Random
+from typing import Protocol
 
 from barnabas.core.clock import Clock
-from barnabas.core.pending import Pending
-from barnabas.network.client_core import ClientCore
-from barnabas.network.clock import LoopClock
+from barnabas.network.backoff import ExponentialBackoff
+from barnabas.network.connection_states import ConnectionState, ConnectionTimings
 from barnabas.network.errors import DisconnectedError
-from barnabas.network.frames import FrameReader, ReceiveMemory
-from barnabas.network.node_link import ClientSettings, Node, NodeLink
-from barnabas.network.socket_wire import SocketWire
+from barnabas.network.in_flight import Call
+from barnabas.network.metadata_updater import MetadataUpdater
+from barnabas.network.node_link import Channel, ClientSettings, Node, NodeLink
 from barnabas.protocol.message import Request
-from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
-def parse_bootstrap(servers: str | Iterable[str | tuple[str, int]]) -> list[Node]:
-    """Nodes -1, -2, ... of ``host:port`` texts (one string with commas, or several). Raises ValueError."""
-    entries = servers.split(",") if isinstance(servers, str) else list(servers)
-    addresses = [_parse_address(entry) if isinstance(entry, str) else entry for entry in entries]
-    if not addresses:
-        raise ValueError("No resolvable bootstrap urls given in bootstrap.servers")
-    return [Node(-1 - index, host, port) for index, (host, port) in enumerate(addresses)]
+class ChannelSource(Protocol):
+    """What the client needs of a `Selector`."""
 
+    clock: Clock
 
-def _parse_address(text: str) -> tuple[str, int]:
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or not host or not port.isdigit():
-        raise ValueError(f"Invalid url in bootstrap.servers: {text}")
-    return host.strip("[]"), int(port)
+    def channel(self, link: NodeLink, response_bytes_max: int) -> Channel:
+        """A channel that calls back into the link."""
+
+    async def close(self) -> None:
+        """The client has closed its channels."""
 
 
 class NetworkClient:
-    """Talks to the brokers of one cluster. Belongs to the running event loop; close it when done."""
+    """Talks to the brokers of one cluster; close it when done."""
 
     def __init__(
         self,
-        bootstrap: str | Iterable[str | tuple[str, int]] = (),
-        *,
-        client_id: str | None = None,
-        settings: ClientSettings | None = None,
-        clock: Clock | None = None,
-        chance: random.Random | None = None,
+        selector: ChannelSource,
+        updater: MetadataUpdater,
+        settings: ClientSettings,
+        rng: Random,
     ) -> None:
-        """`bootstrap` may be empty where nodes are told by `set_nodes` or `add_node` (between brokers)."""
-        self.loop = asyncio.get_running_loop()
-        self.clock = clock or LoopClock(self.loop)
-        settings = settings or ClientSettings()
-        if client_id is not None:
-            settings = replace(settings, client_id=client_id)
         self.settings = settings
-        # Seeded by the process's own generator, so that a simulation decides.
-        chance = chance or random.Random(random.getrandbits(64))
-        self.core = ClientCore(settings, self._make_wire, chance)
-        self._memory = ReceiveMemory()
-        self._threads: ThreadPoolExecutor | None = None
-        self._scheduled: list[Callable[[], None]] = []
+        self._selector = selector
+        self._updater = updater
+        self._clock = selector.clock
+        self._rng = rng
+        self._links: dict[int, NodeLink] = {}
         self._closed = False
-        if bootstrap:
-            self.set_nodes(parse_bootstrap(bootstrap))
-
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes that are known: the bootstrap servers (negative ids) until metadata has come."""
-        return self.core.nodes
-
-    def set_nodes(self, nodes: Iterable[Node]) -> None:
-        """Replaces the nodes; connections to those that stay where they were go on."""
-        self.core.set_nodes(nodes, self.clock.monotonic_ms())
-
-    def add_node(self, node: Node) -> None:
-        """Makes a node known, or moves it to another address."""
-        now = self.clock.monotonic_ms()
-        previous = self.core.links.get(node.id)
-        if self.core.add_node(node) is not previous and previous is not None:
-            previous.close(DisconnectedError(f"node {previous.node} has moved"), now)
-
-    def remove_node(self, node_id: int) -> None:
-        """Forgets a node; its calls fail with DisconnectedError."""
-        link = self.core.links.pop(node_id, None)
-        if link is not None:
-            link.close(DisconnectedError(f"node {link.node} was removed"), self.clock.monotonic_ms())
-
-    def least_loaded_node(self) -> Node | None:
-        """The node to ask when any will do; None when every one waits for its reconnect backoff."""
-        return self.core.least_loaded_node(self.clock.monotonic_ms())
-
-    def is_ready(self, node_id: int) -> bool:
-        """Whether a request to the node would be sent at once."""
-        link = self.core.links.get(node_id)
-        return link is not None and link.can_send(self.clock.monotonic_ms())
+        self._timings = ConnectionTimings(
+            reconnect=ExponentialBackoff(
+                initial_ms=settings.reconnect_backoff_ms,
+                max_ms=settings.reconnect_backoff_max_ms,
+                uniform=rng.uniform,
+            ),
+            setup=ExponentialBackoff(
+                initial_ms=settings.setup_timeout_ms,
+                max_ms=settings.setup_timeout_max_ms,
+                uniform=rng.uniform,
+            ),
+        )
 
     def request(
         self,
-        node_id: int,
+        node: Node,
         request: Request,
         *,
-        version: int | None = None,
+        versions: tuple[int, int] | None = None,
         timeout_ms: float | None = None,
         expects_response: bool = True,
-    ) -> Pending[Any]:
-        """Sends a request to a node, connecting first where needed; a Pending of its response.
+    ) -> Call:
+        """Sends a request, connecting first where needed; a Pending of its response.
 
-        It fails with DisconnectedError when the connection is lost or cannot be made (RequestTimedOutError
-        and ConnectionSetupTimedOutError are kinds of it), UnsupportedVersionError, or ProtocolError.
-        Raises KeyError for a node that is not known, DisconnectedError once the client is closed.
+        It goes out in the highest version that both sides know, within `versions` where given. The Pending fails with
+        DisconnectedError when the connection is lost or cannot be made (RequestTimedOutError and
+        ConnectionSetupTimedOutError are kinds of it), UnsupportedVersionError, or ProtocolError.
+        Raises DisconnectedError once the client is closed.
         """
         if self._closed:
             raise DisconnectedError("the client is closed")
-        return self.core.call(
-            node_id,
+        now_ms = self._clock.monotonic_ms()
+        timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        call = Call(
             request,
-            self.clock.monotonic_ms(),
-            version=version,
             timeout_ms=timeout_ms,
+            deadline_ms=now_ms + timeout_ms,
+            versions=versions,
             expects_response=expects_response,
         )
+        self.link(node).submit(call, now_ms)
+        return call
 
-    def send(
-        self,
-        node_id: int,
-        request: Request,
-        *,
-        version: int | None = None,
-        timeout_ms: float | None = None,
-        expects_response: bool = True,
-    ) -> "asyncio.Future[Any]":
-        """The same as `request`, to be awaited: ``response = await client.send(node_id, request)``."""
-        future: asyncio.Future[Any] = self.loop.create_future()
-        call = self.request(
-            node_id, request, version=version, timeout_ms=timeout_ms, expects_response=expects_response
-        )
-        call.when_done(lambda done: _resolve(future, done))
-        return future
+    def link(self, node: Node) -> NodeLink:
+        """The link of a node. Calls to its previous address fail."""
+        link = self._links.get(node.id)
+        if link is not None and (link.node.host, link.node.port) != (node.host, node.port):
+            del self._links[node.id]
+            link.close(DisconnectedError(f"node {link.node} has moved"), self._clock.monotonic_ms())
+            link = None
+        if link is None:
+            link = NodeLink(node, self.settings, self._timings, self._selector.channel, self._lost)
+            self._links[node.id] = link
+        link.node = node
+        return link
 
-    async def send_to_any(self, request: Request, *, timeout_ms: float | None = None) -> Any:
-        """Sends to the least loaded node, and to others when it cannot be reached, until the time is over.
+    def _lost(self, link: NodeLink, error: Exception) -> None:
+        # A link that the client ends itself is not known to it any more.
+        if self._links.get(link.node.id) is link:
+            self._updater.handle_server_disconnect(link.node, error)
 
-        Raises DisconnectedError when no node answered in time.
+    def is_ready(self, node: Node) -> bool:
+        """Whether a request to the node would be sent at once (``isReady``)."""
+        return self.link(node).can_send(self._clock.monotonic_ms())
+
+    def in_flight_request_count(self, node_id: int) -> int:
+        """Calls that the node has not answered yet, sent or not (``inFlightRequestCount``)."""
+        link = self._links.get(node_id)
+        return 0 if link is None else link.load
+
+    def least_loaded_node(self) -> Node | None:
+        """The node to ask when any will do; None when no connection can even be begun now.
+
+        A ready node without a call at once; else the ready one with the fewest; else one that is being
+        connected; else of those that may be connected the one tried longest ago.
         """
-        limit = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = self.clock.monotonic_ms() + limit
-        problem: Exception = DisconnectedError("there is no node to ask")
-        while (left := deadline - self.clock.monotonic_ms()) > 0:
-            node = self.least_loaded_node()
-            if node is None:
-                await asyncio.sleep(min(left, self.settings.reconnect_backoff_ms) / 1000)
-                continue
-            try:
-                return await self.send(node.id, request, timeout_ms=left)
-            except DisconnectedError as error:
-                problem = error
-        raise DisconnectedError(f"no node answered {request.api!r} within {limit} ms: {problem}") from problem
+        links = [self.link(node) for node in self._updater.fetch_nodes()]
+        if not links:
+            return None
+        now_ms = self._clock.monotonic_ms()
+        # A random start spreads the clients of a cluster, and the requests of one client, over equal nodes.
+        offset = self._rng.randrange(len(links))
+        candidates = links[offset:] + links[:offset]
+        ready = [link for link in candidates if link.can_send(now_ms)]
+        if ready:
+            return min(ready, key=lambda link: link.load).node
+        for link in candidates:
+            if link.state.state in {ConnectionState.CONNECTING, ConnectionState.CHECKING_API_VERSIONS}:
+                return link.node
+        idle = [link for link in candidates if link.state.can_connect(now_ms)]
+        return min(idle, key=lambda link: link.state.last_attempt_ms or 0.0).node if idle else None
 
-    async def metadata_update(
-        self,
-        topics: Sequence[str] | None = None,
-        *,
-        allow_auto_topic_creation: bool = False,
-        timeout_ms: float | None = None,
-    ) -> MetadataResponse:
-        """Asks any node for topics (all of them for None) and takes over the brokers of the answer."""
-        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
-        response: MetadataResponse = await self.send_to_any(request, timeout_ms=timeout_ms)
-        # A broker that has just started may know of none yet; then what was known is better.
-        if response.brokers:
-            self.set_nodes(Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers)
-        return response
+    def retire(self, node_id: int) -> None:
+        """The node is no longer part of the cluster: its connection ends when its last call is answered."""
+        link = self._links.pop(node_id, None)
+        if link is not None:
+            link.retire(self._clock.monotonic_ms())
+
+    def disconnect(self, node_id: int) -> None:
+        """Closes the connection to a node now; its calls fail with DisconnectedError (``disconnect``)."""
+        link = self._links.pop(node_id, None)
+        if link is not None:
+            link.close(DisconnectedError(f"node {link.node} was removed"), self._clock.monotonic_ms())
 
     async def close(self) -> None:
         """Closes all connections; calls that wait fail with DisconnectedError."""
         self._closed = True
-        self.core.close(DisconnectedError("the client is closed"), self.clock.monotonic_ms())
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-        # Lets futures that have just failed reach those who await them.
-        await asyncio.sleep(0)
-
-    # What wires share (`socket_wire.ClientHub`).
-
-    @property
-    def threads(self) -> Executor:
-        """Threads for what blocks; started when the first name has to be resolved."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
-        return self._threads
-
-    def new_reader(self) -> FrameReader:
-        """A frame reader over the client's one receive memory."""
-        return FrameReader(self._memory, self.settings.response_bytes_max)
-
-    def schedule(self, flush: Callable[[], None]) -> None:
-        """Flushes a wire in the next turn of the loop, together with all others of this one."""
-        if not self._scheduled:
-            self.loop.call_soon(self._flush_scheduled)
-        self._scheduled.append(flush)
-
-    def _flush_scheduled(self) -> None:
-        scheduled, self._scheduled = self._scheduled, []
-        for flush in scheduled:
-            flush()
-
-    def _make_wire(self, link: NodeLink) -> SocketWire:
-        return SocketWire(self, link)
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close(DisconnectedError("the client is closed"), self._clock.monotonic_ms())
+        await self._selector.close()
 
     def __repr__(self) -> str:
-        return f"<NetworkClient {self.settings.client_id} {list(self.core.links.values())}>"
-
-
-def _resolve(future: "asyncio.Future[Any]", done: Pending[Any]) -> None:
-    if future.done():
-        # Whoever awaited it was cancelled.
-        return
-    if done.error is not None:
-        future.set_exception(done.error)
-    else:
-        future.set_result(done.result())
+        return f"<NetworkClient {self.settings.client_id} {list(self._links.values())}>"

@@ -24,6 +24,7 @@ class Call(Pending[Any]):
         "request",
         "timeout_ms",
         "version",
+        "versions",
     )
 
     def __init__(
@@ -32,7 +33,7 @@ class Call(Pending[Any]):
         *,
         timeout_ms: float,
         deadline_ms: float,
-        version: int | None = None,
+        versions: tuple[int, int] | None = None,
         expects_response: bool = True,
         internal: bool = False,
     ) -> None:
@@ -40,8 +41,10 @@ class Call(Pending[Any]):
         assert request.api is not None, "only requests can be sent"
         self.api = request.api
         self.request = request
-        self.version = version
-        """The version to send, negotiated when it is None."""
+        self.versions = versions
+        """The lowest and the highest version that it may be sent in; None for all that there are."""
+        self.version = -1
+        """The version it was sent in."""
         self.timeout_ms = timeout_ms
         self.deadline_ms = deadline_ms
         """Until when it may wait to be sent; from then on, until when its response may take."""

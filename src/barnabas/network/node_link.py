@@ -12,10 +12,11 @@ A lost connection fails every call, sent or not: a call that was sent may have t
 not has seen its attempt fail, and its owner knows best where to try next. The same goes for a response
 that is overdue: the connection is closed, and all calls on it fail (``NetworkClient``).
 
-No sockets here: bytes and connections go through a `Wire`.
+No sockets here: bytes and connections go through a `Channel`.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -73,8 +74,8 @@ class ClientSettings:
     response_bytes_max: int = 2**31 - 1
 
 
-class Wire(Protocol):
-    """What carries a link: a socket, or a simulated network. Calls back into the link, never from here."""
+class Channel(Protocol):
+    """What carries a link: a socket, or a simulated network. Calls back into the link, never from these methods."""
 
     def connect(self, node: Node) -> None:
         """Begin to connect; `NodeLink.established` or `NodeLink.lost` follows."""
@@ -92,23 +93,17 @@ class Wire(Protocol):
         """Call `NodeLink.expire` when this time has passed; called often, so cheap while one is pending."""
 
 
-class WireFactory(Protocol):
-    """Makes the wire of a link."""
-
-    def __call__(self, link: "NodeLink", /) -> Wire:
-        """A wire that calls back into the link."""
-
-
 class NodeLink:
     """One node, as one client sees it."""
 
     __slots__ = (
+        "_channel",
         "_correlation_id",
         "_last_used_ms",
+        "_on_lost",
         "_retiring",
         "_settings",
         "_waiting",
-        "_wire",
         "in_flight",
         "node",
         "state",
@@ -120,7 +115,8 @@ class NodeLink:
         node: Node,
         settings: ClientSettings,
         timings: ConnectionTimings,
-        make_wire: WireFactory,
+        make_channel: Callable[["NodeLink", int], Channel],
+        on_lost: Callable[["NodeLink", Exception], None],
     ) -> None:
         self.node = node
         self.state = NodeConnectionState(timings)
@@ -128,7 +124,8 @@ class NodeLink:
         self.versions: NodeApiVersions | None = None
         """What the node serves, while connected and when versions are discovered."""
         self._settings = settings
-        self._wire = make_wire(self)
+        self._channel = make_channel(self, settings.response_bytes_max)
+        self._on_lost = on_lost
         self._waiting: deque[Call] = deque()
         self._retiring = False
         self._correlation_id = 0
@@ -145,7 +142,7 @@ class NodeLink:
             self.state.is_ready(now_ms)
             and not self._waiting
             and not self.in_flight.full
-            and self._wire.writable()
+            and self._channel.writable()
         )
 
     def submit(self, call: Call, now_ms: float) -> None:
@@ -158,15 +155,15 @@ class NodeLink:
         """Begins a connection if there is none and the backoff is over."""
         if self.state.can_connect(now_ms):
             self.state.connecting(now_ms)
-            self._wire.connect(self.node)
-            self._wire.wake_by(now_ms + self.state.setup_timeout_ms)
+            self._channel.connect(self.node)
+            self._channel.wake_by(now_ms + self.state.setup_timeout_ms)
 
     def advance(self, now_ms: float) -> None:
         """Does what can be done now."""
         waiting, in_flight = self._waiting, self.in_flight
         if waiting and self.state.state.disconnected:
             self.connect(now_ms)
-        while waiting and self.state.is_ready(now_ms) and not in_flight.full and self._wire.writable():
+        while waiting and self.state.is_ready(now_ms) and not in_flight.full and self._channel.writable():
             self._send(waiting.popleft(), now_ms)
         if self._retiring and not self.load and not self.state.state.disconnected:
             self._break(DisconnectedError(f"node {self.node} is gone"), now_ms)
@@ -177,7 +174,7 @@ class NodeLink:
         self.advance(now_ms)
 
     def established(self, now_ms: float) -> None:
-        """The wire is connected."""
+        """The channel is connected."""
         self._last_used_ms = now_ms
         if self._settings.discover_versions:
             self._ask_versions(ApiVersionsRequest.max_version, now_ms)
@@ -207,9 +204,10 @@ class NodeLink:
         self._watch_waiting(now_ms)
 
     def lost(self, error: Exception, now_ms: float) -> None:
-        """The wire is broken, or could not be made. Fails every call of the node."""
+        """The channel is broken, or could not be made. Fails every call of the node."""
         if not self.state.state.disconnected:
             self.state.disconnected(now_ms)
+            self._on_lost(self, error)
         self.versions = None
         calls = [*self.in_flight.take_all(), *self._waiting]
         self._waiting.clear()
@@ -263,8 +261,8 @@ class NodeLink:
         self._last_used_ms = now_ms
         if call.expects_response:
             self.in_flight.add(call)
-            self._wire.wake_by(call.deadline_ms)
-        self._wire.write(chunks)
+            self._channel.wake_by(call.deadline_ms)
+        self._channel.write(chunks)
         if not call.expects_response:
             call.complete(None)
 
@@ -272,14 +270,13 @@ class NodeLink:
         if self._waiting:
             deadline_ms = self.next_deadline_ms(now_ms)
             assert deadline_ms is not None, "a waiting call has a deadline"
-            self._wire.wake_by(deadline_ms)
+            self._channel.wake_by(deadline_ms)
 
     def _version_for(self, call: Call) -> int:
-        if call.version is not None:
-            return call.version
-        if self.versions is None:
-            return type(call.request).max_version
-        return self.versions.latest_usable(type(call.request))
+        request = type(call.request)
+        low, high = call.versions or (request.min_version, request.max_version)
+        # Without the node's versions the newest is sent: between brokers, and to ask for the versions themselves.
+        return high if self.versions is None else self.versions.latest_usable(request, low, high)
 
     def _next_correlation_id(self) -> int:
         current = self._correlation_id
@@ -290,7 +287,10 @@ class NodeLink:
         self.state.checking_api_versions()
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
         timeout = self._settings.request_timeout_ms
-        self._send(Call(request, timeout_ms=timeout, deadline_ms=0.0, version=version, internal=True), now_ms)
+        versions = (version, version)
+        self._send(
+            Call(request, timeout_ms=timeout, deadline_ms=0.0, versions=versions, internal=True), now_ms
+        )
 
     def _on_versions(self, call: Call, response: Response, now_ms: float) -> None:
         assert isinstance(response, ApiVersionsResponse)
@@ -301,14 +301,13 @@ class NodeLink:
             return
         version = _version_to_retry(response)
         # Only ever a lower one: a node that names the version that it refuses would be asked without end.
-        if error is ErrorCode.UNSUPPORTED_VERSION and version < (call.version or 0):
+        if error is ErrorCode.UNSUPPORTED_VERSION and version < call.version:
             self._ask_versions(version, now_ms)
         else:
             self._break(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
 
     def _obey_throttle(self, call: Call, response: Response, now_ms: float) -> None:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
-        assert call.version is not None
         if throttle_ms > 0 and client_throttles(call.api, call.version):
             self.in_flight.postpone(throttle_ms)
             self.state.throttle(now_ms + throttle_ms)
@@ -326,7 +325,7 @@ class NodeLink:
         return ready and not self.load and 0 <= limit <= now_ms - self._last_used_ms
 
     def _break(self, error: Exception, now_ms: float) -> None:
-        self._wire.close()
+        self._channel.close()
         self.lost(error, now_ms)
 
     def __repr__(self) -> str:

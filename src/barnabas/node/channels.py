@@ -25,8 +25,11 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.client import NetworkClient
+from barnabas.network.errors import DisconnectedError
+from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.peer import ListenerId, NoConnection, Peer
+from barnabas.network.selector import Selector
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.message import Request, Response
 
@@ -64,22 +67,21 @@ def _as_it_is(_api: Api, _context: RequestContext, response: Response | None) ->
 class Remote(Protocol):
     """What the channels need of a `NetworkClient`."""
 
-    def add_node(self, node: Node) -> None:
-        """Makes a node known."""
-
-    def remove_node(self, node_id: int) -> None:
-        """Forgets a node."""
-
-    def request(self, node_id: int, request: Request) -> Pending[Any]:
+    def request(self, node: Node, request: Request) -> Pending[Any]:
         """Sends a request; fails when no answer came."""
+
+    def disconnect(self, node_id: int) -> None:
+        """Closes the connection to a node; its requests fail."""
 
 
 class _Queue:
     """The requests that wait for one broker, in order."""
 
-    __slots__ = ("in_flight", "waiting")
+    __slots__ = ("in_flight", "node", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, node: Node | None) -> None:
+        self.node = node
+        """Where the broker is; None for this one, and for one without an endpoint for brokers."""
         self.waiting: deque[tuple[ControlRequest, Callable[[ControlResponse], object]]] = deque()
         self.in_flight = False
 
@@ -99,22 +101,22 @@ class BrokerChannels:
 
     def add_broker(self, broker: Broker) -> None:
         """Opens the queue to a broker."""
-        self._queues[broker.id] = _Queue()
-        if broker.id == self._broker_id:
-            return
-        endpoint = broker.endpoint(self._listener)
-        if endpoint is None:
-            _log.error(
-                "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
-            )
-            return
-        self._remote.add_node(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+        node = None
+        if broker.id != self._broker_id:
+            endpoint = broker.endpoint(self._listener)
+            if endpoint is not None:
+                node = Node(broker.id, endpoint.host, endpoint.port, broker.rack)
+            else:
+                _log.error(
+                    "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
+                )
+        self._queues[broker.id] = _Queue(node)
 
     def remove_broker(self, broker_id: int) -> None:
         """Drops the queue to a broker, with what waits in it."""
         self._queues.pop(broker_id, None)
         if broker_id != self._broker_id:
-            self._remote.remove_node(broker_id)
+            self._remote.disconnect(broker_id)
 
     def send(
         self, broker_id: int, request: ControlRequest, on_response: Callable[[ControlResponse], object]
@@ -133,14 +135,16 @@ class BrokerChannels:
         if self._queues.get(broker_id) is not queue:
             return  # removed meanwhile, perhaps added again
         request, on_response = queue.waiting[0]
-        answer = self._request(broker_id, request)
+        answer = self._request(broker_id, queue.node, request)
         answer.when_done(lambda done: self._answered(broker_id, queue, on_response, done))
 
-    def _request(self, broker_id: int, request: ControlRequest) -> Pending[Any]:
+    def _request(self, broker_id: int, node: Node | None, request: ControlRequest) -> Pending[Any]:
         try:
             if broker_id == self._broker_id:
                 return self._local.handle(request)
-            return self._remote.request(broker_id, request)
+            if node is None:
+                raise DisconnectedError(f"broker {broker_id} has no listener {self._listener}")
+            return self._remote.request(node, request)
         except Exception as error:
             return Pending.failed(error)
 
@@ -207,11 +211,10 @@ class ToController:
             return Pending.failed(
                 KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known at the moment")
             )
-        self._remote.add_node(Node(controller_id, endpoint.host, endpoint.port))
-        return self._remote.request(controller_id, request)
+        return self._remote.request(Node(controller_id, endpoint.host, endpoint.port), request)
 
 
-def controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Random) -> NetworkClient:
+def controller_client(broker_id: int, timeout_ms: int, clock: Clock, rng: Random) -> NetworkClient:
     """The controller's connections to brokers: the versions are known, an attempt follows at once."""
     settings = ClientSettings(
         client_id=str(broker_id),
@@ -221,10 +224,10 @@ def controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Ran
         reconnect_backoff_max_ms=0,
         discover_versions=False,
     )
-    return NetworkClient(settings=settings, clock=clock, chance=chance)
+    return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)
 
 
-def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: Random) -> NetworkClient:
+def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, rng: Random) -> NetworkClient:
     """A broker's connection to the controller, which may be older: versions are asked for."""
     settings = ClientSettings(
         client_id=str(broker_id),
@@ -233,4 +236,4 @@ def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, chance: 
         reconnect_backoff_ms=50,
         reconnect_backoff_max_ms=50,
     )
-    return NetworkClient(settings=settings, clock=clock, chance=chance)
+    return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)

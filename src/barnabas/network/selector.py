@@ -1,4 +1,10 @@
-"""The socket under a link: resolves, connects, collects what is sent in one turn, receives frames.
+"""The sockets of one client on an asyncio loop: resolve, connect, send, receive frames (Kafka's ``Selector``).
+
+Theory of operation
+-------------------
+Requests of one turn of the loop go out with one system call: a channel collects what it is given, and
+the selector flushes all such channels in the next turn. One timer a channel looks at deadlines; it is armed for
+the earliest and looks again when it fires, so that sending a request does not touch timers.
 
 A node's host may have several addresses; one attempt tries them one after the other, within the link's
 set-up time-out. Names are resolved by a thread: the system's resolver blocks.
@@ -9,15 +15,17 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from ipaddress import ip_address
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
+from barnabas.network.clock import LoopClock
 from barnabas.network.errors import DisconnectedError
-from barnabas.network.frames import FrameReader
+from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
 from barnabas.network.pagecache import read_ahead
@@ -31,35 +39,63 @@ _Address: TypeAlias = tuple[int, Any]
 _UNDER_WAY: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR}
 
 
-class ClientHub(Protocol):
-    """What the wires of one client share."""
+class Selector:
+    """Makes channels on sockets. Belongs to the running event loop, and to one client."""
 
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock = clock or LoopClock(self.loop)
+        self._memory = ReceiveMemory()
+        self._threads: ThreadPoolExecutor | None = None
+        self._scheduled: list[Callable[[], None]] = []
+
+    def channel(self, link: NodeLink, response_bytes_max: int) -> "KafkaChannel":
+        """A channel that calls back into the link."""
+        return KafkaChannel(self, link, response_bytes_max)
 
     @property
     def threads(self) -> Executor:
-        """Threads for what blocks: the resolver, and files that are not in memory."""
+        """Threads for what blocks: the resolver, and files that are not in memory. Started on first use."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
+        return self._threads
 
-    def new_reader(self) -> FrameReader:
-        """A frame reader over the client's receive buffer."""
+    def new_reader(self, response_bytes_max: int) -> FrameReader:
+        """A frame reader over the one receive memory."""
+        return FrameReader(self._memory, response_bytes_max)
 
     def schedule(self, flush: Callable[[], None]) -> None:
-        """Runs it in the next turn of the loop, once, with all others of this turn."""
+        """Runs it in the next turn of the loop, together with all others of this one."""
+        if not self._scheduled:
+            self.loop.call_soon(self._flush_scheduled)
+        self._scheduled.append(flush)
+
+    def _flush_scheduled(self) -> None:
+        scheduled, self._scheduled = self._scheduled, []
+        for flush in scheduled:
+            flush()
+
+    async def close(self) -> None:
+        """Ends the threads; the client has closed its channels."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        # Lets futures that have just failed reach the tasks that await them.
+        await asyncio.sleep(0)
 
 
-class SocketWire:
-    """`node_link.Wire` on a plaintext socket."""
+class KafkaChannel:
+    """`node_link.Channel` on a plaintext socket."""
 
     __slots__ = (
         "_addresses",
         "_cold",
         "_collected",
-        "_hub",
         "_link",
         "_low_water",
         "_node",
         "_reader",
+        "_response_bytes_max",
+        "_selector",
         "_sender",
         "_socket",
         "_timer",
@@ -67,8 +103,9 @@ class SocketWire:
         "_writing",
     )
 
-    def __init__(self, hub: ClientHub, link: NodeLink) -> None:
-        self._hub = hub
+    def __init__(self, selector: Selector, link: NodeLink, response_bytes_max: int) -> None:
+        self._selector = selector
+        self._response_bytes_max = response_bytes_max
         self._link = link
         self._node: Node | None = None
         self._addresses: list[_Address] = []
@@ -90,10 +127,12 @@ class SocketWire:
         if _is_address(node.host):
             family = socket.AF_INET6 if ":" in node.host else socket.AF_INET
             self._addresses = [(family, (node.host, node.port))]
-            self._hub.schedule(lambda: self._try_next(node, None))
+            self._selector.schedule(lambda: self._try_next(node, None))
             return
-        resolving = self._hub.threads.submit(socket.getaddrinfo, node.host, node.port, 0, socket.SOCK_STREAM)
-        loop = self._hub.loop
+        resolving = self._selector.threads.submit(
+            socket.getaddrinfo, node.host, node.port, 0, socket.SOCK_STREAM
+        )
+        loop = self._selector.loop
 
         def resolved(future: "Future[Any]") -> None:
             if not future.cancelled() and not loop.is_closed():
@@ -104,7 +143,7 @@ class SocketWire:
     def write(self, chunks: Chunks) -> None:
         """Collects a request; all of one turn go out together."""
         if not self._collected:
-            self._hub.schedule(self._flush_collected)
+            self._selector.schedule(self._flush_collected)
         self._collected += chunks
 
     def writable(self) -> bool:
@@ -127,13 +166,13 @@ class SocketWire:
                 return
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        clock = self._hub.clock
+        clock = self._selector.clock
         # A deadline is over when it lies in the past, not yet when it is reached.
         self._timer = clock.call_later(max(deadline_ms - clock.monotonic_ms(), 0.0) + 1.0, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        now = self._hub.clock.monotonic_ms()
+        now = self._selector.clock.monotonic_ms()
         self._link.expire(now)
         deadline = self._link.next_deadline_ms(now)
         if deadline is not None:
@@ -175,14 +214,14 @@ class SocketWire:
             return
         if code in _UNDER_WAY:
             self._writing = True
-            self._hub.loop.add_writer(sock, self._on_connected, node)
+            self._selector.loop.add_writer(sock, self._on_connected, node)
         else:
             self._connected(node, code)
 
     def _on_connected(self, node: Node) -> None:
         sock = self._socket
         assert sock is not None
-        self._hub.loop.remove_writer(sock)
+        self._selector.loop.remove_writer(sock)
         self._writing = False
         self._connected(node, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
@@ -193,10 +232,10 @@ class SocketWire:
             self._try_next(node, OSError(code, os.strerror(code)))
             return
         self._sender = Sender(sock)
-        self._reader = self._hub.new_reader()
+        self._reader = self._selector.new_reader(self._response_bytes_max)
         self._low_water = LowWater(sock)
-        self._hub.loop.add_reader(sock, self._on_readable)
-        self._link.established(self._hub.clock.monotonic_ms())
+        self._selector.loop.add_reader(sock, self._on_readable)
+        self._link.established(self._selector.clock.monotonic_ms())
 
     def _on_readable(self) -> None:
         sock, reader, low_water = self._socket, self._reader, self._low_water
@@ -215,7 +254,7 @@ class SocketWire:
             self._lost(DisconnectedError(f"node {self._link.node} closed the connection"))
             return
         low_water.expect(reader.missing)
-        now = self._hub.clock.monotonic_ms()
+        now = self._selector.clock.monotonic_ms()
         for frame in frames:
             self._link.received(frame, now)
             if self._reader is not reader:
@@ -248,26 +287,26 @@ class SocketWire:
         if blocked != self._writing:
             self._writing = blocked
             if blocked:
-                self._hub.loop.add_writer(sock, self._on_writable)
+                self._selector.loop.add_writer(sock, self._on_writable)
             else:
-                self._hub.loop.remove_writer(sock)
+                self._selector.loop.remove_writer(sock)
 
     def _on_writable(self) -> None:
         self._flush()
         if self.writable() and self._sender is not None:
             self._flush_collected()
-            self._link.advance(self._hub.clock.monotonic_ms())
+            self._link.advance(self._selector.clock.monotonic_ms())
 
     def _warm_up(self, sender: Sender) -> None:
         piece, position, end = sender.cold_range()
         self._cold = True
-        loop = self._hub.loop
+        loop = self._selector.loop
 
         def done(_future: object, _piece: object = piece) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._on_warm, sender, end)
 
-        reading = self._hub.threads.submit(read_ahead, piece.file.fileno(), position, end)
+        reading = self._selector.threads.submit(read_ahead, piece.file.fileno(), position, end)
         reading.add_done_callback(done)
 
     def _on_warm(self, sender: Sender, end: int) -> None:
@@ -279,12 +318,12 @@ class SocketWire:
     def _lost(self, error: Exception) -> None:
         events.debug("client.disconnected", node=self._link.node.id, reason=error)
         self.close()
-        self._link.lost(error, self._hub.clock.monotonic_ms())
+        self._link.lost(error, self._selector.clock.monotonic_ms())
 
     def _drop_socket(self) -> None:
         sock, self._socket = self._socket, None
         if sock is not None:
-            loop = self._hub.loop
+            loop = self._selector.loop
             if self._writing:
                 loop.remove_writer(sock)
             if self._reader is not None:
@@ -294,7 +333,23 @@ class SocketWire:
         self._writing = self._cold = False
 
     def __repr__(self) -> str:
-        return f"<SocketWire {'open' if self._socket is not None else 'closed'} {self._link}>"
+        return f"<KafkaChannel {'open' if self._socket is not None else 'closed'} {self._link}>"
+
+
+def completed(pending: Pending[Any]) -> "asyncio.Future[Any]":
+    """What a Pending comes to, to be awaited. The Pending goes on when the wait is cancelled."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def resolve(done: Pending[Any]) -> None:
+        if future.done():
+            return
+        if done.error is not None:
+            future.set_exception(done.error)
+        else:
+            future.set_result(done.result())
+
+    pending.when_done(resolve)
+    return future
 
 
 def _is_address(host: str) -> bool:
