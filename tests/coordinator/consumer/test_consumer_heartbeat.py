@@ -234,7 +234,19 @@ def test_the_previous_epoch_is_good_while_only_the_answer_was_lost(world):
         assert refused(world.beat, "m1", 1, topic_partitions=owned)[0] is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_whoever_joins_again_starts_with_what_it_has(world):
+def test_an_epoch_before_the_previous_one_is_fenced_whatever_the_member_owns(world):
+    world.topics.create("a", 1)
+    world.topics.create("b", 1)
+    world.join("m1", "a")
+    for epoch, name in ((1, "b"), (2, "a")):
+        world.beat("m1", epoch, subscribed_topic_names=[name])
+        assert world.beat("m1", epoch, topic_partitions=[]).member_epoch == epoch + 1
+    code, message = refused(world.beat, "m1", 1, topic_partitions=[])
+    assert code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert message.startswith("The consumer group member has a smaller member epoch (1)")
+
+
+def test_a_member_that_joins_again_starts_with_what_it_has(world):
     world.topics.create("a", 2)
     world.join("m1", "a")
     again = world.join("m1", "a")
