@@ -100,7 +100,8 @@ def change(batch, position, value):
         (lambda batch: b"", ErrorCode.INVALID_RECORD),
         (lambda batch: batch[:8] + bytes(4) + batch[12:], ErrorCode.CORRUPT_MESSAGE),
         (lambda batch: batch[:8] + b"\xff" * 4 + batch[12:], ErrorCode.CORRUPT_MESSAGE),
-        (lambda batch: batch[:8] + b"\0\0\0\x0e" + batch[12:26], ErrorCode.INVALID_RECORD),
+        (lambda batch: batch[:8] + b"\0\0\0\x0e" + batch[12:26], ErrorCode.CORRUPT_MESSAGE),
+        (lambda batch: batch[:8] + b"\0\0\0\x30" + batch[12:60], ErrorCode.CORRUPT_MESSAGE),
     ],
 )
 def test_bad_records_are_refused_and_nothing_is_appended(world, make_batch, spoil, code):

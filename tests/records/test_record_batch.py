@@ -19,7 +19,14 @@ from barnabas.records.batch import (
     stamp_timestamps,
 )
 from barnabas.records.compression import Codec
-from barnabas.records.record import Record, decode_records, decode_varint, encode_record, encode_varint
+from barnabas.records.record import (
+    Record,
+    decode_keys_and_values,
+    decode_records,
+    decode_varint,
+    encode_record,
+    encode_varint,
+)
 
 few = settings(max_examples=40, deadline=None)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -176,6 +183,35 @@ def test_a_count_that_lies(count):
 
     with pytest.raises(KafkaError) as caught:
         decode_batch(batch)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 20_000])
+def test_lengths_and_deltas_of_one_two_and_three_bytes(size):
+    records = [
+        Record(7, 1_000, bytes(size), None),
+        Record(7 + size, 1_000 + size, None, bytes(size), [("k", bytes(size))]),
+    ]
+
+    assert plain(decode_batch(build_batch(records))) == plain(records)
+
+
+@few
+@given(content=contents)
+def test_a_load_reads_the_same_keys_and_values(content):
+    batch = build_batch(records_of(content))
+
+    pairs = decode_keys_and_values(batch[HEADER_SIZE:], len(content))
+
+    assert pairs == [(record.key, record.value) for record in decode_batch(batch)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_load_finds_a_count_that_lies(count):
+    batch = build_batch([Record(0, 1, b"k", b"v"), Record(1, 1, b"k", b"v")])
+
+    with pytest.raises(KafkaError) as caught:
+        decode_keys_and_values(batch[HEADER_SIZE:], count)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 

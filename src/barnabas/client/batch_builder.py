@@ -2,53 +2,13 @@
 
 Records are encoded as they come, so that closing a batch costs one join and one checksum. Producer id,
 epoch and sequence are known only when a batch is sent, and may change before it is sent again; that is why
-`encode` makes the header anew, each time, around the same compressed section.
-
-Nearly every number in a record is small, so the varints below 4096 are taken from a table: a third of
-the time of computing them.
+`encode` makes a new header each time, around the same compressed section.
 """
-
-from typing import Final
 
 from barnabas.client.types import Headers
 from barnabas.records.batch import HEADER_SIZE, NO_LEADER_EPOCH, TRANSACTIONAL_BIT, wrap_section
 from barnabas.records.compression import Codec, compress
-from barnabas.records.record import encode_varint
-
-_SMALL: Final = tuple(encode_varint(value) for value in range(4096))
-_NULL: Final = encode_varint(-1)
-_NO_HEADERS: Final = encode_varint(0)
-
-
-def _varint(value: int) -> bytes:
-    return _SMALL[value] if 0 <= value < 4096 else encode_varint(value)
-
-
-def _encode_headers(headers: Headers) -> bytes:
-    pieces = [_varint(len(headers))]
-    for name, value in headers:
-        raw = name.encode()
-        pieces += (_varint(len(raw)), raw, _NULL if value is None else _varint(len(value)), value or b"")
-    return b"".join(pieces)
-
-
-def encode_record(
-    index: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers
-) -> bytes:
-    """One record with its length in front."""
-    body = b"".join(
-        (
-            b"\x00",
-            _varint(timestamp_delta),
-            _SMALL[index] if index < 4096 else encode_varint(index),
-            _NULL if key is None else _varint(len(key)),
-            key or b"",
-            _NULL if value is None else _varint(len(value)),
-            value or b"",
-            _encode_headers(headers) if headers else _NO_HEADERS,
-        )
-    )
-    return _varint(len(body)) + body
+from barnabas.records.record import encode_record
 
 
 class BatchBuilder:

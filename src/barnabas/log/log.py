@@ -38,7 +38,7 @@ from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.log.validator import Validated, check_frame, validate, validate_elsewhere
+from barnabas.log.validator import check_frame, validate, validate_elsewhere
 from barnabas.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -194,11 +194,12 @@ class Log:
         records: bytearray | memoryview,
         leader_epoch: int,
         now_ms: int,
+        header: BatchHeader | None = None,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         validated: bool = False,
     ) -> AppendInfo:
-        """Appends one batch as the leader: stamps offset and epoch into `records`, which must be writable.
+        """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which must be writable.
 
         Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
         nothing was appended.
@@ -206,11 +207,13 @@ class Log:
         self._check_online()
         config = self.config
         if validated:
-            buffer, header = Validated(records, parse_header(records))
+            buffer, header = records, parse_header(records)
             if config.uses_append_time:
                 now_ms = header.max_timestamp  # as it was stamped
         else:
-            buffer, header = validate(records, tp=self.tp, config=config, origin=origin, now_ms=now_ms)
+            buffer, header = validate(
+                records, tp=self.tp, config=config, origin=origin, now_ms=now_ms, header=header
+            )
         size = len(buffer)
         if size > config.segment_bytes:
             raise KafkaError(

@@ -26,6 +26,7 @@ from barnabas.records.batch import (
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     TimestampType,
+    decompress_records,
     has_valid_crc,
     parse_header,
     stamp_timestamps,
@@ -37,7 +38,6 @@ from barnabas.records.compression import (
     TooLargeError,
     codec_of,
     compress,
-    decompress,
 )
 from barnabas.records.record import Record, decode_runs, offsets_are_consecutive
 
@@ -90,6 +90,7 @@ def validate(
     config: LogConfig,
     origin: AppendOrigin,
     now_ms: int,
+    header: BatchHeader | None = None,
     at_once: bool = True,
 ) -> Validated:
     """The batch in `buffer`, checked, and changed where the topic's configuration asks for it.
@@ -97,7 +98,8 @@ def validate(
     Raises KafkaError with the code and the words that Kafka answers; with `at_once`, HeavyBatchError for a client's
     batch that would hold the event loop.
     """
-    header = parse_header(buffer)
+    if header is None:
+        header = parse_header(buffer)
     if (
         config.takes_batches_as_they_are
         and _is_ordinary(header, len(buffer), config.max_message_bytes)
@@ -197,17 +199,14 @@ def _section(
         if header.count > RECORDS_AT_ONCE:
             raise HeavyBatchError(f"{header.count} records")
         limit = min(limit, PLAIN_BYTES_AT_ONCE)
-    with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
-        try:
-            return decompress(header.codec, section, max(limit, len(section)))
-        except TooLargeError as error:
-            if at_once:
-                raise HeavyBatchError(str(error)) from error
-            raise KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"The record batch is too large: {error}"
-            ) from error
-        except CompressionError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
+    try:
+        return decompress_records(buffer, header, max(limit, header.size - HEADER_SIZE))
+    except TooLargeError as error:
+        if at_once:
+            raise HeavyBatchError(str(error)) from error
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"The record batch is too large: {error}") from error
+    except CompressionError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
 
 
 def _check_records(

@@ -14,7 +14,7 @@ A batch is opaque bytes wherever that suffices: most of a broker sees no more of
 import struct
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -27,7 +27,9 @@ from barnabas.records.compression import (
     decompress,
 )
 from barnabas.records.crc import crc32c
-from barnabas.records.record import Record, decode_records, encode_record
+from barnabas.records.record import Record, RecordMaker, decode_records_as, encode_record, make_record
+
+R = TypeVar("R")
 
 MAGIC: Final = 2
 LOG_OVERHEAD: Final = 12
@@ -50,6 +52,10 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _CRC: Final = struct.Struct(">I")
+_FRONT: Final = struct.Struct(">8xi4xb")
+"""Length and magic, which lie at the same place in every message format."""
+_V0_OVERHEAD: Final = 14
+"""The shortest length of any format: that of an empty message of format 0."""
 PLACE: Final = struct.Struct(">qi11xi")
 """Base offset, length and last offset delta: all that a search for an offset needs of a header."""
 _BASE_OFFSET: Final = struct.Struct(">q")
@@ -155,6 +161,25 @@ def parse_header_at(buffer: Buffer, index: int, position: int) -> BatchHeader:
     return _new_header(BatchHeader, (*_unpack_header(buffer, index), position))
 
 
+def only_header(buffer: Buffer) -> BatchHeader:
+    """The header of the one batch of magic 2 that the buffer must be (``ProduceRequest.validateRecords``).
+
+    Raises CORRUPT_MESSAGE for what no message format has, INVALID_RECORD for an older format, a part of a batch or
+    more than one.
+    """
+    size = len(buffer)
+    if size >= HEADER_SIZE:
+        header = parse_header(buffer)
+        if header.length + LOG_OVERHEAD == size and header.magic == MAGIC:
+            return header
+    if size >= _FRONT.size:
+        length, magic = _FRONT.unpack_from(buffer)
+        is_too_short = length + LOG_OVERHEAD == size < HEADER_SIZE and magic == MAGIC
+        if length < _V0_OVERHEAD or not 0 <= magic <= MAGIC or is_too_short:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A batch of {length} bytes and magic {magic}")
+    raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes are not one batch of magic {MAGIC}")
+
+
 def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
     """The headers of all whole batches, in order; a batch that is cut off at the end is left out.
 
@@ -208,13 +233,18 @@ def stamp_timestamps(
     _CRC.pack_into(buffer, header.position + 17, compute_crc(buffer, header))
 
 
+def decompress_records(buffer: Buffer, header: BatchHeader, limit: int) -> bytes:
+    """The plain bytes of the records; raises CompressionError, TooLargeError for more than `limit` of them."""
+    with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
+        return decompress(header.codec, section, limit)
+
+
 def records_section(buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """The plain bytes of the records; raises CORRUPT_MESSAGE when they cannot be decompressed in `limit`."""
-    with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
-        try:
-            return decompress(header.codec, section, limit)
-        except CompressionError as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
+    try:
+        return decompress_records(buffer, header, limit)
+    except CompressionError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Record batch is corrupt: {error}") from error
 
 
 def decode_batch(buffer: Buffer, position: int = 0, limit: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
@@ -229,11 +259,20 @@ def decode_records_of(
     buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> list[Record]:
     """As `decode_batch`, for a header that was parsed before."""
+    return decode_batch_as(make_record, buffer, header, limit)
+
+
+def decode_batch_as(
+    make: RecordMaker[R], buffer: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_BYTES_MAX
+) -> list[R]:
+    """As `decode_records_of`, for records of another type."""
     if header.end > len(buffer) or header.length < HEADER_SIZE - LOG_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "Record batch is longer than the bytes that hold it")
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
     section = records_section(buffer, header, limit)
-    return decode_records(section, header.count, header.base_offset, header.base_timestamp, append_time)
+    return decode_records_as(
+        make, section, header.count, header.base_offset, header.base_timestamp, append_time
+    )
 
 
 def build_batch(

@@ -24,6 +24,7 @@ import pyarrow as pa
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import KafkaError
 from barnabas.records import columnar_kernel as kernel
+from barnabas.records.batch import CODEC_MASK, CONTROL_BIT, CRC_COVERS_FROM, HEADER_SIZE, TRANSACTIONAL_BIT
 from barnabas.records.columnar_kernel import Column
 from barnabas.records.columnar_rows import Rows, make_rows
 from barnabas.records.compression import CompressionError, codec_of, decompress
@@ -36,9 +37,6 @@ DECODED_BYTES_MAX: Final = 1 << 30
 KEPT_ROWS_MAX: Final = 1 << 16
 """Longer columns of one value are made for each batch: those that are kept shall not fill the memory."""
 
-_CODEC_MASK: Final = 0x07
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
 _SECTION: Final = [Column.ATTRIBUTES, Column.RECORDS, Column.END]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -111,7 +109,7 @@ def decode(
 
 def scan(source: Any) -> Any:
     """The table of batch headers (rows of `Column`) of a read-only uint8 array. Raises ColumnarError."""
-    table = np.empty((len(source) // kernel.BATCH_BYTES_MIN + 1, len(Column)), np.int64)
+    table = np.empty((len(source) // HEADER_SIZE + 1, len(Column)), np.int64)
     found = kernel.scan_headers(source, table)
     if found < 0:
         raise ColumnarError(kernel.problem(found))
@@ -134,7 +132,7 @@ def _as_array(data: Buffer) -> Any:
 def _check_crcs(data: Buffer, table: Any) -> None:
     view = memoryview(data)
     for position, end, stored in table[:, [Column.POSITION, Column.END, Column.CRC]].tolist():
-        actual = crc32c(view[position + kernel.CRC_COVERS_FROM : end])
+        actual = crc32c(view[position + CRC_COVERS_FROM : end])
         if actual != stored:
             raise ColumnarError(
                 f"Record batch at byte {position} is corrupt (stored crc = {stored}, computed crc = {actual})"
@@ -144,7 +142,7 @@ def _check_crcs(data: Buffer, table: Any) -> None:
 def _wanted(table: Any, start: int, end: int, aborted: Iterable[tuple[int, int]]) -> Any:
     """A mask of the batches that hold rows: in range, no control batch, not aborted."""
     attributes = table[:, Column.ATTRIBUTES]
-    kept = (attributes & _CONTROL) == 0
+    kept = (attributes & CONTROL_BIT) == 0
     kept &= (table[:, Column.LAST_OFFSET] >= start) & (table[:, Column.BASE_OFFSET] < end)
     starts = sorted((first, producer) for producer, first in aborted)
     if starts:
@@ -167,15 +165,15 @@ def _aborted(table: Any, starts: list[tuple[int, int]]) -> Any:
         while first <= last_offset:
             open_producers.add(producer)
             first, producer = next(upcoming)
-        if attributes & _CONTROL:
+        if attributes & CONTROL_BIT:
             open_producers.discard(batch_producer)
-        elif attributes & _TRANSACTIONAL and batch_producer in open_producers:
+        elif attributes & TRANSACTIONAL_BIT and batch_producer in open_producers:
             mask[row] = True
     return mask
 
 
 def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_headers: bool) -> Rows:
-    compressed = np.nonzero(table[:, Column.ATTRIBUTES] & _CODEC_MASK)[0]
+    compressed = np.nonzero(table[:, Column.ATTRIBUTES] & CODEC_MASK)[0]
     if len(compressed):
         source, table = _decompressed(source, table.copy(), compressed)
     size = int((table[:, Column.END] - table[:, Column.RECORDS]).sum())
@@ -208,7 +206,7 @@ def _decompressed(source: Any, table: Any, compressed: Any) -> tuple[Any, Any]:
 
 def _decompress(section: Any, attributes: int, limit: int) -> bytes:
     try:
-        return decompress(codec_of(attributes & _CODEC_MASK), memoryview(section), limit)
+        return decompress(codec_of(attributes & CODEC_MASK), memoryview(section), limit)
     except (CompressionError, KafkaError) as error:
         raise ColumnarError(f"Corrupt record batch: {error}") from error
 

@@ -1,15 +1,6 @@
 """The compiled half of `barnabas.records.columnar`: bytes in, arrays out, no Python object in between.
 
-::
-
-    RecordBatch => baseOffset:int64 length:int32 leaderEpoch:int32 magic:int8 crc:uint32 attributes:int16
-                   lastOffsetDelta:int32 baseTimestamp:int64 maxTimestamp:int64
-                   producerId:int64 producerEpoch:int16 baseSequence:int32 count:int32 Record*
-    Record      => length:varint attributes:int8 timestampDelta:varlong offsetDelta:varint
-                   keyLength:varint key valueLength:varint value headerCount:varint Header*
-    Header      => keyLength:varint key valueLength:varint value
-
-numba checks no index, so every read here is preceded by a comparison with the end of what encloses it:
+It reads what `records.batch` and `records.record` describe. numba checks no index, so every read here is preceded by a comparison with the end of what encloses it:
 of the record for keys, values and headers, of the batch for the record. A function that meets a lie
 returns a negative number that `problem` puts into words.
 """
@@ -23,13 +14,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_OFFSET, TIMESTAMP_TYPE_BIT
+
 Compiled: TypeAlias = Any
 """A function that numba compiled: what it takes and gives is written in Python, checked by numba."""
 
-BATCH_BYTES_MIN: Final = 61
-CRC_COVERS_FROM: Final = 21
 RECORD_BYTES_MIN: Final = 7
-_LOG_APPEND_TIME: Final = 0x08
 _LIMIT_MS: Final = (2**63 - 1) // 1000
 
 _BAD_LENGTH, _BAD_MAGIC, _BAD_COUNT, _BAD_RECORD, _BAD_FIELD, _BAD_HEADER, _LEFT_OVER = range(1, 8)
@@ -119,13 +109,13 @@ def scan_headers(source: Any, table: Any) -> Any:
     """Fills a row of `table` for each whole batch; the number of rows, or a negative outcome."""
     position = 0
     row = 0
-    while position + BATCH_BYTES_MIN <= len(source):
+    while position + HEADER_SIZE <= len(source):
         length = _big_endian(source, position + 8, 4)
-        if source[position + 16] != 2:
+        if source[position + MAGIC_OFFSET] != MAGIC:
             return -(position << 4 | _BAD_MAGIC)
-        if length + 12 < BATCH_BYTES_MIN:
+        if length + LOG_OVERHEAD < HEADER_SIZE:
             return -(position << 4 | _BAD_LENGTH)
-        end = position + 12 + length
+        end = position + LOG_OVERHEAD + length
         if end > len(source):
             break
         base_offset = _big_endian(source, position, 8)
@@ -133,7 +123,7 @@ def scan_headers(source: Any, table: Any) -> Any:
         if count < 0:
             return -(position << 4 | _BAD_COUNT)
         table[row, 0] = position
-        table[row, 1] = position + BATCH_BYTES_MIN
+        table[row, 1] = position + HEADER_SIZE
         table[row, 2] = end
         table[row, 3] = base_offset
         table[row, 4] = base_offset + _big_endian(source, position + 23, 4)
@@ -196,7 +186,7 @@ def decode_records(source: Any, table: Any, start: int, stop: int, with_headers:
     for batch in range(len(table)):
         position = table[batch, 1]
         batch_end = table[batch, 2]
-        append_time = (table[batch, 5] & _LOG_APPEND_TIME) != 0
+        append_time = (table[batch, 5] & TIMESTAMP_TYPE_BIT) != 0
         for _ in range(table[batch, 9]):
             at = position
             size, position = _varint(source, position, batch_end)

@@ -31,6 +31,7 @@ from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from barnabas.records.batch import BatchHeader
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrState
 from barnabas.replica.replica import Replica
 
@@ -266,10 +267,11 @@ class Partition:
         records: bytearray | memoryview,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        header: BatchHeader | None = None,
         *,
         validated: bool = False,
     ) -> tuple[AppendInfo, bool]:
-        """Appends as leader; what came of it, and whether the high watermark moved.
+        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved.
 
         Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
         """
@@ -286,7 +288,7 @@ class Partition:
                 f"the min.isr requirement of {self.min_isr} for partition {self.tp}",
             )
         info = log.append(
-            records, self.leader_epoch, self._ports.now_ms(), origin=origin, validated=validated
+            records, self.leader_epoch, self._ports.now_ms(), header, origin=origin, validated=validated
         )
         return info, self._advance_high_watermark()
 

@@ -10,6 +10,7 @@ from barnabas.core.pending import Pending, Steps, gather, steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.log.validator import HeavyBatchError
+from barnabas.records.batch import BatchHeader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
@@ -157,17 +158,19 @@ class Appender:
         records: bytearray | memoryview,
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        header: BatchHeader | None = None,
     ) -> AppendResult:
-        """Appends one partition's records; offsets and leader epoch are stamped into the given buffer.
+        """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into the buffer.
 
-        A batch that takes long to look into gives a result that is `settled` later.
+        The `header` is that of the batch, where the caller has read it. A batch that takes long to look into gives a
+        result that is `settled` later.
         """
         partition = self._hosted.online.get(tp)
         result = AppendResult(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
-            info, advanced = partition.append(records, required_acks, origin)
+            info, advanced = partition.append(records, required_acks, origin, header)
         except KafkaError as error:
             _refuse(result, partition, error)
         except HeavyBatchError:

@@ -10,7 +10,6 @@ Not implemented: transactional batches, as there is no transaction to add them t
 of a batch were refused (KIP-467).
 """
 
-from struct import Struct
 from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -32,7 +31,8 @@ from barnabas.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from barnabas.records.batch import MAGIC_OFFSET
+from barnabas.records.batch import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, only_header
+from barnabas.records.compression import Codec
 from barnabas.replica.produce import VALID_ACKS, AppendResult, Results
 
 MAGIC_2_SINCE: Final = 3
@@ -43,15 +43,8 @@ AT_ONCE_MAX: Final = 100
 PORTION: Final = 20
 """Partitions of a larger one that are worked off in one piece; an append may take 50 us."""
 
-_LENGTH_AT_8: Final = Struct(">8xi").unpack_from
-_OVERHEAD: Final = 12
-_TO_MAGIC: Final = 17
-_ATTRIBUTES: Final = 22
-_SMALLEST: Final = 14
-_CODEC_MASK: Final = 7
-_ZSTD: Final = 4
-_TRANSACTIONAL: Final = 0x10
 _ERRORS_NAMED_MAX: Final = 10
+_NO_RECORDS: Final = memoryview(b"")
 
 
 def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced[ProduceResponse]:
@@ -107,21 +100,25 @@ def _append(
     known = context.broker.metadata_cache.snapshot.partitions.get(topic, ())
     for partition in entries:
         tp = TopicPartition(topic, partition.index)
-        records = partition.records
-        error = _check(records, context.version)
-        if error is ErrorCode.INVALID_TXN_STATE:
-            _authorize_transaction(context, request)
+        records = partition.records if isinstance(partition.records, memoryview) else _NO_RECORDS
+        error: ErrorCode | None = None
+        try:
+            header = _checked_header(records, context.version)
+        except KafkaError as invalid:
+            error = invalid.code
+            if error is ErrorCode.INVALID_TXN_STATE:
+                _authorize_transaction(context, request)
         if refusal is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and partition.index not in known:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif refusal is not None:
             error = refusal
-        if error or not isinstance(records, memoryview):
+        if error is not None:
             results.append(AppendResult(tp, error=error))
-        else:
-            result = append(tp, records, acks)
-            results.append(result)
-            if result.settled is not None:
-                unsettled.append(result.settled)
+            continue
+        result = append(tp, records, acks, header=header)
+        results.append(result)
+        if result.settled is not None:
+            unsettled.append(result.settled)
 
 
 @steps
@@ -203,25 +200,18 @@ def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> 
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _check(records: object, version: int) -> ErrorCode:
-    """Whether there is exactly one whole batch of magic 2 (``ProduceRequest.validateRecords``)."""
+def _checked_header(records: memoryview, version: int) -> BatchHeader:
+    """The header of the one whole batch that there must be; raises what is wrong with the records."""
     if version < MAGIC_2_SINCE:
-        return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-    if not isinstance(records, memoryview) or len(records) < _TO_MAGIC:
-        return ErrorCode.INVALID_RECORD
-    (length,) = _LENGTH_AT_8(records)
-    magic = records[MAGIC_OFFSET]
-    if length < _SMALLEST or magic > 2:
-        return ErrorCode.CORRUPT_MESSAGE
-    if len(records) != _OVERHEAD + length or magic != 2 or length < _ATTRIBUTES:
-        return ErrorCode.INVALID_RECORD
-    attributes = records[_ATTRIBUTES]
-    if version < ZSTD_SINCE and attributes & _CODEC_MASK == _ZSTD:
-        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    if attributes & _TRANSACTIONAL:
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    header = only_header(records)
+    attributes = header.attributes
+    if version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if attributes & TRANSACTIONAL_BIT:
         # No coordinator has added the partition to a transaction (KIP-890).
-        return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.NONE
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    return header
 
 
 def _respond(context: RequestContext, request: ProduceRequest, results: Results) -> ProduceResponse | None:
