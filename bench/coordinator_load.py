@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.offsets.records import commit_record
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.offload import InPlace

@@ -13,7 +13,7 @@ from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.topics import CreatedTopic
-from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError

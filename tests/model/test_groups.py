@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
+from barnabas.coordinator import state_machine
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.rebalancing import Rebalances
 from barnabas.coordinator.classic.syncing import SyncRequests
 from barnabas.coordinator.consumer import plan as consumer_plan
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
-from barnabas.coordinator.offsets.manager import OffsetManager
-from barnabas.coordinator.session import Session
+from barnabas.coordinator.runtime.session import Session
 from barnabas.testing import simulate
 from barnabas.testing.groups.journal import SimulatedJournal
 
@@ -97,7 +97,7 @@ def acknowledge_before_replication(patch):
 
 
 def load_no_offsets(patch):
-    patch.setattr(OffsetManager, "restore", lambda *_, **__: None)
+    patch.setattr(state_machine, "replay_commits", lambda *_, **__: 0)
 
 
 def lose_pending_commits(patch):

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.coordinator.loading import IN_PLACE_BYTES_MAX, Loader
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.offsets.records import commit_record
+from barnabas.coordinator.runtime.loading import IN_PLACE_BYTES_MAX, Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.offload import InPlace

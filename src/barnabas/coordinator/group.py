@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 
 
 class Client(NamedTuple):

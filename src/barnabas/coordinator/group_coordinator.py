@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from barnabas.coordinator.consumer.member import JOIN_EPOCH
 from barnabas.coordinator.group import Client, Group, GroupType
-from barnabas.coordinator.journal import CoordinatorRecord, Journal
-from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.offsets.removal import write_tombstones
+from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.runtime.loading import Loader
+from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
-from barnabas.coordinator.shards import Shards
+from barnabas.coordinator.state_machine import GroupStateMachine
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -106,8 +107,9 @@ class GroupCoordinator:
         self._consumer = consumer
         self._offsets = offsets
         self._active = False
-        self._shards = Shards(classic, consumer, offsets, loader, journal, log)
-        self._led = self._shards.led  # asked for every request there is
+        machine = GroupStateMachine(classic, consumer, offsets)
+        self._runtime = CoordinatorRuntime(machine, loader, journal=journal, log=log)
+        self._led = self._runtime.led  # asked for every request there is
         self._expiry_timer: Timer | None = None
         self._expiring: Pending[None] | None = None
 
@@ -125,16 +127,16 @@ class GroupCoordinator:
         self._active = False
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
-        self._shards.close()
+        self._runtime.close()
         _events.info("shutdown.complete")
 
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads the partition now, so it has to know what is in it."""
-        self._shards.elected(partition, leader_epoch)
+        self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
-        self._shards.resigned(partition, leader_epoch)
+        self._runtime.resigned(partition, leader_epoch)
 
     @steps
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
@@ -145,16 +147,15 @@ class GroupCoordinator:
             deleted[tp] = None
             if slices.over():
                 yield slices.next_turn()
-        for shard in list(self._led.values()):
-            if self._led.get(shard.partition) is shard:
-                yield self._offsets.partitions_deleted(shard, deleted.keys())
+        for shard in self._runtime.shards():
+            yield self._offsets.partitions_deleted(shard, deleted.keys())
             if slices.over():
                 yield slices.next_turn()
 
     def metadata_changed(self, topics: set[str]) -> None:
         """The controller has told something of these topics; assignments may depend on it."""
         if self._consumer is not None:
-            for shard in list(self._led.values()):
+            for shard in self._runtime.shards():
                 self._consumer.metadata_changed(shard, topics)
 
     # --- expiry -----------------------------------------------------------------------------------------
@@ -167,9 +168,7 @@ class GroupCoordinator:
 
     @steps
     def _expire(self) -> Steps[None]:
-        for shard in list(self._led.values()):
-            if self._led.get(shard.partition) is not shard:
-                continue
+        for shard in self._runtime.shards():
             try:
                 yield self._offsets.expire(shard)
             except Exception:
@@ -201,7 +200,7 @@ class GroupCoordinator:
             return KafkaError(ErrorCode.INVALID_GROUP_ID)
         if not self._active:
             return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if self.partition_for(group_id) in self._shards.loading:
+        if self.partition_for(group_id) in self._runtime.loading:
             return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
@@ -223,7 +222,7 @@ class GroupCoordinator:
     @property
     def loading(self) -> list[int]:
         """The partitions that are being loaded, or wait for it."""
-        return sorted(self._shards.loading)
+        return sorted(self._runtime.loading)
 
     # --- the classic protocol ---------------------------------------------------------------------------
 
@@ -341,9 +340,9 @@ class GroupCoordinator:
         wanted_states = yield from _lowered(states)
         wanted_types = yield from _lowered(types)
         response = ListGroupsResponse()
-        if self._shards.loading:
+        if self._runtime.loading:
             response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        for shard in list(self._led.values()):
+        for shard in self._runtime.shards():
             for group_id in list(shard.groups):
                 group = self._group(shard, group_id)
                 if (
@@ -413,7 +412,7 @@ class GroupCoordinator:
         return consumer.describe(cast("ConsumerGroup", group))
 
     def __repr__(self) -> str:
-        return f"<GroupCoordinator{'' if self._active else ' inactive'} {self._shards}>"
+        return f"<GroupCoordinator{'' if self._active else ' inactive'} {self._runtime}>"
 
 
 def _lowered(words: Iterable[str]) -> Sliced[set[str]]:

@@ -1,19 +1,16 @@
-"""`Shard`: one partition of ``__consumer_offsets`` that this broker leads (``CoordinatorShard``)."""
+"""`Shard`: the groups of one partition of ``__consumer_offsets`` that this broker leads (``GroupCoordinatorShard``)."""
 
 from dataclasses import dataclass, field
 
 from barnabas.coordinator.group import Group
-from barnabas.coordinator.journal import Journal
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
+from barnabas.coordinator.runtime.state_machine import CoordinatorShard
 
 
 @dataclass(slots=True)
-class Shard:
-    """The groups of one partition, what they committed, and where it is written down."""
+class Shard(CoordinatorShard):
+    """The groups of one partition, what they committed, and the journal that it is written to."""
 
-    partition: int
-    leader_epoch: int
-    journal: Journal
     groups: dict[str, Group] = field(default_factory=dict)
     offsets: dict[str, GroupOffsets] = field(default_factory=dict)
     """By group; a group's entry outlives a change of its protocol, and goes when it holds nothing."""

@@ -33,7 +33,7 @@ from barnabas.cluster.metadata.registration import (
 from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
 from barnabas.cluster.store.znodes import ConfigChange
-from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import log_directories
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit

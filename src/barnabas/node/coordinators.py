@@ -9,15 +9,16 @@ from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.znodes import decode_topic, topic_path
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.offsets.manager import OffsetManager
-from barnabas.coordinator.partition_journal import PartitionJournal
+from barnabas.coordinator.runtime.journal import PartitionJournal
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.pending import Steps, steps
 from barnabas.log.log import Log
+from barnabas.records.compression import Codec
 from barnabas.replica.manager import ReplicaManager
 
 
@@ -56,7 +57,12 @@ def group_coordinator(
         offsets=OffsetManager(settings, clock, classic.create_simple),
         loader=loader,
         journal=lambda partition: PartitionJournal(
-            TopicPartition(GROUP_METADATA_TOPIC, partition), replicas, settings, clock.time_ms
+            TopicPartition(GROUP_METADATA_TOPIC, partition),
+            replicas,
+            clock.time_ms,
+            codec=Codec(settings.offsets_compression_codec),
+            required_acks=settings.offsets_commit_required_acks,
+            timeout_ms=settings.offsets_commit_timeout_ms,
         ),
         log=log_of,
     )

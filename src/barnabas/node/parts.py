@@ -15,7 +15,7 @@ from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
 from barnabas.cluster.store.contract import MetadataStore
-from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.journal import NO_PRODUCER
+from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.broker_config import broker_config

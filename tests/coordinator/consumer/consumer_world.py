@@ -10,7 +10,7 @@ from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.journal import NO_PRODUCER
+from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.broker_config import broker_config

@@ -7,8 +7,8 @@ import random
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.journal import CoordinatorRecord
-from barnabas.coordinator.loading import Loader
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition

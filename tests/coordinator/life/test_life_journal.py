@@ -3,7 +3,7 @@
 import pytest
 from life_rig import ME, OTHER, Life, commit_record
 
-from barnabas.coordinator.partition_journal import PartitionJournal
+from barnabas.coordinator.runtime.journal import PartitionJournal
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -14,7 +14,19 @@ TP = TopicPartition(GROUP_METADATA_TOPIC, 0)
 
 
 def journal(life):
-    return PartitionJournal(TP, life.replicas, GroupSettings.of(life.config), life.clock.time_ms)
+    return journal_of(TP, life)
+
+
+def journal_of(tp, life):
+    settings = GroupSettings.of(life.config)
+    return PartitionJournal(
+        tp,
+        life.replicas,
+        life.clock.time_ms,
+        codec=Codec(settings.offsets_compression_codec),
+        required_acks=settings.offsets_commit_required_acks,
+        timeout_ms=settings.offsets_commit_timeout_ms,
+    )
 
 
 def batches(life):
@@ -43,16 +55,17 @@ def test_compressed_as_configured(codec):
 
 
 def test_batches_of_commits_are_numbered_as_kafka_numbers_them(life):
-    written = journal(life)
+    life.elect()
+    group = next(name for name in "abcdefgh" if life.coordinator.partition_for(name) == 0)
 
-    written.append([commit_record(1)])
-    written.append([commit_record(1)._replace(value=None)])
+    life.commit(group)
+    life.coordinator.delete_groups([group])
 
     assert [header.base_sequence for header, _ in batches(life)] == [0, -1]
 
 
 def test_the_batch_of_a_transaction_names_its_producer(life):
-    journal(life).append([commit_record(1)], producer=(77, 3))
+    journal(life).append([commit_record(1)], producer=(77, 3), base_sequence=0)
 
     header = batches(life)[0][0]
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, 0)
@@ -116,12 +129,7 @@ def test_refused_where_too_few_are_in_sync():
 
 
 def test_refused_where_this_broker_does_not_lead(life):
-    elsewhere = PartitionJournal(
-        TopicPartition(GROUP_METADATA_TOPIC, 40),
-        life.replicas,
-        GroupSettings.of(life.config),
-        life.clock.time_ms,
-    )
+    elsewhere = journal_of(TopicPartition(GROUP_METADATA_TOPIC, 40), life)
 
     with pytest.raises(KafkaError) as refused:
         elsewhere.append([commit_record(1)])

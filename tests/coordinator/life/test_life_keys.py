@@ -6,7 +6,7 @@ The keys of the topic itself (replicas, segments) are held to their word in ``te
 import pytest
 from life_rig import CLIENT, ME, OTHER, Life, code, commit_bytes
 
-from barnabas.coordinator import loading
+from barnabas.coordinator.runtime import loading
 from barnabas.core.broker_config import broker_config
 from barnabas.core.coordinator_config import GROUP_KEYS, RANGE_ASSIGNOR
 from barnabas.core.errors import ConfigError, ErrorCode

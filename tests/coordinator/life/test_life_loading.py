@@ -5,7 +5,7 @@ import logging
 import pytest
 from life_rig import CLIENT, Later, Life, SlowClock, Turns, code, commit_bytes, group_bytes
 
-from barnabas.coordinator import loading
+from barnabas.coordinator.runtime import loading
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.producers import AppendOrigin
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataValue

@@ -5,7 +5,7 @@ import math
 import pytest
 from life_rig import CLIENT, Life
 
-from barnabas.coordinator.session import LATE_MS_MAX, Due, Session
+from barnabas.coordinator.runtime.session import LATE_MS_MAX, Due, Session
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending

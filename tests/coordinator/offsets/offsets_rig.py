@@ -6,8 +6,8 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 from dataclasses import replace
 
 from barnabas.coordinator.group import GroupType, OffsetExpiry
-from barnabas.coordinator.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.runtime.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.broker_config import broker_config
@@ -48,7 +48,7 @@ class FakeJournal:
         self.refusal = None
         self._next_offset = 0
 
-    def append(self, records, *, acks=None, producer=NO_PRODUCER):
+    def append(self, records, *, acks=None, producer=NO_PRODUCER, base_sequence=-1):
         if self.refusal is not None:
             raise self.refusal
         self.batches.append(list(records))

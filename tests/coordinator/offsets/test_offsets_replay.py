@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.core.ids import TopicPartition
+from barnabas.coordinator.offsets.replay import replay_commit, replay_commits
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -16,7 +16,7 @@ def load(rig, offset, *, partition=0, at=0, producer_id=-1, group="g"):
     """Replays a commit; `offset` None is a tombstone."""
     value = None if offset is None else OffsetCommitValue(offset=offset, commit_timestamp=1)
     key = OffsetCommitKey(group=group, topic="orders", partition=partition)
-    rig.manager.replay(rig.shard, key, value, producer_id=producer_id, journal_offset=at)
+    replay_commit(rig.shard, key, value, producer_id=producer_id, journal_offset=at)
 
 
 def finish(rig):
@@ -27,7 +27,7 @@ def finish(rig):
 
 
 def end(rig, *, committed, producer_id=9):
-    rig.manager.replay_marker(rig.shard, producer_id, committed=committed)
+    rig.manager.complete_transaction(rig.shard, producer_id, committed=committed)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -38,7 +38,7 @@ def test_values_of_every_version(rig, version):
     read = OffsetCommitValue.from_bytes(value.to_bytes(version))
     key = OffsetCommitKey(group="g", topic="orders", partition=0)
 
-    rig.manager.replay(rig.shard, key, read, producer_id=-1, journal_offset=0)
+    replay_commit(rig.shard, key, read, producer_id=-1, journal_offset=0)
     finish(rig)
 
     assert rig.fetch() == {ORDERS: (5, 3 if version >= 3 else -1, "m", 0)}
@@ -51,7 +51,7 @@ def test_keys_of_the_first_version(rig):
     key = LegacyOffsetCommitKey(group="g", topic="orders", partition=0)
     value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=123)
 
-    rig.manager.replay(rig.shard, key, value, producer_id=-1, journal_offset=0)
+    replay_commit(rig.shard, key, value, producer_id=-1, journal_offset=0)
     finish(rig)
 
     assert rig.fetch() == {ORDERS: (5, -1, "m", 0)}
@@ -64,10 +64,10 @@ def test_what_a_load_took_apart_is_the_same_as_its_records(rig):
     rig.shard.offsets.clear()
     rig.shard.open_transactions.clear()
 
-    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
-    gone = (first, (4, -1, "", 1, -1, 2)), (first, None)
-    rig.manager.restore(rig.shard, "g", [*gone, (first, (5, -1, "", 1, -1, 3))], producer_id=-1)
-    rig.manager.restore(rig.shard, "g", [(second, (6, -1, "", 1, -1, 4))], producer_id=9)
+    plain = "g", "orders", [0, 0, 0], [(4, -1, "", 1, -1, 2), None, (5, -1, "", 1, -1, 3)]
+    transactional = "g", "orders", [1], [(6, -1, "", 1, -1, 4)]
+    assert replay_commits(rig.shard, plain, producer_id=-1, memo={}) == 3
+    assert replay_commits(rig.shard, transactional, producer_id=9, memo={}) == 1
 
     offsets = rig.shard.offsets["g"]
     assert (repr(offsets.committed), repr(offsets.transactional)) == by_record
@@ -140,7 +140,7 @@ def test_what_was_written_is_what_is_read_back(rig):
     rig.shard.offsets.clear()
 
     for at, (key, value) in enumerate(written):
-        rig.manager.replay(rig.shard, key, value, producer_id=-1, journal_offset=at)
+        replay_commit(rig.shard, key, value, producer_id=-1, journal_offset=at)
 
     read = rig.shard.offsets["g"].committed
     assert {tp: commit[:2] + commit[2:5] for tp, commit in read.items()} == {

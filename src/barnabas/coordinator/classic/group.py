@@ -16,8 +16,8 @@ from barnabas.coordinator.classic.responses import Answers, failed_join, failed_
 from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, check_transition
 from barnabas.coordinator.classic.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from barnabas.coordinator.group import GroupType, OffsetExpiry
-from barnabas.coordinator.journal import CoordinatorRecord, Journal
-from barnabas.coordinator.session import Due
+from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.runtime.session import Due
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey

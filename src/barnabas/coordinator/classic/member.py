@@ -9,7 +9,7 @@ from barnabas.protocol.messages.describe_groups import DescribedGroupMember
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 if TYPE_CHECKING:
-    from barnabas.coordinator.session import Session
+    from barnabas.coordinator.runtime.session import Session
     from barnabas.protocol.messages.sync_group import SyncGroupResponse
 
 NO_MEMBER: Final = ""

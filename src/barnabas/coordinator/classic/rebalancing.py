@@ -22,7 +22,7 @@ from barnabas.coordinator.classic.member import NO_MEMBER, ClassicMember
 from barnabas.coordinator.classic.records import store
 from barnabas.coordinator.classic.responses import Answers, generation_for, send
 from barnabas.coordinator.classic.states import GroupState
-from barnabas.coordinator.session import Session
+from barnabas.coordinator.runtime.session import Session
 from barnabas.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode

@@ -7,7 +7,7 @@ from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.member import ClassicMember, MemberTerms
 from barnabas.coordinator.classic.states import GroupState
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.journal import COORDINATOR_WORDS, CoordinatorRecord, Journal
+from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord, Journal
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

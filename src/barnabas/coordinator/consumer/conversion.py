@@ -20,7 +20,7 @@ from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from barnabas.coordinator.consumer.member import ClassicMember, ConsumerMember
 from barnabas.coordinator.consumer.topics import TopicsImage
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError

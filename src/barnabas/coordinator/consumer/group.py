@@ -22,8 +22,8 @@ from barnabas.coordinator.consumer.states import ConsumerGroupState
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.target import TargetAssignment
 from barnabas.coordinator.group import GroupType, OffsetExpiry
-from barnabas.coordinator.journal import CoordinatorRecord
-from barnabas.coordinator.session import Due
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.session import Due
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import Uuid
 

@@ -11,7 +11,7 @@ from barnabas.coordinator.consumer.member import JOIN_EPOCH, ConsumerMember
 from barnabas.coordinator.consumer.plan import Plan
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.consumer.validation import check_released
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
-from barnabas.coordinator.journal import COORDINATOR_WORDS, CoordinatorRecord
+from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending

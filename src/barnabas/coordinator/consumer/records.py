@@ -10,7 +10,7 @@ from barnabas.coordinator.consumer.assignment import Assignment
 from barnabas.coordinator.consumer.member import ClassicMember, ConsumerMember
 from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
 from barnabas.coordinator.consumer.topics import TopicDescription
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.protocol.coordinator.consumer_group import (
     ClassicMemberMetadata,
     ClassicProtocol,

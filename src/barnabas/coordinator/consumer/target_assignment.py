@@ -9,7 +9,7 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.topics import TopicDescription
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.core.ids import Uuid
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from barnabas.coordinator.session import Due, Session
+from barnabas.coordinator.runtime.session import Due, Session
 from barnabas.core.clock import Clock, Timer
 
 

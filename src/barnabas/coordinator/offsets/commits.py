@@ -7,9 +7,9 @@ says last, as in Kafka, where a map stands between request and coordinator.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from barnabas.coordinator.journal import COORDINATOR_WORDS
 from barnabas.coordinator.offsets.answers import topics_of
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, Commits, CommittedOffset
+from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.messages.offset_commit import (

@@ -12,11 +12,10 @@ Errors: a refusal of the whole request raises KafkaError; what the journal says 
 in a commit's own words (`commits.commit_error`).
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from barnabas.coordinator.group import Group
-from barnabas.coordinator.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.coordinator.offsets.commits import (
     commit_error,
     commit_response,
@@ -28,9 +27,10 @@ from barnabas.coordinator.offsets.deletes import delete_response, requested_part
 from barnabas.coordinator.offsets.expiry import expired
 from barnabas.coordinator.offsets.fetches import fetch_response
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset, GroupOffsets
-from barnabas.coordinator.offsets.records import commit_of, partition_of, tombstone
+from barnabas.coordinator.offsets.records import tombstone
 from barnabas.coordinator.offsets.removal import forget_group, sweep, take_away
-from barnabas.coordinator.offsets.writes import NO_PRODUCER_ID, Answer, Codes, write_commits
+from barnabas.coordinator.offsets.writes import Answer, Codes, write_commits
+from barnabas.coordinator.runtime.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
@@ -38,11 +38,6 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
-from barnabas.protocol.coordinator.offset_commit import (
-    LegacyOffsetCommitKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import (
@@ -56,9 +51,6 @@ R = TypeVar("R")
 
 GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
 """Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
-
-# Bound once: half the time of `CommittedOffset._make`.
-_new_commit: Final = tuple.__new__
 
 
 class OffsetManager:
@@ -221,60 +213,6 @@ class OffsetManager:
         forget_group(shard, group)
 
     # Loading
-
-    def replay(
-        self,
-        shard: Shard,
-        key: OffsetCommitKey | LegacyOffsetCommitKey,
-        value: OffsetCommitValue | None,
-        *,
-        producer_id: int,
-        journal_offset: int,
-    ) -> None:
-        """Applies a record that was read back; `producer_id` is -1 outside of transactions.
-
-        `journal_offset` is that of the batch's first record, as `Journal.append` tells it.
-        """
-        offsets = shard.offsets.get(key.group)
-        if offsets is None:
-            offsets = shard.offsets[key.group] = GroupOffsets()
-        commits = offsets.committed
-        if producer_id != NO_PRODUCER_ID:
-            commits = offsets.transactional.setdefault(producer_id, {})
-            shard.open_transactions.setdefault(producer_id, set()).add(key.group)
-        if value is None:
-            commits.pop(partition_of(key), None)
-        else:
-            commits[partition_of(key)] = commit_of(value, journal_offset)
-
-    def restore(
-        self,
-        shard: Shard,
-        group_id: str,
-        commits: Iterable[tuple[TopicPartition, tuple[int, int, str, int, int, int] | None]],
-        *,
-        producer_id: int,
-    ) -> None:
-        """Applies records of one group that a load has taken apart already: fields of a `CommittedOffset` each.
-
-        A million of them come in a big load, so nothing is made here but what stays.
-        """
-        offsets = shard.offsets.get(group_id)
-        if offsets is None:
-            offsets = shard.offsets[group_id] = GroupOffsets()
-        kept = offsets.committed
-        if producer_id != NO_PRODUCER_ID:
-            kept = offsets.transactional.setdefault(producer_id, {})
-            shard.open_transactions.setdefault(producer_id, set()).add(group_id)
-        for tp, commit in commits:
-            if commit is None:
-                kept.pop(tp, None)
-            else:
-                kept[tp] = _new_commit(CommittedOffset, commit)
-
-    def replay_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
-        """Applies the end of a transaction that was read back."""
-        self.complete_transaction(shard, producer_id, committed=committed)
 
     @steps
     def loaded(self, shard: Shard) -> Steps[None]:

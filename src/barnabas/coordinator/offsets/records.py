@@ -3,8 +3,8 @@
 from sys import intern
 from typing import Final
 
-from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOffset
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeAlias
 
 from barnabas.coordinator.group import Group
-from barnabas.coordinator.journal import CoordinatorRecord
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
 from barnabas.coordinator.offsets.records import tombstone
 from barnabas.coordinator.offsets.writes import forget_transaction
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
 from barnabas.core.errors import KafkaError

@@ -7,10 +7,10 @@ until it is known whether the replicas have it; then the client is answered, par
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, TypeVar
 
-from barnabas.coordinator.journal import NO_PRODUCER
 from barnabas.coordinator.offsets.commits import commit_error, outcome, too_large
 from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset, GroupOffsets
 from barnabas.coordinator.offsets.records import commit_record
+from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -23,6 +23,8 @@ Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
 Settle: TypeAlias = Callable[[Pending[int]], None]
 
 NO_PRODUCER_ID: Final = NO_PRODUCER[0]
+FIRST_SEQUENCE: Final = 0
+"""Kafka numbers batches of commits from 0, though no producer counts them."""
 
 
 def write_commits(
@@ -45,7 +47,7 @@ def write_commits(
 
     try:
         records = [commit_record(group_id, tp, commit) for tp, commit in accepted.items()]
-        written = shard.journal.append(records, producer=producer)
+        written = shard.journal.append(records, producer=producer, base_sequence=FIRST_SEQUENCE)
     except KafkaError as error:
         return answer(error)
     return _answered(written, _stage(shard, group_id, accepted, producer[0]), answer)

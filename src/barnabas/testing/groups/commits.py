@@ -21,7 +21,7 @@ A leader that was deposed and does not know it may return what was true in its t
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue

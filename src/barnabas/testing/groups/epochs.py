@@ -14,7 +14,7 @@ old member    a commit succeeded in an epoch before the one that the member had 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.core.ids import Uuid
 from barnabas.protocol.coordinator.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -14,8 +14,8 @@ from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.loading import Loader
 from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.offload import InPlace

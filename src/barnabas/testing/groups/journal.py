@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from barnabas.coordinator.journal import NO_PRODUCER, CoordinatorRecord
+from barnabas.coordinator.runtime.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.records.batch import NO_SEQUENCE
 from barnabas.testing.groups.clock import ProcessClock, VirtualClock, VirtualTimer
 
 
@@ -229,8 +230,10 @@ class SimulatedJournal:
         *,
         acks: int | None = None,
         producer: tuple[int, int] = NO_PRODUCER,
+        base_sequence: int = NO_SEQUENCE,
     ) -> Pending[int]:
         """As `Journal.append`."""
+        del base_sequence
         entry = self._partition.append(
             records, broker=self._broker, leader_epoch=self.leader_epoch, producer=producer
         )

@@ -6,7 +6,7 @@ It judges where it stands, not at the end: the answer of a broker counts even wh
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from barnabas.coordinator.journal import CoordinatorRecord
+from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue

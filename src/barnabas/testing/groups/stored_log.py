@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from typing import Final
 
-from barnabas.coordinator.journal import NO_PRODUCER
+from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.core.chunks import FileSlice
 from barnabas.log.results import ReadResult
 from barnabas.records.batch import build_batch

@@ -1,4 +1,4 @@
-"""`Shards`: the partitions of ``__consumer_offsets`` that this broker coordinates, or is about to.
+"""`CoordinatorRuntime`: the partitions of one internal topic that this broker coordinates, or is about to.
 
 Theory of operation
 -------------------
@@ -10,102 +10,88 @@ shard is known to its load alone; from then on until the resignation it is serve
     elected -> loading -> led -> resigned
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final, Generic
 
-from barnabas.coordinator.journal import Journal
-from barnabas.coordinator.loading import TASK_NAME as LOAD_TASK
-from barnabas.coordinator.loading import Job, Loader
-from barnabas.coordinator.replay import Replay
-from barnabas.coordinator.shard import Shard
+from barnabas.coordinator.runtime.journal import Journal
+from barnabas.coordinator.runtime.loading import Load, Loader
+from barnabas.coordinator.runtime.replay import Replay
+from barnabas.coordinator.runtime.state_machine import S, StateMachine
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
 from barnabas.log.log import Log
 
-if TYPE_CHECKING:
-    from barnabas.coordinator.classic.groups import ClassicGroups
-    from barnabas.coordinator.consumer.groups import ConsumerGroups
-    from barnabas.coordinator.offsets.manager import OffsetManager
-
 _events: Final = EventLog("coordinator")
 
 
-class Shards:
+class CoordinatorRuntime(Generic[S]):
     """What is led here, and what is being loaded."""
-
-    __slots__ = (
-        "_classic",
-        "_consumer",
-        "_epochs",
-        "_journal",
-        "_loader",
-        "_log",
-        "_offsets",
-        "led",
-        "loading",
-    )
 
     def __init__(
         self,
-        classic: "ClassicGroups",
-        consumer: "ConsumerGroups | None",
-        offsets: "OffsetManager",
+        machine: StateMachine[S],
         loader: Loader,
+        *,
         journal: Callable[[int], Journal],
         log: Callable[[int], Log | None],
     ) -> None:
-        self.led: dict[int, Shard] = {}
-        """By partition; whoever holds it sees every change."""
-        self.loading: dict[int, Job] = {}
-        self._classic = classic
-        self._consumer = consumer
-        self._offsets = offsets
+        """`journal` and `log` find what belongs to a partition of the topic."""
+        self.led: dict[int, S] = {}
+        """By partition; the same object for as long as the runtime lives."""
+        self.loading: dict[int, Load[S]] = {}
+        self._machine = machine
         self._loader = loader
         self._journal = journal
         self._log = log
         self._epochs: dict[int, int] = {}
         """The leader epoch of the last election or resignation of each partition that was obeyed."""
 
+    def shards(self) -> Iterator[S]:
+        """All shards that are led, each only if it still is when its turn comes: the caller may wait in between."""
+        for shard in list(self.led.values()):
+            if self.led.get(shard.partition) is shard:
+                yield shard
+
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now, so it has to know what is in it."""
+        """This broker leads the partition now: loads it (``scheduleLoadOperation``)."""
         _events.info("coordinator.elected", partition=partition, epoch=leader_epoch)
         if not self._take_epoch(partition, leader_epoch) or partition in self.led:
             return
         self._unload(partition)
-        shard = Shard(partition, leader_epoch, self._journal(partition))
-        replay = Replay(shard, self._classic, self._consumer, self._offsets)
-        job = self.loading[partition] = self._loader.load(replay, self._log(partition))
-        self._serve_when_loaded(job)
+        shard = self._machine.new_shard(partition, leader_epoch, self._journal(partition))
+        load = self._loader.load(Replay(self._machine, shard), self._log(partition))
+        self.loading[partition] = load
+        self._serve_when_loaded(load)
 
     @steps
-    def _serve_when_loaded(self, job: Job) -> Steps[None]:
-        shard = job.replay.shard
+    def _serve_when_loaded(self, load: Load[S]) -> Steps[None]:
+        shard = load.replay.shard
         try:
-            yield job.done
-            yield self._offsets.loaded(shard)
-            yield self._classic.loaded(shard)
-            if self._consumer is not None:
-                yield self._consumer.loaded(shard)
+            yield load.done
+            yield self._machine.loaded(shard)
         except Exception:
             # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it refuses.
             _events.error(
                 "load.failed",
-                task=LOAD_TASK,
+                task=self._machine.load_task,
                 partition=shard.partition,
-                mend="its groups are refused until the partition gets a leader anew: see to its log directory",
+                mend="it is not coordinated until the partition gets a new leader: see to its log directory",
                 exc_info=True,
             )
-            if not job.cancelled:
-                job.cancelled = True
+            if not load.cancelled:
+                load.cancelled = True
                 del self.loading[shard.partition]
-        if job.cancelled:
-            _close(shard)
+        if load.cancelled:
+            self._machine.unloaded(shard)
         else:
             del self.loading[shard.partition]
             self.led[shard.partition] = shard
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
-        """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
+        """This broker no longer leads the partition: forgets its shard (``scheduleUnloadOperation``).
+
+        Without an epoch the partition is deleted.
+        """
         _events.info("coordinator.resigned", partition=partition, epoch=leader_epoch)
         if self._take_epoch(partition, leader_epoch):
             self._unload(partition)
@@ -124,30 +110,17 @@ class Shards:
         return True
 
     def _unload(self, partition: int) -> None:
-        job = self.loading.pop(partition, None)
-        if job is not None:
-            job.cancelled = True
+        load = self.loading.pop(partition, None)
+        if load is not None:
+            load.cancelled = True
         shard = self.led.pop(partition, None)
-        if shard is None:
-            return
-        groups = len(shard.groups)
-        _close(shard)
-        _events.info("unload.finished", partition=partition, groups=groups)
+        if shard is not None:
+            self._machine.unloaded(shard)
 
     def close(self) -> None:
-        """Gives up all of them."""
+        """Gives up all shards."""
         for partition in [*self.loading, *self.led]:
             self._unload(partition)
 
     def __repr__(self) -> str:
-        return f"<Shards led={len(self.led)} loading={sorted(self.loading)}>"
-
-
-def _close(shard: Shard) -> None:
-    """Forgets all that the shard holds, and answers all who wait in it."""
-    groups = list(shard.groups.values())
-    shard.groups.clear()
-    shard.offsets.clear()
-    shard.open_transactions.clear()
-    for group in groups:
-        group.close()
+        return f"<CoordinatorRuntime led={len(self.led)} loading={sorted(self.loading)}>"

@@ -1,27 +1,34 @@
-"""`Loader`: reads the partitions that this broker became coordinator of, one after the other.
+"""`Loader`: reads the partitions that this broker became coordinator of, one after the other (``CoordinatorLoader``).
 
 Theory of operation
 -------------------
-Kafka has one thread, ``group-metadata-manager-``, and so has this one queue. A small partition, and nearly all
-are empty or small, is read and replayed on the loop in slices. A big one is taken apart in a child process,
-``offsets.load.buffer.size`` bytes at a time: while the loop replays one stretch in slices, the child decodes the
-next. What comes back are plain values, and the loop creates nothing but what stays.
+Kafka has one thread for a topic (``group-metadata-manager-``), and so has this one queue. A small partition, and
+nearly all are empty or small, is read and replayed on the loop in slices. A big one is taken apart in a child
+process, some megabytes at a time: while the loop replays one stretch in slices, the child decodes the next. What
+comes back are plain values, and the loop creates nothing but what stays.
 
-A load that was cancelled (the broker resigned) ends at its next turn and leaves nothing behind that anybody can
-see: its shard is known to the load alone until it is whole.
+A load that was cancelled (the broker resigned) ends at its next turn. Its shard was known to the load alone, so
+nothing of it is left.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Generic
 
-from barnabas.coordinator.decoding import Decoded, Step, decode_range, next_offset_of, steps_of, unpack
-from barnabas.coordinator.replay import Replay
+from barnabas.coordinator.runtime.decoding import (
+    Decoded,
+    Step,
+    decode_range,
+    next_offset_of,
+    steps_of,
+    unpack,
+)
+from barnabas.coordinator.runtime.replay import Replay
+from barnabas.coordinator.runtime.state_machine import S
 from barnabas.core.chunks import FileSlice
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.offload import Offload
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
@@ -30,8 +37,6 @@ from barnabas.log.log import Log
 
 _events: Final = EventLog("coordinator.loading")
 
-TASK_NAME: Final = "group-metadata-manager-0"
-"""What the work is called in the log, after the thread that does it in Kafka."""
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 """A partition up to this size is decoded on the loop: less than starting a child costs."""
 SETTLE_RECORDS: Final = 20_000
@@ -41,12 +46,12 @@ SLICE_MS: Final = 2.0
 """How long a load holds the loop at a stretch; the child is slower than the replay, so there is time."""
 
 
-class Job:
+class Load(Generic[S]):
     """One partition to load."""
 
     __slots__ = ("cancelled", "done", "log", "replay", "settled")
 
-    def __init__(self, replay: Replay, log: Log | None) -> None:
+    def __init__(self, replay: Replay[S], log: Log | None) -> None:
         self.replay = replay
         self.log = log
         self.cancelled = False
@@ -56,7 +61,7 @@ class Job:
         """Completes when the shard is whole; fails when its log cannot be read; neither once it is cancelled."""
 
     def __repr__(self) -> str:
-        return f"<Job {self.replay!r}{' cancelled' if self.cancelled else ''}>"
+        return f"<Load {self.replay!r}{' cancelled' if self.cancelled else ''}>"
 
 
 class Loader:
@@ -76,112 +81,113 @@ class Loader:
         self._filesystem = filesystem
         self._buffer_bytes = buffer_bytes
         self._settle = settle
-        self._waiting: deque[Job] = deque()
-        self._running: Job | None = None
+        self._waiting: deque[Load[Any]] = deque()
+        self._running: Load[Any] | None = None
 
-    def load(self, replay: Replay, log: Log | None) -> Job:
+    def load(self, replay: Replay[S], log: Log | None) -> Load[S]:
         """Queues a partition; an empty one, as most are, is done when this returns."""
-        job = Job(replay, log)
+        load = Load(replay, log)
         if log is not None and log.log_start_offset == log.log_end_offset:
-            job.done.complete(None)
-            return job
-        self._waiting.append(job)
+            load.done.complete(None)
+            return load
+        self._waiting.append(load)
         if self._running is None and len(self._waiting) == 1:
             # One a turn: fifty partitions that take a millisecond each are a pause too.
             self._clock.call_soon(self._next)
-        return job
+        return load
 
     def _next(self) -> None:
-        job = self._running = self._waiting.popleft()
-        self._run(job).when_done(partial(self._ended, job))
+        load = self._running = self._waiting.popleft()
+        self._run(load).when_done(partial(self._ended, load))
 
-    def _ended(self, job: Job, done: Pending[None]) -> None:
+    def _ended(self, load: Load[Any], done: Pending[None]) -> None:
         self._running = None
-        if not job.cancelled:
+        if not load.cancelled:
             if done.error is None:
-                job.done.complete(None)
+                load.done.complete(None)
             else:
-                job.done.fail(done.error)
+                load.done.fail(done.error)
         if self._waiting:
             self._clock.call_soon(self._next)
 
     @steps
-    def _run(self, job: Job) -> Steps[None]:
-        log, replay = job.log, job.replay
+    def _run(self, load: Load[Any]) -> Steps[None]:
+        log, replay = load.log, load.replay
         if log is None:
-            _events.warning("load.no_log", task=TASK_NAME, partition=replay.shard.partition)
+            _events.warning("load.no_log", task=replay.machine.load_task, partition=replay.shard.partition)
             return
         began_ms = self._clock.monotonic_ms()
-        if not job.cancelled:
+        if not load.cancelled:
             if log.size <= IN_PLACE_BYTES_MAX:
-                yield self._load_here(job, log, log.log_start_offset)
+                yield self._load_here(load, log, log.log_start_offset)
             else:
-                yield self._load_elsewhere(job, log)
-        if not job.cancelled and replay.records:
+                yield self._load_elsewhere(load, log)
+        if not load.cancelled and replay.records:
             _events.info(
                 "load.finished",
-                task=TASK_NAME,
-                partition=f"{GROUP_METADATA_TOPIC}-{replay.shard.partition}",
+                task=replay.machine.load_task,
+                partition=f"{replay.machine.topic}-{replay.shard.partition}",
                 epoch=replay.shard.leader_epoch,
                 records=replay.records,
                 took_ms=round(self._clock.monotonic_ms() - began_ms),
             )
 
     @steps
-    def _load_here(self, job: Job, log: Log, offset: int) -> Steps[None]:
+    def _load_here(self, load: Load[Any], log: Log, offset: int) -> Steps[None]:
         slices = Slices(self._clock, SLICE_MS)
-        while 0 <= offset < log.log_end_offset and not job.cancelled:
+        while 0 <= offset < log.log_end_offset and not load.cancelled:
             found = self._read(log, offset)
             if not found:
                 return
             data = found.read()
-            yield self._replay(job, steps_of(data), slices)
+            yield self._replay(load, steps_of(data, load.replay.machine.bulk), slices)
             offset = next_offset_of(data)
 
     @steps
-    def _load_elsewhere(self, job: Job, log: Log) -> Steps[None]:
+    def _load_elsewhere(self, load: Load[Any], log: Log) -> Steps[None]:
         slices = Slices(self._clock, SLICE_MS)
         offset = log.log_start_offset
-        coming = self._decode(log, offset)
-        while coming is not None and not job.cancelled:
+        coming = self._decode(load, log, offset)
+        while coming is not None and not load.cancelled:
             try:
                 decoded: Decoded = yield coming
             except Exception as error:
-                if job.cancelled:
+                if load.cancelled:
                     return
                 # The cleaner replaced the file, or the child was killed: what is left is read here.
                 _events.warning("load.child_failed", log=log.tp, offset=offset, reason=error)
-                yield self._load_here(job, log, offset)
+                yield self._load_here(load, log, offset)
                 return
             offset = decoded.next_offset
             # The child is at the next stretch while this one is replayed.
-            coming = self._decode(log, offset)
-            yield self._replay(job, map(unpack, decoded.blobs), slices)
+            coming = self._decode(load, log, offset)
+            yield self._replay(load, map(unpack, decoded.blobs), slices)
 
-    def _decode(self, log: Log, offset: int) -> Pending[Decoded] | None:
+    def _decode(self, load: Load[Any], log: Log, offset: int) -> Pending[Decoded] | None:
         if not 0 <= offset < log.log_end_offset:
             return None
         found = self._read(log, offset)
         if not found:
             return None
         path = log.segments.locate(offset)[0].path
-        return self._offload.run(decode_range, self._filesystem, path, found.position, found.size)
+        bulk = load.replay.machine.bulk
+        return self._offload.run(decode_range, self._filesystem, path, found.position, found.size, bulk)
 
     def _read(self, log: Log, offset: int) -> FileSlice | None:
         records = log.read(offset, self._buffer_bytes, min_one_message=True).records
         return records if isinstance(records, FileSlice) and records else None
 
     @steps
-    def _replay(self, job: Job, found: Iterable[Step], slices: Slices) -> Steps[None]:
-        replay = job.replay
+    def _replay(self, load: Load[Any], found: Iterable[Step], slices: Slices) -> Steps[None]:
+        replay = load.replay
         for step in found:
             replay.step(step)
-            if replay.records - job.settled >= SETTLE_RECORDS:
-                job.settled = replay.records
+            if replay.records - load.settled >= SETTLE_RECORDS:
+                load.settled = replay.records
                 self._settle()
             if slices.over():
                 yield slices.next_turn()
-                if job.cancelled:
+                if load.cancelled:
                     return
 
     def __repr__(self) -> str:

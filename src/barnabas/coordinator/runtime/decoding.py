@@ -1,0 +1,119 @@
+"""Bytes of a coordinator's partition into plain values: what a child process does of a load.
+
+Theory of operation
+-------------------
+Only functions over plain values, so that they run in any process. A stretch of whole batches becomes *steps*, in the
+order of the log. A step is a producer's id (-1 outside of transactions) and either whether its marker commits,
+or *pieces*::
+
+    (producer_id, committed)
+    (producer_id, [piece, ...])
+
+    piece = (journal_offset, key bytes, value bytes or None)    a record, decoded by its schema where it is replayed
+          | anything of another length                          what the state machine's `BulkDecoder` made of records
+
+A step holds a few hundred records: between two steps the loop serves others.
+"""
+
+import marshal
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from barnabas.core.chunks import Buffer
+from barnabas.core.errors import KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.log.filesystem import Filesystem
+from barnabas.records.batch import BatchHeader, batch_headers, records_section
+from barnabas.records.control import ControlType, control_type, marker_of
+from barnabas.records.record import decode_keys_and_values
+
+_events: Final = EventLog("coordinator.decoding")
+
+STEP_RECORDS_MAX: Final = 500
+STEP_BYTES_MAX: Final = 64 * 1024
+NO_PRODUCER_ID: Final = -1
+
+KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
+Piece: TypeAlias = tuple[Any, ...]
+RECORD_PIECE_LENGTH: Final = 3
+Step: TypeAlias = tuple[int, bool | list[Piece]]
+
+BulkDecoder: TypeAlias = Callable[[list[KeyValue], int, dict[Any, Any]], list[Piece]]
+"""Records of one batch, the offset of its first and a memo that lives as long as the stretch; the pieces, of values
+that `marshal` knows. A function of a module, so that a child process can find it. Records without a key say nothing.
+"""
+
+
+class Decoded(NamedTuple):
+    """A stretch of the log, decoded."""
+
+    next_offset: int
+    """Where to go on; -1 when the range holds no whole batch."""
+    blobs: list[bytes]
+    """Its steps, each packed by itself: unpacking all of them at once would hold the loop."""
+
+
+def decode_range(filesystem: Filesystem, path: str, position: int, size: int, bulk: BulkDecoder) -> Decoded:
+    """The whole batches in a range of a file. Raises OSError, and KafkaError for what is no batch."""
+    data = filesystem.open(path).pread(size, position)
+    return Decoded(next_offset_of(data), [marshal.dumps(step) for step in steps_of(data, bulk)])
+
+
+def unpack(blob: bytes) -> Step:
+    """A step that `decode_range` packed."""
+    step: Step = marshal.loads(blob)  # noqa: S302 - from our own child process
+    return step
+
+
+def next_offset_of(data: Buffer) -> int:
+    """The offset after the last whole batch; -1 when there is none."""
+    next_offset = -1
+    for header in batch_headers(data):
+        next_offset = header.next_offset
+    return next_offset
+
+
+def steps_of(data: Buffer, bulk: BulkDecoder) -> Iterator[Step]:
+    """The steps of all whole batches, in order.
+
+    A batch that cannot be read is left out, with a line in the log: Kafka would end the load there.
+    """
+    memo: dict[Any, Any] = {}
+    producer_id = NO_PRODUCER_ID
+    pieces: list[Piece] = []
+    count = size = 0
+    for header in batch_headers(data):
+        written_by = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        if pieces and (header.is_control or written_by != producer_id):
+            # A step is of one producer, and a marker decides on all that came before it.
+            yield producer_id, pieces
+            pieces = []
+            count = size = 0
+        producer_id = written_by
+        try:
+            if header.is_control:
+                yield from _marker(data, header)
+                continue
+            section = records_section(data, header)
+            records = decode_keys_and_values(section, header.count)
+        except KafkaError as error:
+            _events.error("load.batch_unreadable", offset=header.base_offset, reason=error)
+            continue
+        for start in range(0, len(records), STEP_RECORDS_MAX):
+            portion = records[start : start + STEP_RECORDS_MAX]
+            pieces += bulk(portion, header.base_offset, memo)
+            count += len(portion)
+            size += len(section) * len(portion) // len(records)
+            if count >= STEP_RECORDS_MAX or size >= STEP_BYTES_MAX:
+                yield producer_id, pieces
+                pieces = []
+                count = size = 0
+    if pieces:
+        yield producer_id, pieces
+
+
+def _marker(data: Buffer, header: BatchHeader) -> Iterator[Step]:
+    marker = marker_of(data, header)
+    kind = None if marker is None else control_type(marker.key)
+    if kind in {ControlType.COMMIT, ControlType.ABORT}:
+        yield header.producer_id, kind is ControlType.COMMIT

@@ -1,0 +1,140 @@
+"""What coordinators write, and how it gets into a partition (``PartitionWriter``, ``appendForGroup``).
+
+One call of `PartitionJournal.append` makes one batch. It carries the time of the call (CREATE_TIME, whatever the
+topic says of timestamps), is compressed as configured, and waits for replicas in the same purgatory as a producer's.
+A commit of one offset on a broker without followers costs no timer and no `Pending` of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.log.producers import AppendOrigin
+from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
+from barnabas.records.batch import NO_SEQUENCE, build_batch
+from barnabas.records.compression import Codec
+from barnabas.records.record import Record
+from barnabas.replica.produce import AppendResult, Results
+
+NO_PRODUCER: Final = (-1, -1)
+
+COORDINATOR_WORDS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""The code for the client when the log refuses records. The error is that of the coordinator's partition, which the
+client knows nothing of. Each kind of record adds codes of its own.
+"""
+
+_COORDINATOR: Final = AppendOrigin.COORDINATOR
+
+
+class CoordinatorRecord(NamedTuple):
+    """A key and its new value; without a value it is a tombstone."""
+
+    key: CoordinatorKey
+    value: CoordinatorValue | None = None
+    value_version: int = 0
+
+
+class Journal(Protocol):
+    """Appends a coordinator's records to the partition that holds its state."""
+
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        acks: int | None = None,
+        producer: tuple[int, int] = NO_PRODUCER,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> Pending[int]:
+        """Appends the records as one batch; the offset of the first, once the replicas have them.
+
+        `acks` stands for ``offsets.commit.required.acks`` unless given (0: do not wait for replicas);
+        `producer` (id, epoch) makes the batch transactional. The wait is bounded by
+        ``offsets.commit.timeout.ms``.
+
+        Raises KafkaError with the log's own code when the records were *not* appended. The Pending *fails*
+        with one when they were, but it is not known whether enough replicas have them.
+        """
+
+
+class Replicas(Protocol):
+    """What a journal needs of the `replica.manager.ReplicaManager`."""
+
+    @property
+    def append(self) -> Callable[[TopicPartition, bytearray, int, AppendOrigin], AppendResult]:
+        """See `replica.produce.Appender.append`."""
+
+    @property
+    def acknowledge(self) -> Callable[[Results, int, int], Results | Pending[Results]]:
+        """See `replica.produce.Appender.acknowledge`."""
+
+
+class PartitionJournal:
+    """The journal of a partition that this broker leads."""
+
+    __slots__ = ("_codec", "_now_ms", "_replicas", "_required_acks", "_timeout_ms", "_tp")
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        replicas: Replicas,
+        now_ms: Callable[[], int],
+        *,
+        codec: Codec,
+        required_acks: int,
+        timeout_ms: int,
+    ) -> None:
+        self._tp = tp
+        self._replicas = replicas
+        self._now_ms = now_ms
+        self._codec = codec
+        self._required_acks = required_acks
+        self._timeout_ms = timeout_ms
+
+    def append(
+        self,
+        records: Sequence[CoordinatorRecord],
+        *,
+        acks: int | None = None,
+        producer: tuple[int, int] = NO_PRODUCER,
+        base_sequence: int = NO_SEQUENCE,
+    ) -> Pending[int]:
+        """As `Journal.append`."""
+        required_acks = self._required_acks if acks is None else acks
+        now_ms = self._now_ms()
+        batch = build_batch(
+            [
+                Record(place, now_ms, key.to_bytes(), None if value is None else value.to_bytes(version))
+                for place, (key, value, version) in enumerate(records)
+            ],
+            codec=self._codec,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=base_sequence,
+            transactional=producer != NO_PRODUCER,
+        )
+        result = self._replicas.append(self._tp, bytearray(batch), required_acks, _COORDINATOR)
+        if result.error:
+            raise KafkaError(result.error, f"{self._tp} refused {len(records)} records")
+        outcome = self._replicas.acknowledge([result], required_acks, self._timeout_ms)
+        if isinstance(outcome, Pending):
+            return outcome.then(lambda results: _first_offset(results[0]))
+        if result.error:
+            return Pending.failed(KafkaError(result.error))
+        return Pending.of(result.info.first_offset)
+
+    def __repr__(self) -> str:
+        return f"<PartitionJournal {self._tp} acks={self._required_acks}>"
+
+
+def _first_offset(result: AppendResult) -> int:
+    if result.error:
+        raise KafkaError(result.error)
+    return result.info.first_offset
