@@ -3,8 +3,8 @@
 from itertools import count
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.controller.config import ControllerConfig
-from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller import KafkaController
+from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
@@ -93,7 +93,7 @@ class FakeBroker:
         self.registration = BrokerRegistration(
             self.store, Broker(self.id, (endpoint, outside), rack), cluster.clock
         )
-        self.controller = Controller(
+        self.controller = KafkaController(
             ControllerConfig(self.id, "INTERNAL", **cluster.config),
             self.store,
             Channel(cluster),

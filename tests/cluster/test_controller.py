@@ -3,8 +3,8 @@
 import pytest
 from brokers_fake import FakeBroker
 
-from barnabas.cluster.controller.controller_store import ControllerMovedError
-from barnabas.cluster.controller.leader_elections import ElectionType
+from barnabas.cluster.controller.election_events import ElectionType
+from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import Create, SetData, StoreUnavailableError
@@ -835,8 +835,8 @@ def test_reprs_show_state(three):
     three.create("t")
     controller = three.controller.controller
 
-    assert repr(controller).startswith("<Controller 0 ACTIVE epoch=1 ")
-    assert repr(three.brokers[1].controller).startswith("<Controller 1 standby of 0 ")
+    assert repr(controller).startswith("<KafkaController 0 ACTIVE epoch=1 ")
+    assert repr(three.brokers[1].controller).startswith("<KafkaController 1 standby of 0 ")
     assert "epoch=1 brokers=[0, 1, 2] topics=1" in repr(controller._term)
 
 

@@ -4,7 +4,7 @@ import pytest
 from brokers_fake import FakeClock
 
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.controller.event_queue import Event, EventQueue
+from barnabas.cluster.controller.event_manager import ControllerEventManager, Event
 from barnabas.cluster.metadata.registration import (
     BrokerRegistration,
     RegistrationError,
@@ -84,7 +84,7 @@ def test_an_address_that_is_taken(loop, cluster, ready):
 class Queue:
     def __init__(self):
         self.failed = []
-        self.queue = EventQueue(self._failed)
+        self.queue = ControllerEventManager(self._failed)
 
     def _failed(self, event, error):
         self.failed.append((event.name, error))
@@ -96,7 +96,7 @@ def test_events_run_one_at_a_time():
     queue.put(Event("first", lambda: (order.append("first"), first)[1]))
     queue.put(Event("second", lambda: (order.append("second"), Pending.of(None))[1]))
     assert order == ["first"]
-    assert repr(queue) == "<EventQueue running=first waiting=['second']>"
+    assert repr(queue) == "<ControllerEventManager running=first waiting=['second']>"
     first.complete(None)
 
     assert order == ["first", "second"]

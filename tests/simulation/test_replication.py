@@ -2,8 +2,8 @@
 
 import pytest
 
+from barnabas.cluster.controller import replica_state_machine
 from barnabas.cluster.controller.context import ControllerContext
-from barnabas.cluster.controller.controller import replica_states
 from barnabas.core.errors import ErrorCode
 from barnabas.replica.isr import IsrState
 from barnabas.replica.partition import Partition
@@ -34,7 +34,7 @@ def wait_only_for_the_committed_isr(monkeypatch):
 
 
 def elect_who_is_not_in_sync(monkeypatch):
-    monkeypatch.setattr("barnabas.cluster.controller.partition_states.elect", _elect_uncleanly)
+    monkeypatch.setattr("barnabas.cluster.controller.partition_state_machine.elect", _elect_uncleanly)
 
 
 def _elect_uncleanly(strategy, context, tp, state, *, unclean):
@@ -48,7 +48,7 @@ def forget_the_last_of_an_isr(monkeypatch):
         isr = tuple(each for each in state.isr if each != broker_id)
         return state.with_leader(-1 if state.leader == broker_id else state.leader, isr)
 
-    monkeypatch.setattr(replica_states, "_without", without)
+    monkeypatch.setattr(replica_state_machine, "_without", without)
 
 
 def take_the_dead_for_live(monkeypatch):

@@ -18,7 +18,7 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.dispatch import execute
 from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.controller.channel import ControlRequest, ControlResponse
+from barnabas.cluster.controller.channel_manager import ControlRequest, ControlResponse
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -87,7 +87,7 @@ class _Queue:
 
 
 class BrokerChannels:
-    """Implements `cluster.channel.BrokerChannel` (``ControllerChannelManager``)."""
+    """Implements `cluster.controller.channel_manager.ControllerChannelManager`."""
 
     def __init__(
         self, broker_id: int, listener: str, clock: Clock, *, local: LocalBroker, remote: Remote

@@ -8,8 +8,8 @@ from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
-from barnabas.cluster.controller.config import ControllerConfig
-from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.controller import KafkaController
+from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import BrokerRegistration
@@ -83,7 +83,7 @@ class Parts:
         self.to_controller = ToController(
             broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
         )
-        self.controller = Controller(
+        self.controller = KafkaController(
             ControllerConfig.of(config, broker_id, listener.name),
             store,
             BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),

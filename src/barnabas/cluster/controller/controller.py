@@ -1,40 +1,37 @@
-"""`Controller`: elects one broker to lead the cluster, and runs what is asked of the elected one.
+"""`KafkaController`: elects one broker to lead the cluster, and runs what is asked of the elected one.
 
 Theory of operation
 -------------------
-Every broker has a controller; one of them is *active*. Whoever creates the ephemeral znode /controller, and
-raises /controller_epoch in the same transaction, is elected and gets a `Term`. From then on each write
-checks that /controller_epoch is still at the version of that transaction, so a controller that was replaced
-while it slept cannot change anything.
+Every broker has a controller; one of them is *active*: the one that created the ephemeral znode /controller and
+raised /controller_epoch in the same transaction. It gets a `Term`. From then on each write checks that
+/controller_epoch is still at the version of that transaction, so a controller that was replaced while it slept
+cannot change anything.
 
 Everything happens as an event, one at a time: a watch that fired, an answer of a broker, a request. An event
 may take several steps through the store; the next one waits. When the session ends, the events that wait are
-thrown away, the term ends, and only then may the broker register again.
+thrown away, the term ends, and only then may the broker register again. `events` says how an event is added.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from barnabas.cluster.controller.broker_changes import leader_and_isr_answered
-from barnabas.cluster.controller.channel import BrokerChannel
-from barnabas.cluster.controller.config import ControllerConfig
-from barnabas.cluster.controller.controlled_shutdown import controlled_shutdown
-from barnabas.cluster.controller.controller_store import ControllerMovedError, ControllerStore
-from barnabas.cluster.controller.event_queue import Event, EventQueue
-from barnabas.cluster.controller.leader_elections import (
+from barnabas.cluster.controller.broker_events import controlled_shutdown, process_leader_and_isr_response
+from barnabas.cluster.controller.channel_manager import ControllerChannelManager, ResponseHandlers
+from barnabas.cluster.controller.election_events import (
     ElectionResult,
     ElectionType,
-    Trigger,
-    elect_leaders,
-    preferred_election_by_znode,
+    process_replica_leader_election,
+    process_zk_preferred_replica_election,
     rebalance_leaders,
 )
-from barnabas.cluster.controller.partition_alterations import alter_partitions
+from barnabas.cluster.controller.event_manager import ControllerEventManager, Event
+from barnabas.cluster.controller.events import ZNODE_EVENTS
+from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
+from barnabas.cluster.controller.isr_events import alter_partitions
 from barnabas.cluster.controller.producer_ids import ProducerIdBlock, allocate_block
-from barnabas.cluster.controller.request_batch import ResponseHandlers
-from barnabas.cluster.controller.term import Term
-from barnabas.cluster.controller.term_events import QueuedTermEvents
-from barnabas.cluster.controller.topic_changes import replicas_deleted
+from barnabas.cluster.controller.term import ControllerConfig, Term
+from barnabas.cluster.controller.topic_events import process_stop_replica_response
+from barnabas.cluster.controller.znode_watches import ZnodeWatches
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
@@ -68,7 +65,6 @@ from barnabas.protocol.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
-from barnabas.protocol.messages.update_metadata import UpdateMetadataResponse
 
 _events: Final = EventLog("cluster.controller")
 
@@ -79,14 +75,14 @@ ELECTION_RETRY_MS: Final = 1_000
 """How long to wait before another try when the store failed in the middle of an election or a registration."""
 
 
-class Controller:
+class KafkaController:
     """One broker's controller; active while it has a term."""
 
     def __init__(
         self,
         config: ControllerConfig,
         store: MetadataStore,
-        channel: BrokerChannel,
+        channel: ControllerChannelManager,
         registration: BrokerRegistration,
         clock: Clock,
         new_uuid: Callable[[], Uuid],
@@ -97,16 +93,13 @@ class Controller:
         self._registration = registration
         self._clock = clock
         self._new_uuid = new_uuid
-        self._queue = EventQueue(self._event_failed)
+        self._queue = ControllerEventManager(self._event_failed)
         self._term: Term | None = None
         self._rebalance_timer: Timer | None = None
         self._closed = False
         self.active_controller_id = NO_BROKER
         """The broker that is elected, as far as this one knows."""
-        self._handlers = ResponseHandlers(
-            self._leader_and_isr_answered, self._update_metadata_answered, self._replicas_deleted
-        )
-        self._events = QueuedTermEvents(self._put)
+        self._handlers = ResponseHandlers(self._leader_and_isr_answered, self._replicas_deleted)
         store.listen(self)
 
     # ---------------------------------------------------------------------------------- what others ask
@@ -185,7 +178,7 @@ class Controller:
 
         def elect(term: Term) -> Pending[dict[TopicPartition, ElectionResult]]:
             wanted = term.context.all_partitions() if partitions is None else partitions
-            return elect_leaders(term, wanted, kind, Trigger.ADMIN_CLIENT)
+            return process_replica_leader_election(term, wanted, kind)
 
         return self._ask("ReplicaLeaderElection", elect)
 
@@ -219,7 +212,7 @@ class Controller:
         except SessionExpiredError:
             raise  # the next session registers
         except StoreError as error:
-            # A full disk, a lost connection: the broker lives, and nobody else would register it.
+            # A full disk, a lost connection: the broker lives, and only it can register itself.
             _events.error("register_failed", error=error, again_in_ms=ELECTION_RETRY_MS)
             self._clock.call_later(ELECTION_RETRY_MS, self.session_renewed)
             return
@@ -325,13 +318,13 @@ class Controller:
             self._store,
             self._channel,
             self._handlers,
-            self._events,
+            ZnodeWatches(self._store, ZNODE_EVENTS, self._put),
             self._new_uuid,
             epoch=epoch,
             epoch_version=version,
         )
         yield term.begin()
-        yield preferred_election_by_znode(term)
+        yield process_zk_preferred_replica_election(term)
         if self._config.auto_leader_rebalance_enable:
             self._schedule_rebalance(FIRST_REBALANCE_DELAY_MS)
 
@@ -352,7 +345,8 @@ class Controller:
         context = self._term.context
         self._resign()
         self.active_controller_id = NO_BROKER
-        last_store = ControllerStore(self._store, context.epoch, context.epoch_version)
+        # The store of the term refuses all writes now, so the last write goes through another.
+        last_store = FencedStore(self._store, context.epoch, context.epoch_version)
         try:
             yield last_store.write(Delete(znodes.CONTROLLER))
         except (ControllerMovedError, NoNodeError):
@@ -399,22 +393,18 @@ class Controller:
             _events.error("event_failed", event_name=event.name, error=error, exc_info=error)
         return Pending.of(None)
 
-    def _leader_and_isr_answered(self, response: LeaderAndIsrResponse, broker_id: int) -> None:
+    def _leader_and_isr_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
         self._put(
-            "LeaderAndIsrResponseReceived", lambda term: leader_and_isr_answered(term, response, broker_id)
+            "LeaderAndIsrResponseReceived",
+            lambda term: process_leader_and_isr_response(term, response, broker_id),
         )
-
-    def _update_metadata_answered(self, response: UpdateMetadataResponse, broker_id: int) -> None:
-        if response.error_code != ErrorCode.NONE:
-            code = ErrorCode.of(response.error_code)
-            _events.error("update_metadata_refused", broker=broker_id, error=code.name)
 
     def _replicas_deleted(
         self, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
     ) -> None:
         self._put(
             "TopicDeletionStopReplicaResponseReceived",
-            lambda term: replicas_deleted(term, broker_id, error, errors),
+            lambda term: process_stop_replica_response(term, broker_id, error, errors),
         )
 
     def _schedule_rebalance(self, delay_ms: float) -> None:
@@ -431,7 +421,7 @@ class Controller:
 
     def __repr__(self) -> str:
         role = f"ACTIVE epoch={self.epoch}" if self.is_active else f"standby of {self.active_controller_id}"
-        return f"<Controller {self._config.broker_id} {role} {self._queue!r}>"
+        return f"<KafkaController {self._config.broker_id} {role} {self._queue!r}>"
 
 
 def _remaining(partitions: list[TopicPartition]) -> ControlledShutdownResponse:

@@ -1,12 +1,13 @@
-"""The states of partitions and replicas, and which may follow which: tables, and nothing else.
+"""The states of partitions and replicas, and which may follow which: tables, and what both state machines ask them.
 
 The rows are Kafka's ``validPreviousStates``; the diagram in the documentation and the test that walks every
-cell both come from here. What a transition does is in `partition_states` and `replica_states`.
+cell both come from here. What a transition does is in `partition_state_machine` and `replica_state_machine`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final, TypeVar
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from barnabas.core.errors import BarnabasError
 
@@ -53,7 +54,11 @@ REPLICA_TRANSITIONS: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
 }
 """To reach a phase, a replica must be in one of these."""
 
+NAMED_MAX: Final = 10
+"""So many partitions or replicas are named in one line of the log."""
+
 Phase = TypeVar("Phase", PartitionPhase, ReplicaPhase)
+Thing = TypeVar("Thing")
 
 
 class IllegalTransitionError(BarnabasError):
@@ -69,3 +74,33 @@ def check_transition(
         raise IllegalTransitionError(
             f"{what} should be in one of {allowed} before moving to {target.value}; it is in {current.value}"
         )
+
+
+def movable(
+    things: Iterable[Thing],
+    phases: dict[Thing, Phase],
+    target: Phase,
+    table: Mapping[Phase, frozenset[Phase]],
+    log: Callable[..., None],
+) -> list[Thing]:
+    """The partitions or replicas that may move to a phase; the others are logged and stay (``logInvalidTransition``)."""
+    able = []
+    refused: dict[Thing, object] = {}
+    for thing in things:
+        try:
+            check_transition(thing, phases.setdefault(thing, type(target).NON_EXISTENT), target, table)
+        except IllegalTransitionError as error:
+            refused[thing] = error
+        else:
+            able.append(thing)
+    log_failures(log, "illegal_transition", refused)
+    return able
+
+
+def log_failures(log: Callable[..., None], event: str, failures: Mapping[Any, Any], **fields: Any) -> None:
+    """One line for what went wrong with many partitions: a broker that dies may take thousands along."""
+    if failures:
+        named = ",".join(str(each) for each in islice(failures, NAMED_MAX))
+        more = ",..." if len(failures) > NAMED_MAX else ""
+        reason = next(iter(failures.values()))
+        log(event, count=len(failures), partitions=f"{named}{more}", reason=reason, **fields)

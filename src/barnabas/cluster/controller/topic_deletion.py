@@ -9,48 +9,42 @@ go. A replica that is down or fails makes the topic *halted*: it is tried again 
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
+from barnabas.cluster.controller.channel_manager import RequestBatch
 from barnabas.cluster.controller.context import ControllerContext, Replica
-from barnabas.cluster.controller.partition_states import PartitionStates
-from barnabas.cluster.controller.replica_states import ReplicaStates
+from barnabas.cluster.controller.fenced_store import FencedStore
+from barnabas.cluster.controller.partition_state_machine import PartitionStateMachine
+from barnabas.cluster.controller.replica_state_machine import ReplicaStateMachine
 from barnabas.cluster.controller.states import PartitionPhase, ReplicaPhase
+from barnabas.cluster.controller.znode_watches import ZnodeWatches
+from barnabas.cluster.store import znodes
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, steps
 
 _events: Final = EventLog("cluster.controller.deletion")
 
 
-class DeletionClient(Protocol):
-    """What deletion needs done outside the state machines."""
-
-    def delete_topic(self, topic: str) -> Pending[None]:
-        """Removes a topic's znodes, and stops watching them."""
-
-    def delete_marks(self, topics: Iterable[str]) -> Pending[None]:
-        """Removes the znodes that mark topics for deletion."""
-
-    def send_update_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tells all brokers about these partitions."""
-
-
-class TopicDeletion:
+class TopicDeletionManager:
     """Carries marked topics to their end."""
 
     def __init__(
         self,
         context: ControllerContext,
-        partitions: PartitionStates,
-        replicas: ReplicaStates,
-        client: DeletionClient,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        store: FencedStore,
+        watches: ZnodeWatches,
+        batch: RequestBatch,
         *,
         enabled: bool,
     ) -> None:
         self._context = context
         self._partitions = partitions
         self._replicas = replicas
-        self._client = client
+        self._store = store
+        self._watches = watches
+        self._batch = batch
         self.enabled: Final = enabled
         """``delete.topic.enable``; without it marks are removed and topics stay."""
 
@@ -58,21 +52,21 @@ class TopicDeletion:
     def init(self, marked: Iterable[str], halted: Iterable[str]) -> Steps[None]:
         """Takes over what an earlier controller left."""
         if not self.enabled:
-            yield self._client.delete_marks(marked)
+            yield self.delete_marks(marked)
             return
         self._context.deletions |= dict.fromkeys(marked)
         self._context.deletions_halted |= set(halted) & self._context.deletions.keys()
 
     @steps
     def enqueue(self, topics: Iterable[str]) -> Steps[None]:
-        """Topics were marked."""
+        """``enqueueTopicsForDeletion``."""
         if self.enabled:
             self._context.deletions |= dict.fromkeys(topics)
             yield self.resume()
 
     @steps
     def resume_for(self, topics: Iterable[str]) -> Steps[None]:
-        """What halted these topics may be over: a broker came back."""
+        """``resumeDeletionForTopics``: what halted these topics may be over, as a broker came back."""
         marked = self._context.deletions.keys() & set(topics)
         if marked:
             self._context.deletions_halted -= marked
@@ -80,7 +74,7 @@ class TopicDeletion:
 
     @steps
     def replicas_failed(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """Brokers could not delete these replicas, or are gone."""
+        """``failReplicaDeletion``: brokers could not delete these replicas, or are gone."""
         failed = [replica for replica in replicas if self._context.being_deleted(replica.topic)]
         if failed:
             yield self._replicas.handle(failed, ReplicaPhase.DELETION_INELIGIBLE)
@@ -89,13 +83,13 @@ class TopicDeletion:
 
     @steps
     def replicas_deleted(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """Brokers deleted these replicas."""
+        """``completeReplicaDeletion``: brokers deleted these replicas."""
         deleted = [replica for replica in replicas if self._context.being_deleted(replica.topic)]
         yield self._replicas.handle(deleted, ReplicaPhase.DELETION_SUCCESSFUL)
         yield self.resume()
 
     def halt(self, topics: Iterable[str], reason: str) -> None:
-        """These topics cannot be deleted now."""
+        """``markTopicIneligibleForDeletion``: these topics cannot be deleted now."""
         halted = self._context.deletions.keys() & set(topics)
         if self.enabled and halted:
             self._context.deletions_halted |= halted
@@ -103,7 +97,7 @@ class TopicDeletion:
 
     @steps
     def resume(self) -> Steps[None]:
-        """Does the next thing for each marked topic."""
+        """``resumeDeletions``: does the next thing for each marked topic."""
         if not self.enabled:
             return
         context = self._context
@@ -130,41 +124,47 @@ class TopicDeletion:
 
     @steps
     def _complete(self, topic: str) -> Steps[None]:
-        """Every replica is gone: the topic's znodes go, and with them the topic."""
+        """``completeDeleteTopic``: every replica is gone, so the topic's znodes go, and with them the topic."""
         deleted = self._context.replicas_in(topic, ReplicaPhase.DELETION_SUCCESSFUL)
         yield self._replicas.handle(deleted, ReplicaPhase.NON_EXISTENT)
-        yield self._client.delete_topic(topic)
+        self._watches.mute(znodes.topic_path(topic))
+        yield self._store.delete_tree(znodes.topic_path(topic))
+        yield self._store.delete_quietly([znodes.config_path("topics", znodes.sanitize(topic))])
+        yield self.delete_marks([topic])
         self._context.remove_topic(topic)
         _events.info("topic_deleted", topic=topic)
 
+    def delete_marks(self, topics: Iterable[str]) -> Pending[None]:
+        """Removes the znodes that mark topics for deletion."""
+        return self._store.delete_quietly(znodes.delete_topic_path(topic) for topic in topics)
+
     @steps
     def _delete(self, topics: list[str]) -> Steps[None]:
+        """``onTopicDeletion``: takes the partitions offline, tells all brokers, and has the replicas deleted."""
         context = self._context
         unseen = [topic for topic in topics if topic not in context.deletions_begun]
         partitions = [tp for topic in unseen for tp in context.partitions_of(topic)]
         yield self._partitions.handle(partitions, PartitionPhase.OFFLINE)
         yield self._partitions.handle(partitions, PartitionPhase.NON_EXISTENT)
         context.deletions_begun |= set(unseen)
-        self._client.send_update_metadata([tp for topic in topics for tp in context.partitions_of(topic)])
+        self._batch.send_update_metadata([tp for topic in topics for tp in context.partitions_of(topic)])
         yield self._delete_replicas(topics)
 
     @steps
     def _delete_replicas(self, topics: list[str]) -> Steps[None]:
+        """``onPartitionDeletion``: each live replica is stopped, then deleted; a dead one halts its topic."""
         context = self._context
+        phases = context.replica_phases
         dead: list[Replica] = []
         alive: list[Replica] = []
         for replica in context.replicas_of(tp for topic in topics for tp in context.partitions_of(topic)):
             if not context.is_online(replica.broker_id, replica.tp):
                 dead.append(replica)
-            elif context.replica_phases.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
+            elif phases.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
                 alive.append(replica)
-        yield self._replicas.handle(
-            [each for each in dead if not self._ineligible(each)], ReplicaPhase.DELETION_INELIGIBLE
-        )
+        ineligible = [each for each in dead if phases.get(each) is not ReplicaPhase.DELETION_INELIGIBLE]
+        yield self._replicas.handle(ineligible, ReplicaPhase.DELETION_INELIGIBLE)
         yield self._replicas.handle(alive, ReplicaPhase.OFFLINE)
         yield self._replicas.handle(alive, ReplicaPhase.DELETION_STARTED)
         if dead:
             self.halt({replica.topic for replica in dead}, reason="offline replicas")
-
-    def _ineligible(self, replica: Replica) -> bool:
-        return self._context.replica_phases.get(replica) is ReplicaPhase.DELETION_INELIGIBLE

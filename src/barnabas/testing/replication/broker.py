@@ -6,9 +6,9 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barnabas.cluster.brokers import Broker as BrokerIdentity
-from barnabas.cluster.controller.channel import ControlResponse
-from barnabas.cluster.controller.config import ControllerConfig
-from barnabas.cluster.controller.controller import Controller
+from barnabas.cluster.controller.channel_manager import ControlResponse
+from barnabas.cluster.controller.controller import KafkaController
+from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
 from barnabas.cluster.metadata.topics import random_uuid
@@ -114,7 +114,7 @@ class Broker:
             ),
             fetchers=self.follower,
         )
-        self.controller = Controller(
+        self.controller = KafkaController(
             ControllerConfig(self.id, _LISTENER),
             self.store,
             _Channels(self),

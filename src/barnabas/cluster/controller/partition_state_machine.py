@@ -12,16 +12,15 @@ wrote. Brokers hear of all that happened in one batch, after the last write.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from barnabas.cluster.controller.channel_manager import RequestBatch
 from barnabas.cluster.controller.context import ControllerContext
-from barnabas.cluster.controller.controller_store import ControllerMovedError, ControllerStore, Outcome
 from barnabas.cluster.controller.election import Strategy, elect
-from barnabas.cluster.controller.failures import report
-from barnabas.cluster.controller.request_batch import RequestBatch
+from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore, Outcome
 from barnabas.cluster.controller.states import (
     PARTITION_TRANSITIONS,
-    IllegalTransitionError,
     PartitionPhase,
-    check_transition,
+    log_failures,
+    movable,
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store.contract import StoreError
@@ -37,13 +36,13 @@ class StateChangeFailedError(BarnabasError):
     """No leader could be elected, or the state of the partition forbids it."""
 
 
-class PartitionStates:
+class PartitionStateMachine:
     """Moves partitions between phases."""
 
     def __init__(
         self,
         context: ControllerContext,
-        store: ControllerStore,
+        store: FencedStore,
         batch: RequestBatch,
         *,
         unclean_election_default: bool,
@@ -69,7 +68,7 @@ class PartitionStates:
 
     @steps
     def trigger_online(self, topic: str | None = None) -> Steps[dict[TopicPartition, Outcome]]:
-        """Tries to bring NEW and OFFLINE partitions online: of one topic, or all that are not being deleted."""
+        """``triggerOnlinePartitionStateChange``: tries NEW and OFFLINE partitions, of one topic or of all."""
         waiting = [
             tp
             for tp in self._context.partitions_in(PartitionPhase.OFFLINE, PartitionPhase.NEW)
@@ -87,7 +86,7 @@ class PartitionStates:
         target: PartitionPhase,
         strategy: Strategy | None = None,
     ) -> Steps[dict[TopicPartition, Outcome]]:
-        """Moves partitions to a phase and tells the brokers; the outcome of each election that was held."""
+        """``handleStateChanges``: moves partitions to a phase; the outcome of each election that was held."""
         if not partitions:
             return {}
         try:
@@ -113,45 +112,34 @@ class PartitionStates:
     def _move(
         self, partitions: Sequence[TopicPartition], target: PartitionPhase, strategy: Strategy | None
     ) -> Steps[dict[TopicPartition, Outcome]]:
+        """``doHandleStateChanges``."""
         phases = self._context.partition_phases
-        movable = self._movable(partitions, target)
+        able = movable(partitions, phases, target, PARTITION_TRANSITIONS, _events.error)
         if target is not PartitionPhase.ONLINE:
-            phases |= dict.fromkeys(movable, target)
-            if target is PartitionPhase.NON_EXISTENT:
-                self._forget(movable)
+            for tp in able:
+                phases[tp] = target
+                if target is PartitionPhase.NON_EXISTENT:
+                    del phases[tp]
             return {}
-        new = [tp for tp in movable if phases[tp] is PartitionPhase.NEW]
+        # A partition that never had a leader gets its first one; the others get one by an election.
+        new = [tp for tp in able if phases[tp] is PartitionPhase.NEW]
         initialized = yield self._initialize(new)
         phases |= dict.fromkeys(initialized, target)
-        to_elect = [tp for tp in movable if tp not in new]
-        if not to_elect:
-            return {}
-        assert strategy is not None, "an election needs a strategy"
-        results: dict[TopicPartition, Outcome] = yield self._elect_until_settled(to_elect, strategy)
-        phases |= {tp: target for tp, outcome in results.items() if isinstance(outcome, LeaderAndIsr)}
+        results: dict[TopicPartition, Outcome] = {}
+        to_elect: list[TopicPartition] = [tp for tp in able if tp not in new]
+        while to_elect:
+            assert strategy is not None, "an election needs a strategy"
+            # Again for those whose leader wrote meanwhile, on what it wrote.
+            finished, to_elect = yield self._elect(to_elect, strategy)
+            results |= finished
+        failed = {tp: outcome for tp, outcome in results.items() if isinstance(outcome, Exception)}
+        log_failures(_events.warning, "no_leader_elected", failed)
+        phases |= {tp: target for tp in results if tp not in failed}
         return results
-
-    def _movable(self, partitions: Iterable[TopicPartition], target: PartitionPhase) -> list[TopicPartition]:
-        movable = []
-        refused = {}
-        for tp in partitions:
-            current = self._context.partition_phases.setdefault(tp, PartitionPhase.NON_EXISTENT)
-            try:
-                check_transition(tp, current, target, PARTITION_TRANSITIONS)
-            except IllegalTransitionError as error:
-                refused[tp] = error
-            else:
-                movable.append(tp)
-        report(_events.error, "illegal_transition", refused)
-        return movable
-
-    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
-        for tp in partitions:
-            self._context.partition_phases.pop(tp, None)
 
     @steps
     def _initialize(self, partitions: Sequence[TopicPartition]) -> Steps[list[TopicPartition]]:
-        """First leader and ISR: the live replicas in the order of the assignment."""
+        """``initializeLeaderAndIsrForPartitions``: the live replicas in the order of the assignment."""
         first: dict[TopicPartition, PartitionLeadership] = {}
         failed: dict[TopicPartition, object] = {}
         for tp in partitions:
@@ -170,26 +158,14 @@ class PartitionStates:
                 continue
             self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)
             created.append(tp)
-        report(_events.error, "partitions_without_leader", failed)
+        log_failures(_events.error, "partitions_without_leader", failed)
         return created
-
-    @steps
-    def _elect_until_settled(
-        self, partitions: Sequence[TopicPartition], strategy: Strategy
-    ) -> Steps[dict[TopicPartition, Outcome]]:
-        results: dict[TopicPartition, Outcome] = {}
-        while partitions:
-            finished, partitions = yield self._elect(partitions, strategy)
-            results |= finished
-        failed = {tp: outcome for tp, outcome in results.items() if isinstance(outcome, Exception)}
-        report(_events.warning, "no_leader_elected", failed)
-        return results
 
     @steps
     def _elect(
         self, partitions: Sequence[TopicPartition], strategy: Strategy
     ) -> Steps[tuple[dict[TopicPartition, Outcome], list[TopicPartition]]]:
-        """The outcomes of one round, and the partitions whose leader wrote in between."""
+        """``doElectLeaderForPartitions``: the outcomes of one round, and the partitions whose leader wrote meanwhile."""
         results, current = yield self._read_states(partitions)
         unclean = yield self._may_be_unclean(current, strategy)
         recipients: dict[TopicPartition, tuple[int, ...]] = {}
@@ -236,7 +212,7 @@ class PartitionStates:
     def _may_be_unclean(
         self, states: dict[TopicPartition, LeaderAndIsr], strategy: Strategy
     ) -> Steps[dict[str, bool]]:
-        """Only where no in-sync replica lives is the topic's configuration worth reading."""
+        """``collectUncleanLeaderElectionState``, by topic: read only where no in-sync replica lives."""
         if strategy is not Strategy.OFFLINE:
             return {}
         hopeless = [

@@ -52,7 +52,7 @@ def alter_partitions(
         else:
             _events.error("isr_not_written", partition=tp, error=outcome)
             verdicts[tp] = ErrorCode.UNKNOWN_SERVER_ERROR
-    term.send_update_metadata(wanted)
+    term.batch.send_update_metadata(wanted)
     _fill(term.context, response, verdicts, version)
     return response
 

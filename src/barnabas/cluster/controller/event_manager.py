@@ -27,7 +27,7 @@ class Event:
     """Answers whoever waits for the event when it is thrown away."""
 
 
-class EventQueue:
+class ControllerEventManager:
     """Runs events one after the other; an event that fails is handed to `on_failure`."""
 
     def __init__(self, on_failure: Callable[[Event, BaseException], Pending[None]]) -> None:
@@ -82,7 +82,7 @@ class EventQueue:
 
     def __repr__(self) -> str:
         running = self._current.name if self._current else None
-        return f"<EventQueue running={running} waiting={[event.name for event in self._waiting]}>"
+        return f"<ControllerEventManager running={running} waiting={[event.name for event in self._waiting]}>"
 
 
 def _start(event: Event) -> Pending[None]:

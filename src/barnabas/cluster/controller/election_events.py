@@ -1,12 +1,12 @@
-"""Leader elections that somebody asks for: ElectLeaders, a tool's znode, the controller's own rebalance."""
+"""Events of a term about elections that are asked for: by ElectLeaders, a tool's znode, the controller's rebalance."""
 
-from collections.abc import Iterable, Sequence
-from enum import Enum, IntEnum
+from collections.abc import Iterable
+from enum import IntEnum
 from typing import Final, TypeAlias
 
-from barnabas.cluster.controller.controller_store import ControllerMovedError, Outcome
 from barnabas.cluster.controller.election import Strategy, preferred_can_lead
-from barnabas.cluster.controller.partition_states import StateChangeFailedError
+from barnabas.cluster.controller.fenced_store import ControllerMovedError, Outcome
+from barnabas.cluster.controller.partition_state_machine import StateChangeFailedError
 from barnabas.cluster.controller.states import PartitionPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import LeaderAndIsr
@@ -27,14 +27,6 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-class Trigger(Enum):
-    """Who asks."""
-
-    ADMIN_CLIENT = "AdminClientTriggered"
-    ZNODE = "ZkTriggered"
-    AUTO = "AutoTriggered"
-
-
 ElectionResult: TypeAlias = int | KafkaError
 """The new leader, or why there is none."""
 
@@ -45,10 +37,10 @@ _NOT_AVAILABLE = {
 
 
 @steps
-def elect_leaders(
-    term: Term, partitions: Iterable[TopicPartition], kind: ElectionType, trigger: Trigger
+def process_replica_leader_election(
+    term: Term, partitions: Iterable[TopicPartition], kind: ElectionType
 ) -> Steps[dict[TopicPartition, ElectionResult]]:
-    """What becomes of each partition (``processReplicaLeaderElection``)."""
+    """``processReplicaLeaderElection``: what becomes of each partition."""
     results: dict[TopicPartition, ElectionResult] = {}
     to_elect = []
     for tp in partitions:
@@ -57,7 +49,9 @@ def elect_leaders(
             to_elect.append(tp)
         else:
             results[tp] = refusal
-    outcomes = yield _elect(term, to_elect, kind, trigger)
+    # An unclean election may lose records. It is held because an administrator asks for it.
+    strategy = Strategy.OFFLINE_UNCLEAN if kind is ElectionType.UNCLEAN else Strategy.PREFERRED
+    outcomes = yield term.partitions.handle(to_elect, PartitionPhase.ONLINE, strategy)
     return results | {tp: _result(outcome, kind) for tp, outcome in outcomes.items()}
 
 
@@ -86,24 +80,10 @@ def _result(outcome: Outcome, kind: ElectionType) -> ElectionResult:
 
 
 @steps
-def _elect(
-    term: Term, partitions: Sequence[TopicPartition], kind: ElectionType, trigger: Trigger
-) -> Steps[dict[TopicPartition, Outcome]]:
-    strategy = Strategy.PREFERRED
-    if kind is ElectionType.UNCLEAN:
-        # Only a person may ask for lost records.
-        strategy = Strategy.OFFLINE_UNCLEAN if trigger is Trigger.ADMIN_CLIENT else Strategy.OFFLINE
-    outcomes: dict[TopicPartition, Outcome] = yield term.partitions.handle(
-        partitions, PartitionPhase.ONLINE, strategy
-    )
-    return outcomes
-
-
-@steps
-def preferred_election_by_znode(term: Term) -> Steps[None]:
-    """/admin/preferred_replica_election exists, or may; it is removed when its partitions were tried."""
+def process_zk_preferred_replica_election(term: Term) -> Steps[None]:
+    """A tool wrote /admin/preferred_replica_election: it is removed when its partitions were tried."""
     path = znodes.PREFERRED_REPLICA_ELECTION
-    if (yield term.watches.exists(path, term.events.preferred_election)) is None:
+    if (yield term.watches.exists(path)) is None:
         return
     try:
         data, _ = yield term.store.store.get(path)
@@ -113,17 +93,18 @@ def preferred_election_by_znode(term: Term) -> Steps[None]:
     except (ValueError, KeyError, TypeError) as error:
         _events.error("preferred_election_unreadable", path=path, error=error)
         partitions = []
-    results = yield elect_leaders(term, partitions, ElectionType.PREFERRED, Trigger.ZNODE)
+    results = yield process_replica_leader_election(term, partitions, ElectionType.PREFERRED)
     _events.info("preferred_election", results=results)
     yield term.store.delete_quietly([path])
     # The watch fired, if it did, for the znode that is gone now; leave it for the next one.
-    yield term.watches.exists(path, term.events.preferred_election)
+    yield term.watches.exists(path)
 
 
 @steps
 def rebalance_leaders(term: Term) -> Steps[None]:
-    """Gives leadership back to preferred replicas, broker by broker where too many lead elsewhere
-    (``checkAndTriggerAutoLeaderRebalance``).
+    """``checkAndTriggerAutoLeaderRebalance``: gives leadership back to preferred replicas.
+
+    Broker by broker, where more of the partitions that prefer a broker are led elsewhere than the settings allow.
     """
     context = term.context
     threshold = term.config.leader_imbalance_per_broker_percentage / 100
@@ -137,7 +118,7 @@ def rebalance_leaders(term: Term) -> Steps[None]:
         electable = [
             tp for tp in elsewhere if preferred_can_lead(context, tp, context.leadership[tp].leader_and_isr)
         ]
-        outcomes = yield _elect(term, electable, ElectionType.PREFERRED, Trigger.AUTO)
+        outcomes = yield term.partitions.handle(electable, PartitionPhase.ONLINE, Strategy.PREFERRED)
         for outcome in outcomes.values():
             if isinstance(outcome, ControllerMovedError):
                 raise outcome

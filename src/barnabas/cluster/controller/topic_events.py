@@ -16,10 +16,10 @@ _events: Final = EventLog("cluster.controller.topics")
 
 
 @steps
-def topic_change(term: Term) -> Steps[None]:
-    """Compares /brokers/topics with what is known (``processTopicChange``)."""
+def process_topic_change(term: Term) -> Steps[None]:
+    """``processTopicChange``: compares /brokers/topics with what is known."""
     context = term.context
-    topics = yield term.watches.children(znodes.TOPICS, term.events.topics_changed)
+    topics = yield term.watches.children(znodes.TOPICS)
     new = [topic for topic in topics if topic not in context.topics]
     deleted = [topic for topic in context.topics if topic not in set(topics)]
     context.set_topics(topics)
@@ -30,15 +30,15 @@ def topic_change(term: Term) -> Steps[None]:
     _events.info("topic_change", new=sorted(assignments), deleted=deleted)
     added = [tp for topic in assignments for tp in context.partitions_of(topic)]
     if added:
-        yield term.create_partitions(added)
+        yield term.on_new_partition_creation(added)
 
 
 @steps
-def partition_modification(term: Term, topic: str) -> Steps[None]:
-    """A topic's assignment was written: partitions may have been added."""
+def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
+    """``processPartitionModifications``: a topic's assignment was written, partitions may have been added."""
     context = term.context
     try:
-        data, _ = yield term.watches.get(znodes.topic_path(topic), term.events.topic_written)
+        data, _ = yield term.watches.get(znodes.topic_path(topic))
     except NoNodeError:
         return
     assignment = znodes.decode_topic(data)
@@ -51,17 +51,17 @@ def partition_modification(term: Term, topic: str) -> Steps[None]:
         return
     if context.being_deleted(topic):
         _events.warning("partitions_not_added", topic=topic, reason="the topic is being deleted")
-        yield _restore(term, topic, assignment)
+        yield _restore_assignment(term, topic, assignment)
         return
     _events.info("partitions_added", topic=topic, partitions=sorted(tp.partition for tp in added))
     for tp, replicas in added.items():
         context.assign(tp, replicas)
-    yield term.create_partitions(list(added))
+    yield term.on_new_partition_creation(list(added))
 
 
 @steps
-def _restore(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
-    """Takes partitions out again that were added to a topic while it is being deleted."""
+def _restore_assignment(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
+    """``restorePartitionReplicaAssignment``: takes out partitions that were added while the topic is being deleted."""
     existing: dict[int, ReplicaAssignment] = {
         int(name): written.partitions[int(name)]
         for name in (yield term.store.children(znodes.partitions_path(topic)))
@@ -72,26 +72,26 @@ def _restore(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
 
 
 @steps
-def topic_deletion(term: Term) -> Steps[None]:
-    """Topics were marked for deletion (``processTopicDeletion``)."""
-    marked = yield term.watches.children(znodes.DELETE_TOPICS, term.events.deletions_changed)
+def process_topic_deletion(term: Term) -> Steps[None]:
+    """``processTopicDeletion``: topics were marked for deletion."""
+    marked = yield term.watches.children(znodes.DELETE_TOPICS)
     unknown = [topic for topic in marked if topic not in term.context.topics]
     if unknown:
         _events.warning("deletion_of_unknown_topics", topics=unknown)
-        yield term.delete_marks(unknown)
+        yield term.deletion.delete_marks(unknown)
     known = [topic for topic in marked if topic in term.context.topics]
     if not term.deletion.enabled:
         _events.info("deletion_disabled", topics=known)
-        yield term.delete_marks(known)
+        yield term.deletion.delete_marks(known)
     elif known:
         yield term.deletion.enqueue(known)
 
 
 @steps
-def replicas_deleted(
+def process_stop_replica_response(
     term: Term, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
 ) -> Steps[None]:
-    """A broker answered the StopReplica that deletes."""
+    """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to."""
     failed = {tp for tp, code in errors.items() if error or code}
     yield term.deletion.replicas_failed([Replica(tp, broker_id) for tp in sorted(failed)])
     done = [Replica(tp, broker_id) for tp in errors if tp not in failed]

@@ -1,4 +1,4 @@
-"""`ControllerStore`: the metadata store as an elected controller uses it (the fenced part of ``KafkaZkClient``).
+"""`FencedStore`: the metadata store as an elected controller uses it (the fenced part of ``KafkaZkClient``).
 
 Each write goes together with a check of the version that /controller_epoch had at the election. A controller
 that was replaced without noticing fails that check, and gets `ControllerMovedError` instead of a write. The same
@@ -52,7 +52,7 @@ class UpdateResult:
     """Partitions whose znode had another version: the leader wrote in between."""
 
 
-class ControllerStore:
+class FencedStore:
     """Reads, and fenced writes, of one controller's term."""
 
     def __init__(self, store: MetadataStore, epoch: int, epoch_version: int) -> None:

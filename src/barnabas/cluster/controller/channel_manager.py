@@ -1,4 +1,4 @@
-"""`RequestBatch`: what the controller tells brokers, gathered for one event (``ControllerBrokerRequestBatch``).
+"""How the controller speaks to brokers: the port, and `RequestBatch`, what one event has to say to them.
 
 Theory of operation
 -------------------
@@ -11,13 +11,14 @@ next begins: what is in it would otherwise be lost without a trace.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from barnabas.cluster.brokers import SECURITY_PROTOCOLS, Broker
-from barnabas.cluster.controller.channel import BrokerChannel, ControlResponse
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment
 from barnabas.core.errors import ErrorCode
+from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
@@ -41,27 +42,49 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 
+_events: Final = EventLog("cluster.controller")
+
+ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
 State = TypeVar("State")
+
+
+class ControllerChannelManager(Protocol):
+    """Delivers requests to brokers, the own one among them (``ControllerChannelManager``).
+
+    To each broker requests go one at a time and in order, at their highest version; one that fails on the
+    way is sent again until the broker is removed. An answer may come in any later turn of the loop.
+    """
+
+    def add_broker(self, broker: Broker) -> None:
+        """Opens the queue to a broker."""
+
+    def remove_broker(self, broker_id: int) -> None:
+        """Drops the queue to a broker, with what waits in it."""
+
+    def send(self, broker_id: int, request: ControlRequest, on_response: Callable[[Any], object]) -> None:
+        """Queues a request; its answer goes to `on_response`. A broker that was not added gets nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHandlers:
-    """What is told of the brokers' answers; each is called in a later turn, with the broker's id."""
+    """Where the brokers' answers go; each is called in a later turn."""
 
-    leader_and_isr: Callable[[LeaderAndIsrResponse, int], object]
-    update_metadata: Callable[[UpdateMetadataResponse, int], object]
+    leader_and_isr: Callable[[int, LeaderAndIsrResponse], object]
+    """The answer to a LeaderAndIsr, and the broker that gave it."""
     replicas_deleted: Callable[[int, ErrorCode, dict[TopicPartition, ErrorCode]], object]
     """The answer to a StopReplica that deletes: the broker, the error of the whole, one a partition."""
 
 
 class RequestBatch:
-    """The requests of the event that is being processed."""
+    """The requests of the event that is being processed (``ControllerBrokerRequestBatch``)."""
 
     def __init__(
         self,
         controller_id: int,
         context: ControllerContext,
-        channel: BrokerChannel,
+        channel: ControllerChannelManager,
         listener: str,
         handlers: ResponseHandlers,
     ) -> None:
@@ -76,19 +99,15 @@ class RequestBatch:
         self._update_partitions: dict[TopicPartition, UpdateMetadataPartitionState] = {}
 
     def begin(self) -> None:
-        """Asserts that nothing of an earlier batch is left."""
+        """``newBatch``: asserts that nothing of an earlier batch is left."""
         left = [self._leader_and_isr, self._stop_replica, self._update_brokers]
         assert not any(left), f"a batch of requests to brokers was neither sent nor cleared: {left}"
 
     def clear(self) -> None:
-        """Forgets what was gathered."""
-        for gathered in (
-            self._leader_and_isr,
-            self._stop_replica,
-            self._update_brokers,
-            self._update_partitions,
-        ):
-            gathered.clear()
+        self._leader_and_isr.clear()
+        self._stop_replica.clear()
+        self._update_brokers.clear()
+        self._update_partitions.clear()
 
     # ----------------------------------------------------------------------------------------- gather
 
@@ -101,7 +120,7 @@ class RequestBatch:
         *,
         is_new: bool,
     ) -> None:
-        """These brokers shall lead or follow as `leadership` says; all brokers shall hear of it."""
+        """``addLeaderAndIsrRequestForBrokers``: these lead or follow as `leadership` says; all brokers learn of it."""
         for broker in brokers:
             if broker < 0:
                 continue
@@ -111,7 +130,7 @@ class RequestBatch:
         self.add_update_metadata(self._context.live_brokers, [tp])
 
     def add_stop_replica(self, brokers: Iterable[int], tp: TopicPartition, *, delete: bool) -> None:
-        """These brokers shall stop their replica, and delete it if so said once."""
+        """``addStopReplicaRequestForBrokers``: these stop their replica, and delete it if any call says so."""
         epoch = self._context.leader_epoch(tp)
         for broker in brokers:
             if broker < 0:
@@ -123,7 +142,7 @@ class RequestBatch:
             )
 
     def add_update_metadata(self, brokers: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """These brokers shall learn the live brokers and these partitions' states."""
+        """``addUpdateMetadataRequestForBrokers``: these learn the live brokers and the states of these partitions."""
         self._update_brokers |= dict.fromkeys(broker for broker in brokers if broker >= 0)
         for tp in partitions:
             leadership = self._context.leadership.get(tp)
@@ -152,8 +171,16 @@ class RequestBatch:
 
     # ------------------------------------------------------------------------------------------- send
 
+    def send_update_metadata(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
+    ) -> None:
+        """``sendUpdateMetadataRequest``: a batch of its own, for all brokers or for these."""
+        self.begin()
+        self.add_update_metadata(self._context.live_brokers if brokers is None else brokers, partitions)
+        self.send()
+
     def send(self) -> None:
-        """Sends what was gathered to the brokers that are registered."""
+        """``sendRequestsToBrokers``: sends what was gathered to the brokers that are registered."""
         self._send_leader_and_isr()
         self._send_update_metadata()
         self._send_stop_replica()
@@ -182,10 +209,7 @@ class RequestBatch:
                     if each.id in leaders
                 ],
             )
-            self._channel.send(broker, request, self._on_leader_and_isr(broker))
-
-    def _on_leader_and_isr(self, broker: int) -> Callable[[ControlResponse], object]:
-        return lambda response: self._handlers.leader_and_isr(cast("LeaderAndIsrResponse", response), broker)
+            self._channel.send(broker, request, partial(self._handlers.leader_and_isr, broker))
 
     def _live_leader(self, broker: Broker) -> LeaderAndIsrLiveLeader:
         endpoint = broker.endpoint(self._listener)
@@ -214,12 +238,7 @@ class RequestBatch:
                 topic_states=topic_states,
                 live_brokers=live_brokers,
             )
-            self._channel.send(broker, request, self._on_update_metadata(broker))
-
-    def _on_update_metadata(self, broker: int) -> Callable[[ControlResponse], object]:
-        return lambda response: self._handlers.update_metadata(
-            cast("UpdateMetadataResponse", response), broker
-        )
+            self._channel.send(broker, request, partial(_update_metadata_answered, broker))
 
     def _send_stop_replica(self) -> None:
         for broker, states in self._stop_replica.items():
@@ -235,29 +254,30 @@ class RequestBatch:
                 ],
             )
             deleting = {tp for tp, state in states.items() if state.delete_partition}
-            self._channel.send(broker, request, self._on_stop_replica(broker, deleting))
+            self._channel.send(broker, request, partial(self._replicas_stopped, broker, deleting))
 
-    def _on_stop_replica(
-        self, broker: int, deleting: set[TopicPartition]
-    ) -> Callable[[ControlResponse], object]:
-        def on_response(response: ControlResponse) -> None:
-            stopped = cast("StopReplicaResponse", response)
-            errors = {
-                TopicPartition(each.topic_name, each.partition_index): ErrorCode.of(each.error_code)
-                for each in stopped.partition_errors
-                if each.topic_name in self._context.deletions_begun
-            }
-            errors = {tp: code for tp, code in errors.items() if tp in deleting}
-            if errors:
-                self._handlers.replicas_deleted(broker, ErrorCode.of(stopped.error_code), errors)
-
-        return on_response
+    def _replicas_stopped(
+        self, broker: int, deleting: set[TopicPartition], response: StopReplicaResponse
+    ) -> None:
+        errors = {}
+        for each in response.partition_errors:
+            tp = TopicPartition(each.topic_name, each.partition_index)
+            if tp in deleting and tp.topic in self._context.deletions_begun:
+                errors[tp] = ErrorCode.of(each.error_code)
+        if errors:
+            self._handlers.replicas_deleted(broker, ErrorCode.of(response.error_code), errors)
 
     def __repr__(self) -> str:
         return (
             f"<RequestBatch leader_and_isr={sorted(self._leader_and_isr)} "
             f"update_metadata={sorted(self._update_brokers)} stop_replica={sorted(self._stop_replica)}>"
         )
+
+
+def _update_metadata_answered(broker: int, response: UpdateMetadataResponse) -> None:
+    if response.error_code != ErrorCode.NONE:
+        code = ErrorCode.of(response.error_code)
+        _events.error("update_metadata_refused", broker=broker, error=code.name)
 
 
 def _by_topic(states: dict[TopicPartition, State]) -> dict[str, list[State]]:
