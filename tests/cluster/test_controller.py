@@ -4,13 +4,16 @@ import pytest
 from brokers_fake import FakeBroker
 
 from barnabas.cluster.controller.election_events import ElectionType
+from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError
+from barnabas.cluster.controller.znode_watches import ZnodeEvent
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store import znodes
-from barnabas.cluster.store.contract import Create, SetData, StoreUnavailableError
+from barnabas.cluster.store.contract import Change, Create, SetData, StoreUnavailableError
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
+from barnabas.core.pending import steps
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -838,6 +841,32 @@ def test_reprs_show_state(three):
     assert repr(controller).startswith("<KafkaController 0 ACTIVE epoch=1 ")
     assert repr(three.brokers[1].controller).startswith("<KafkaController 1 standby of 0 ")
     assert "epoch=1 brokers=[0, 1, 2] topics=1" in repr(controller._term)
+
+
+def test_an_event_is_one_row_of_the_table(make_cluster, monkeypatch):
+    seen = []
+
+    @steps
+    def process(term):
+        names = yield term.watches.children(znodes.ISR_CHANGES)
+        seen.append((term.context.epoch, len(names)))
+
+    row = ZnodeEvent(znodes.ISR_CHANGES, Change.CHILDREN, "IsrChangeNotification", process)
+    monkeypatch.setattr("barnabas.cluster.controller.controller.ZNODE_EVENTS", (*ZNODE_EVENTS, row))
+    cluster = make_cluster(0, 1)
+
+    def announce():
+        cluster.wait(cluster.brokers[1].store.create(f"{znodes.ISR_CHANGES}/isr_change_", sequence=True))
+        cluster.settle()
+
+    announce()
+    announce()
+    assert seen == [(1, 1), (1, 2)]
+    cluster.brokers[0].stop()
+    # The new controller removes what lies there, and hears of that as well: its watches come first.
+    assert seen[2:] == [(2, 0)]
+    announce()
+    assert seen[3:] == [(2, 1)]
 
 
 def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
