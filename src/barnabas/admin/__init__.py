@@ -1,7 +1,6 @@
 """The admin client of a Kafka cluster, any vendor's: topics, offsets, configurations, groups, the cluster."""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
-from barnabas.admin.coordinators import CoordinatorAnswer, CoordinatorType
 from barnabas.admin.group_types import (
     GroupDescription,
     GroupListing,
@@ -20,6 +19,7 @@ from barnabas.admin.types import (
     TopicDescription,
     TopicListing,
 )
+from barnabas.client.coordinators import CoordinatorAnswer, CoordinatorType
 from barnabas.client.types import OffsetAndMetadata
 
 __all__ = [

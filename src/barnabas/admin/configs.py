@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Iterable
 
-from barnabas.admin.context import AdminContext, raise_first
+from barnabas.admin.context import AdminContext
 from barnabas.admin.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
-from barnabas.client.cluster import Deadline
+from barnabas.client.keyed_call import raise_first
+from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.messages.describe_configs import (
@@ -82,7 +83,7 @@ class Configs:
         self, broker: int | None, request: DescribeConfigsRequest, deadline: Deadline
     ) -> DescribeConfigsResponse:
         if broker is None:
-            return await self._context.send_to_any(request, DescribeConfigsResponse, deadline)
+            return await self._context.cluster.send_to_any(request, DescribeConfigsResponse, deadline)
         cluster = self._context.cluster
 
         async def attempt() -> DescribeConfigsResponse:

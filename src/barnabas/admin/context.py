@@ -1,19 +1,17 @@
 """What all nouns of the admin client share: the cluster, the deadline of a call, requests to the controller."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from barnabas.client.cluster import Cluster, Deadline
-from barnabas.client.transport import Versions
+from barnabas.client.cluster import Cluster
+from barnabas.client.retries import Deadline
 from barnabas.core.config import Config
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 R = TypeVar("R", bound=Response)
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class AdminContext:
@@ -27,17 +25,6 @@ class AdminContext:
     def deadline(self, timeout_ms: float | None) -> Deadline:
         """The deadline of a call: the caller's, or ``default.api.timeout.ms``."""
         return Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
-
-    async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
-        """One request to any broker."""
-        return await self.cluster.send_to_any(request, answer, deadline)
-
-    async def try_any(self, request: Request, answer: type[R], *, versions: Versions | None = None) -> R:
-        """One attempt at one broker; raises as `Transport.send`."""
-        node_id = self.cluster.transport.least_loaded_node()
-        if node_id is None:
-            raise DisconnectedError("no broker can be reached at the moment")
-        return await self.cluster.send(node_id, request, answer, versions=versions)
 
     async def send_to_controller(
         self,
@@ -70,16 +57,6 @@ class AdminContext:
         """Fresh metadata of these topics, or of all; never creates one."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        response = await self.send_to_any(request, MetadataResponse, deadline)
+        response = await self.cluster.send_to_any(request, MetadataResponse, deadline)
         self.cluster.update(response, complete=topics is None)
         return response
-
-
-def raise_first(results: Mapping[K, V | BarnabasError]) -> dict[K, V]:
-    """The results; raises the first error there is."""
-    values: dict[K, V] = {}
-    for key, result in results.items():
-        if isinstance(result, BarnabasError):
-            raise result
-        values[key] = result
-    return values

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from barnabas.admin.context import AdminContext, raise_first
-from barnabas.admin.coordinators import COORDINATOR_LOADING, COORDINATOR_MOVED, Answers, CoordinatorCall
+from barnabas.admin.context import AdminContext
+from barnabas.admin.coordinators import COORDINATOR_LOADING, Answers, ask_coordinators
 from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets, fetched_offsets_of_one
+from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.fetch_session import by_topic
+from barnabas.client.keyed_call import raise_first
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -92,7 +94,7 @@ class GroupOffsets:
                 return await self._offsets_singly(node, request)
             return {one.group_id: error_of(one.error_code) or fetched_offsets(one) for one in response.groups}
 
-        return await self._call(ask, groups, timeout_ms)
+        return await ask_coordinators(self._context, ask, groups, timeout_ms)
 
     async def _offsets_singly(self, node: int, batch: OffsetFetchRequest) -> Answers[Offsets]:
         answers: dict[str, Offsets | BarnabasError] = {}
@@ -137,7 +139,7 @@ class GroupOffsets:
             retried = next((code for code in codes.values() if code in _COMMIT_RETRIED), None)
             return {group: codes if retried is None else KafkaError(retried)}
 
-        return errors_by_part(await self._call_one(ask, group, timeout_ms, again=_REBALANCING))
+        return errors_by_part(await self._ask_one(ask, group, timeout_ms, again=_REBALANCING))
 
     async def delete_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
@@ -155,27 +157,16 @@ class GroupOffsets:
             response = await self._context.cluster.send(node, request, OffsetDeleteResponse)
             return {group: error_of(response.error_code) or _codes(response)}
 
-        return errors_by_part(await self._call_one(ask, group, timeout_ms))
+        return errors_by_part(await self._ask_one(ask, group, timeout_ms))
 
-    async def _call(
-        self,
-        ask: Callable[[int, Sequence[str]], Awaitable[Answers[V]]],
-        groups: Iterable[str],
-        timeout_ms: float | None,
-        again: Iterable[ErrorCode] = (),
-    ) -> dict[str, V | BarnabasError]:
-        return await CoordinatorCall(self._context, ask, self._context.deadline(timeout_ms), again).run(
-            groups
-        )
-
-    async def _call_one(
+    async def _ask_one(
         self,
         ask: Callable[[int, Sequence[str]], Awaitable[Answers[V]]],
         group: str,
         timeout_ms: float | None,
         again: Iterable[ErrorCode] = (),
     ) -> V:
-        return raise_first(await self._call(ask, [group], timeout_ms, again))[group]
+        return raise_first(await ask_coordinators(self._context, ask, [group], timeout_ms, again))[group]
 
 
 def errors_by_part(codes: Mapping[K, ErrorCode]) -> dict[K, BarnabasError | None]:

@@ -1,6 +1,6 @@
 """``admin.groups``: list, describe and delete consumer groups, remove members; offsets are in `GroupOffsets`.
 
-Each call goes to the groups' coordinators (`CoordinatorCall`). A group is first described with
+Each call goes to the groups' coordinators (`ask_coordinators`). A group is first described with
 ConsumerGroupDescribe; what that does not know (a classic group, an older broker) with DescribeGroups
 (``DescribeConsumerGroupsHandler``).
 """
@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from barnabas.admin.context import raise_first
-from barnabas.admin.coordinators import Answers
+from barnabas.admin.coordinators import Answers, ask_coordinators
 from barnabas.admin.group_answers import (
     classic_group,
     consumer_group,
@@ -20,8 +19,9 @@ from barnabas.admin.group_answers import (
 )
 from barnabas.admin.group_offsets import GroupOffsets, errors_by_part
 from barnabas.admin.group_types import GroupDescription, GroupListing, GroupState, GroupType
-from barnabas.client.cluster import Deadline
+from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import Broker
+from barnabas.client.retries import Deadline
 from barnabas.client.transport import Versions
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
@@ -97,7 +97,7 @@ class Groups(GroupOffsets):
         self, groups: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription | BarnabasError]:
         """As `describe`, with an error per group: NotAConsumerGroupError, KafkaError, ClientTimeoutError."""
-        return await self._call(self._describe, groups, timeout_ms)
+        return await ask_coordinators(self._context, self._describe, groups, timeout_ms)
 
     async def _describe(self, node: int, groups: Sequence[str]) -> Answers[GroupDescription]:
         results = dict(await self._describe_modern(node, groups))
@@ -149,7 +149,7 @@ class Groups(GroupOffsets):
             response = await self._context.cluster.send(node, request, DeleteGroupsResponse)
             return {one.group_id: error_of(one.error_code) for one in response.results}
 
-        return await self._call(ask, groups, timeout_ms)
+        return await ask_coordinators(self._context, ask, groups, timeout_ms)
 
     async def remove_members(
         self,
@@ -191,7 +191,7 @@ class Groups(GroupOffsets):
             }
             return {group: error_of(response.error_code) or codes}
 
-        return errors_by_part(await self._call_one(ask, group, timeout_ms)) if members else {}
+        return errors_by_part(await self._ask_one(ask, group, timeout_ms)) if members else {}
 
 
 def _is_classic(modern: GroupDescription | BarnabasError | None) -> bool:

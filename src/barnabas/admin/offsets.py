@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from barnabas.admin.context import AdminContext, raise_first
+from barnabas.admin.context import AdminContext
+from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.types import OffsetAndTimestamp
 from barnabas.core.errors import BarnabasError

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from barnabas.admin.context import AdminContext, raise_first
+from barnabas.admin.context import AdminContext
 from barnabas.admin.types import CreatedTopic, NewTopic, TopicDescription, TopicListing
+from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import TopicMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.messages.create_topics import (

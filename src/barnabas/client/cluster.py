@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from barnabas.client.config import bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
+from barnabas.client.retries import Attempts, Deadline, is_retriable
 from barnabas.client.transport import NetworkTransport, Transport, Versions
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -39,26 +40,6 @@ _STRING_BYTES_MAX: Final = 2**15 - 1
 _log = EventLog("client")
 
 
-class Deadline:
-    """A moment until which something may take."""
-
-    __slots__ = ("_at", "total_ms")
-
-    def __init__(self, total_ms: float) -> None:
-        self.total_ms = total_ms
-        self._at = time.monotonic() + total_ms / 1000
-
-    @property
-    def left_s(self) -> float:
-        """Seconds that are left, never below 0."""
-        return max(0.0, self._at - time.monotonic())
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time is over."""
-        return time.monotonic() >= self._at
-
-
 def _check_sendable(name: Any) -> None:
     if not isinstance(name, str):
         raise TypeError(f"a topic's name must be str, not {type(name).__name__}")
@@ -77,7 +58,7 @@ class Cluster:
 
     def __init__(self, config: Config, *, in_flight_max: int, create_topics: bool = False) -> None:
         self.metadata = ClusterMetadata()
-        self._backoff = ExponentialBackoff(
+        self.backoff = ExponentialBackoff(
             initial_ms=config["retry.backoff.ms"],
             max_ms=config["retry.backoff.max.ms"],
             uniform=random.uniform,
@@ -116,7 +97,7 @@ class Cluster:
 
     def pause_s(self, attempts: int) -> float:
         """Seconds to wait after so many failed attempts, from 0."""
-        return self._backoff.after(attempts) / 1000
+        return self.backoff.after(attempts) / 1000
 
     async def send(
         self,
@@ -154,32 +135,23 @@ class Cluster:
         self, attempt: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline, failure: str
     ) -> T:
         """The attempt's value; lost connections and retriable codes lead to another one, after a pause."""
-        attempts = 0
+        attempts = Attempts(self.backoff, deadline)
         while True:
             try:
                 # Not wait_for, which may swallow a cancellation (python/cpython#86296); so everywhere here.
                 async with asyncio.timeout(deadline.left_s):
                     return await attempt()
             except TimeoutError as error:
-                raise self._timed_out(failure, deadline, error) from error
-            except (DisconnectedError, OSError) as error:
-                last: Exception = error
-            except KafkaError as error:
-                if not error.retriable:
+                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms") from error
+            except (BarnabasError, OSError) as error:
+                if not is_retriable(error):
                     raise
                 last = error
-            pause = self.pause_s(attempts)
-            if pause >= deadline.left_s:
-                raise self._timed_out(failure, deadline, last) from last
-            attempts += 1
-            if attempts == _WARN_AFTER:
+            if attempts.failed + 1 == _WARN_AFTER:
                 _log.warning("client.waiting", problem=failure, error=last)
-            await asyncio.sleep(pause)
-
-    @staticmethod
-    def _timed_out(failure: str, deadline: Deadline, last: Exception) -> ClientTimeoutError:
-        reason = f": {last}" if str(last) else ""
-        return ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}")
+            if not await attempts.another():
+                reason = f": {last}" if str(last) else ""
+                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from last
 
     def need(self, topics: Iterable[str]) -> None:
         """From now on these topics are asked about as well. Raises TypeError for a name that is no text, and
@@ -246,16 +218,14 @@ class Cluster:
             self._background = asyncio.create_task(self._refresh_persistently())
 
     async def _refresh_persistently(self) -> None:
-        attempts = 0
-        while not self._closed:
-            # The pause comes first: what just failed is seldom mended a millisecond later.
-            await asyncio.sleep(self.pause_s(attempts))
+        attempts = Attempts(self.backoff)
+        # The pause comes first: what just failed is seldom mended a millisecond later.
+        while await attempts.another() and not self._closed:
             try:
                 await self.refresh()
                 return
             except (BarnabasError, OSError) as error:
                 _log.debug("metadata.failed", error=error)
-                attempts += 1
 
     def refresh_if_old(self) -> None:
         """Asks in the background when the metadata is older than ``metadata.max.age.ms``."""

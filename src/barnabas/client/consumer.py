@@ -19,7 +19,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapServers, client_config
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
@@ -28,8 +28,10 @@ from barnabas.client.group.commits import CommitCallback, Offsets, offsets_to_co
 from barnabas.client.group.member import GroupMember, member_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.group.subscriptions import Listener, Subscriptions
-from barnabas.client.offsets import list_offsets, offsets_or_raise
+from barnabas.client.keyed_call import raise_first
+from barnabas.client.offsets import list_offsets
 from barnabas.client.positions import Positions
+from barnabas.client.retries import Deadline
 from barnabas.client.subscription import AssignedPartition
 from barnabas.client.types import (
     EARLIEST_TIMESTAMP,
@@ -415,7 +417,7 @@ class AsyncConsumer:
         results = await list_offsets(
             self._cluster, wanted, isolation_level=self._isolation_level, timeout_ms=self._timeout_ms
         )
-        return offsets_or_raise(results)
+        return raise_first(results)
 
     def lag(self, tp: TopicPartition | tuple[str, int]) -> int | None:
         """Records between the position and the end that the last fetch saw; None before there was one."""

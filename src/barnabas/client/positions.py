@@ -12,11 +12,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.config import ISOLATION_LEVELS
 from barnabas.client.errors import NoOffsetError
 from barnabas.client.group.commits import Commits
-from barnabas.client.offsets import list_offsets, offsets_or_raise
+from barnabas.client.keyed_call import raise_first
+from barnabas.client.offsets import list_offsets
+from barnabas.client.retries import Deadline
 from barnabas.client.subscription import AssignedPartition
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.core.config import Config
@@ -87,7 +89,7 @@ class Positions:
         lost = {tp: None for tp, timestamp in wanted.items() if timestamp is None}
         if lost:
             raise NoOffsetError(lost)
-        found = offsets_or_raise(
+        found = raise_first(
             await list_offsets(
                 self._cluster,
                 {tp: timestamp for tp, timestamp in wanted.items() if timestamp is not None},

@@ -17,7 +17,7 @@ import warnings
 from typing import Any, Self
 
 from barnabas.client.accumulator import RecordAccumulator
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.config import BootstrapServers, producer_config
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
 from barnabas.client.metadata import ClusterMetadata
@@ -31,6 +31,7 @@ from barnabas.client.record_arguments import (
     plain_topic,
     whole_number,
 )
+from barnabas.client.retries import Deadline
 from barnabas.client.sender import Sender
 from barnabas.client.types import Headers, RecordMetadata
 from barnabas.core.eventlog import EventLog

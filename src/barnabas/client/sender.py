@@ -19,10 +19,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, DeliveryError
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.producer_batch import ProducerBatch
+from barnabas.client.retries import Deadline
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog

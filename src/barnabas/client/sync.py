@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
-from barnabas.client.cluster import Deadline
 from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
 from barnabas.client.group.commits import Offsets
 from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
+from barnabas.client.retries import Deadline
 from barnabas.client.types import ConsumerRecord, Headers, OffsetAndMetadata, RecordMetadata
 from barnabas.core.ids import TopicPartition
 

@@ -13,18 +13,20 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
+from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
 from barnabas.client.fetch_session import by_topic
 from barnabas.client.group.coordinator_link import CoordinatorLink
-from barnabas.client.group.membership import COORDINATOR_MOVED, Generation, Membership, MemberState
+from barnabas.client.group.membership import Generation, Membership, MemberState
 from barnabas.client.group.settings import GroupSettings
 from barnabas.client.group.subscriptions import Subscriptions
+from barnabas.client.retries import Deadline
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
-from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
+from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -72,13 +74,6 @@ _NOT_A_MEMBER: Final = (
 _log = EventLog("client.group")
 
 
-def is_retriable(error: BaseException) -> bool:
-    """Whether the same may succeed a little later."""
-    if isinstance(error, KafkaError):
-        return error.retriable
-    return isinstance(error, DisconnectedError | OSError)
-
-
 def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
     """What the caller wants committed, as offsets with metadata. Raises BarnabasError for a negative offset."""
     offsets = {
@@ -123,27 +118,17 @@ class Commits:
     async def _until_done(
         self, attempt: Callable[[], Awaitable[None]], deadline: Deadline, failure: str
     ) -> None:
-        attempts = 0
-        while True:
-            if not await self._link.find(deadline):
-                raise ClientTimeoutError(
-                    f"{failure} in {deadline.total_ms:.0f} ms: the coordinator of group"
-                    f" {self._settings.group_id} was not found"
-                )
-            try:
-                async with asyncio.timeout(deadline.left_s):
-                    return await attempt()
-            except TimeoutError as error:
-                last: Exception = error
-            except (BarnabasError, OSError) as error:
-                if not is_retriable(error):
-                    raise
-                last = error
-            pause = self._cluster.pause_s(attempts)
-            if pause >= deadline.left_s:
-                raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms: {last}") from last
-            attempts += 1
-            await asyncio.sleep(pause)
+        async def found() -> None:
+            await self._link.find()
+            await attempt()
+
+        try:
+            await self._cluster.retrying(found, deadline, failure)
+        except ClientTimeoutError as error:
+            if self._link.node_id is not None:
+                raise
+            group_id = self._settings.group_id
+            raise ClientTimeoutError(f"{error}: the coordinator of group {group_id} was not found") from error
 
     async def commit_once(self, offsets: Offsets) -> None:
         """One attempt. Raises as `commit`, and what may be tried again."""
@@ -240,10 +225,11 @@ class Commits:
     async def _commit_when_found(self, offsets: Offsets) -> None:
         if not offsets:
             return
-        if self._link.node_id is None and not await self._link.find(
-            Deadline(self._settings.request_timeout_ms)
-        ):
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
+                await self._link.find()
+        except TimeoutError:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
         await self.commit_once(offsets)
 
     async def tell(self) -> None:

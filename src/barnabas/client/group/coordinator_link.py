@@ -15,14 +15,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
+from barnabas.client.coordinators import CoordinatorType, find_coordinator
 from barnabas.client.errors import GroupError
+from barnabas.client.retries import Attempts, is_retriable
 from barnabas.client.transport import Versions
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.message import Request, Response
-from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from barnabas.client.config import Address
@@ -31,8 +32,6 @@ R = TypeVar("R", bound=Response)
 
 COORDINATOR_ID_BASE: Final = 2**31 - 1
 """The connection to a coordinator has this id less its broker's."""
-_ONE_KEY: Final = (0, 3)
-_GROUP: Final = 0
 
 _log = EventLog("client.group")
 
@@ -57,17 +56,13 @@ class CoordinatorLink:
         if self.node_id is None and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._find())
 
-    async def find(self, deadline: Deadline) -> bool:
-        """Waits until the coordinator is known; False when the time is over. Raises KafkaError."""
+    async def find(self) -> None:
+        """Waits until the coordinator is known (``ensureCoordinatorReady``). Raises KafkaError."""
         while self.node_id is None:
             self.raise_failure()
             self.find_soon()
             assert self._task is not None
-            await asyncio.wait([self._task], timeout=deadline.left_s)
-            if self.node_id is None and deadline.is_over:
-                self.raise_failure()
-                return False
-        return True
+            await asyncio.wait([self._task])
 
     def raise_failure(self) -> None:
         """Raises why there is no coordinator, once."""
@@ -76,34 +71,31 @@ class CoordinatorLink:
             raise failure
 
     async def _find(self) -> None:
-        attempts = 0
+        attempts = Attempts(self._cluster.backoff)
         while self.node_id is None and self.failure is None:
             try:
                 await self._look_up()
-            except (KafkaError, DisconnectedError, OSError) as error:
-                if isinstance(error, KafkaError) and not error.retriable:
+            except (BarnabasError, OSError) as error:
+                if is_retriable(error):
+                    _log.debug("coordinator.not_found", group=self._group_id, error=error)
+                    await attempts.another()
+                    await self._refresh()
+                elif isinstance(error, KafkaError):
                     self.failure = GroupError(error.code, f"{error.message} (group {self._group_id})")
                 else:
-                    _log.debug("coordinator.not_found", group=self._group_id, error=error)
-                    await self._pause(attempts)
-                    attempts += 1
-            except BarnabasError as error:
-                self.failure = GroupError(ErrorCode.UNSUPPORTED_VERSION, str(error))
+                    self.failure = GroupError(ErrorCode.UNSUPPORTED_VERSION, str(error))
         self._on_news()
 
-    async def _pause(self, attempts: int) -> None:
-        await asyncio.sleep(self._cluster.pause_s(attempts))
+    async def _refresh(self) -> None:
         try:
             await self._cluster.refresh()
         except (BarnabasError, OSError) as error:
             _log.debug("metadata.failed", error=error)
 
     async def _look_up(self) -> None:
-        request = FindCoordinatorRequest(key=self._group_id, key_type=_GROUP)
-        found = await self._cluster.ask_any(request, FindCoordinatorResponse, versions=_ONE_KEY)
-        code = ErrorCode.of(found.error_code)
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, found.error_message)
+        found = await find_coordinator(self._cluster, self._group_id, CoordinatorType.GROUP)
+        if found.error is not ErrorCode.NONE:
+            raise KafkaError(found.error, found.message)
         self.node_id = COORDINATOR_ID_BASE - found.node_id
         self._address = (found.host, found.port)
         self._connections += 1

@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat
-from barnabas.client.group.membership import COORDINATOR_MOVED, Membership
+from barnabas.client.group.membership import Membership
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse

@@ -26,17 +26,19 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from barnabas.client.assignors import Assignor, RebalanceProtocol, assignors_named
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
+from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError
-from barnabas.client.group.commits import Commits, Offsets, is_retriable
+from barnabas.client.group.commits import Commits, Offsets
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat
 from barnabas.client.group.heartbeats import Heartbeats, now_ms
 from barnabas.client.group.leader import read_assignment
-from barnabas.client.group.membership import COORDINATOR_MOVED, REJOIN_AT_ONCE, Membership, MemberState
+from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState
 from barnabas.client.group.rounds import Rounds
 from barnabas.client.group.settings import GroupSettings
 from barnabas.client.group.subscriptions import Kind, Listener, Subscriptions
+from barnabas.client.retries import Deadline, is_retriable
 from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import GroupError
 from barnabas.client.group.settings import PROTOCOL_TYPE, GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -56,8 +57,6 @@ REJOIN_AT_ONCE: Final = frozenset(
     }
 )
 """Answers to JoinGroup and SyncGroup after which the member joins again without a pause."""
-COORDINATOR_MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-"""Answers of any kind after which the coordinator has to be looked up again."""
 _JOIN_REFUSED: Final = frozenset(
     {
         ErrorCode.FENCED_INSTANCE_ID,

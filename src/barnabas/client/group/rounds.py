@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from barnabas.client.assignors import Assignor, RebalanceProtocol, Topics, common_protocol
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.errors import GroupError
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.leader import divide, offered_protocols, read_subscriptions, topics_with_racks
 from barnabas.client.group.membership import Membership
 from barnabas.client.group.settings import GroupSettings
 from barnabas.client.group.subscriptions import Kind, Subscriptions
+from barnabas.client.retries import Deadline
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.messages.join_group import JoinGroupResponse
 from barnabas.protocol.messages.sync_group import SyncGroupResponse
