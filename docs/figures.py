@@ -15,7 +15,7 @@ from typing import Final
 
 from barnabas.client.group.membership import NEXT_STATE
 from barnabas.coordinator.classic.states import TRANSITIONS, GroupState
-from barnabas.coordinator.consumer.states import TRANSITIONS as MEMBER_TRANSITIONS
+from barnabas.coordinator.consumer.reconciliation import TRANSITIONS as MEMBER_TRANSITIONS
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
 DOCS = Path(__file__).parent

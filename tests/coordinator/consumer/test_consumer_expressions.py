@@ -54,7 +54,7 @@ def test_a_second_member_with_the_same_expression_needs_no_lookup(world):
     world.clock.advance()
     second = subscribe(world, "m2", "a.*")
     assert second.member_epoch == 3
-    assert world.group.target.of("m2")
+    assert world.group.targets.get("m2", {})
 
 
 def test_expressions_are_looked_up_together_and_not_more_often_than_every_ten_seconds(world):

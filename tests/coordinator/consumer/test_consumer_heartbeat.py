@@ -281,7 +281,7 @@ def test_the_assignor_that_most_members_ask_for_is_taken(world):
         world.join(name, "a", "b", server_assignor=assignor)
     assert world.groups.describe(world.group).assignor_name == "range"
     # Range gives the third member nothing, for each topic has two partitions only.
-    assert [len(world.group.target.of(name)) for name in ("m1", "m2", "m3")] == [2, 2, 0]
+    assert [len(world.group.targets.get(name, {})) for name in ("m1", "m2", "m3")] == [2, 2, 0]
 
 
 # Topics that come and go

@@ -123,10 +123,10 @@ def test_a_group_is_forgotten_member_by_member(world):
 def face(group):
     """All that a group is, but for its timers."""
     return {
-        "epochs": (group.epoch, group.target.epoch),
+        "epochs": (group.epoch, group.assignment_epoch),
         "members": dict(group.members),
         "static": group.static_members,
-        "targets": {name: dict(group.target.of(name)) for name in group.members},
+        "targets": {name: dict(group.targets.get(name, {})) for name in group.members},
         "topics": group.subscriptions.topics(),
         "metadata": group.subscription_metadata,
         "expressions": group.subscriptions.resolved,

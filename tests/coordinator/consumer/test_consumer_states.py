@@ -3,9 +3,8 @@
 import pytest
 
 from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.member import ConsumerMember
-from barnabas.coordinator.consumer.reconciliation import Reconciliation
-from barnabas.coordinator.consumer.states import TRANSITIONS, MemberState, Outcome
+from barnabas.coordinator.consumer.member import ConsumerMember, MemberState
+from barnabas.coordinator.consumer.reconciliation import TRANSITIONS, Outcome, reconcile
 from barnabas.core.errors import ErrorCode, KafkaError
 
 A, B = b"a" * 16, b"b" * 16
@@ -25,9 +24,15 @@ def step(member, target, *, epoch=2, owned=None, changed=False, subscribed=(A, B
     group.update_member(member)
     for number, held in enumerate(others):
         group.update_member(ConsumerMember(f"other{number}", member_epoch=1, assigned=held))
-    return Reconciliation(
-        group, member, target_epoch=epoch, target=target, owned=owned, subscribed=frozenset(subscribed)
-    ).next(subscription_changed=changed)
+    return reconcile(
+        group,
+        member,
+        target_epoch=epoch,
+        target=target,
+        owned=owned,
+        subscribed=frozenset(subscribed),
+        subscription_changed=changed,
+    )
 
 
 def outcome(member):

@@ -20,7 +20,6 @@ class PartitionsOfTopic(Protocol):
 
 
 def assignment_of(topics: Iterable[PartitionsOfTopic]) -> Assignment:
-    """What a message or a record lists."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
 
 
@@ -30,7 +29,6 @@ def pairs(assignment: Assignment) -> Iterator[tuple[Uuid, int]]:
 
 
 def contains_any(assignment: Assignment, of: Assignment) -> bool:
-    """Whether two assignments have a partition in common."""
     return any(
         not partitions.isdisjoint(of[topic_id])
         for topic_id, partitions in assignment.items()
@@ -39,12 +37,11 @@ def contains_any(assignment: Assignment, of: Assignment) -> bool:
 
 
 def is_within(assignment: Assignment, limits: Assignment) -> bool:
-    """Whether each partition is among the others."""
+    """``isSubset``: whether each partition is among the others."""
     return all(partitions <= limits.get(topic_id, frozenset()) for topic_id, partitions in assignment.items())
 
 
 def merged(one: Assignment, other: Assignment) -> Assignment:
-    """The partitions of both."""
     return {
         topic_id: one.get(topic_id, frozenset()) | other.get(topic_id, frozenset())
         for topic_id in {**one, **other}

@@ -1,28 +1,24 @@
 """Members of a consumer group that speak the classic protocol (``classicGroupJoinToConsumerGroup``).
 
-Such a member is led through the same states, only with other words: JoinGroup is its full heartbeat, and the
-generation that it gets is its member epoch; SyncGroup fetches what it has been assigned; Heartbeat tells it
-to join again when it has to give partitions up, when it may have more, and when the group has moved on.
-There is no leader, and nobody waits for anybody.
+Such a member goes through the same states as the others. JoinGroup is its full heartbeat, and the generation in
+the response is its member epoch. SyncGroup fetches what it has been assigned. Heartbeat is answered
+REBALANCE_IN_PROGRESS when the member must give partitions up, when it may have more, and when the group's epoch is
+ahead of the member's. There is no leader, and no request waits for other members.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
-from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.classic.leaving import leave_response, leaving_members
 from barnabas.coordinator.classic.responses import failed_join
-from barnabas.coordinator.consumer.advancing import Advancement
-from barnabas.coordinator.consumer.conversion import by_id, classic_assignment
-from barnabas.coordinator.consumer.departures import Departures
-from barnabas.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from barnabas.coordinator.consumer.member import ClassicMember, ConsumerMember, Wishes
-from barnabas.coordinator.consumer.membership import Membership
-from barnabas.coordinator.consumer.plan import Plan, Writer
-from barnabas.coordinator.consumer.states import MemberState
-from barnabas.coordinator.consumer.topics import TopicsImage
-from barnabas.coordinator.consumer.validation import check_size, known_member
+from barnabas.coordinator.consumer.assignment import NOTHING, pairs
+from barnabas.coordinator.consumer.conversion import assignment_by_id, classic_assignment
+from barnabas.coordinator.consumer.group import FREE, PROTOCOL_TYPE, ConsumerGroup, consumer_group
+from barnabas.coordinator.consumer.heartbeat import subscribe_static_member, update_member
+from barnabas.coordinator.consumer.leaving import fence_members, maybe_downgrade, timers_of
+from barnabas.coordinator.consumer.member import ClassicTerms, ConsumerMember, MemberState
+from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
 from barnabas.coordinator.group import Client
-from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
@@ -33,211 +29,67 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-MEMBER_ID_VERSION = 4
+MEMBER_ID_VERSION: Final = 4
 """From here on a dynamic member must come with an id (KIP-394)."""
 
 
-class ClassicMembers:
-    """Handles the four requests of the classic protocol for consumer groups."""
+def classic_group_join(
+    runtime: ConsumerRuntime, shard: Shard, client: Client, request: JoinGroupRequest, version: int
+) -> JoinGroupResponse | Pending[JoinGroupResponse]:
+    """``classicGroupJoinToConsumerGroup``: answered at once, with the epoch that the member has reached.
 
-    def __init__(
-        self,
-        settings: GroupSettings,
-        new_uuid: Callable[[], str],
-        topics: TopicsImage,
-        *,
-        advancement: Advancement,
-        membership: Membership,
-        departures: Departures,
-        writer: Writer,
-        classic: ClassicGroups,
-    ) -> None:
-        self._settings = settings
-        self._new_uuid = new_uuid
-        self._topics = topics
-        self._advancement = advancement
-        self._membership = membership
-        self._departures = departures
-        self._writer = writer
-        self._classic = classic
-
-    # Joining
-
-    def join(
-        self, shard: Shard, client: Client, request: JoinGroupRequest, version: int
-    ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
-        """Answered at once, with the epoch that the member has reached. Raises KafkaError."""
-        self._check_session(request)
-        group = self._membership.consumer_group(shard, request.group_id)
-        if group.is_empty:
-            return self._join_classic_group(shard, group, client, request, version)
-        member_id = request.member_id or self._new_uuid()
-        check_size(group, member_id, self._settings.consumer_max_size)
-        names = frozenset(protocol.name for protocol in request.protocols)
-        if not group.supports_protocols(request.protocol_type, names):
-            raise KafkaError(
-                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
-            )
-        if version >= MEMBER_ID_VERSION and not request.member_id and request.group_instance_id is None:
-            return failed_join(member_id, ErrorCode.MEMBER_ID_REQUIRED, version)
-        return self._join(shard, Plan(group), client, request, member_id)
-
-    def _check_session(self, request: JoinGroupRequest) -> None:
-        settings = self._settings
-        if not (
-            settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
-        ):
-            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-
-    def _join_classic_group(
-        self,
-        shard: Shard,
-        group: ConsumerGroup,
-        client: Client,
-        request: JoinGroupRequest,
-        version: int,
-    ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
-        """An empty consumer group becomes a classic one for whoever comes like this."""
+    Raises KafkaError.
+    """
+    settings = runtime.settings
+    timeout_ms = request.session_timeout_ms
+    if not settings.min_session_timeout_ms <= timeout_ms <= settings.max_session_timeout_ms:
+        raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    group = consumer_group(shard, request.group_id)
+    plan = Plan(group)
+    if group.is_empty:
+        # An empty consumer group becomes a classic one when a classic member joins.
         if request.member_id:
             group.member(request.member_id)
-        plan = Plan(group)
         plan.records += group.tombstones()
-        self._writer.write(shard, plan, None)
-        return self._classic.join(shard, client, request, version)
+        write(runtime, shard, plan, None)
+        return runtime.classic.join(shard, client, request, version)
 
-    def _join(
-        self, shard: Shard, plan: Plan, client: Client, request: JoinGroupRequest, member_id: str
-    ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
-        old = self._member(plan, request, member_id)
-        subscription = _subscription(request)
-        protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
-        wishes = Wishes(
-            subscribed_topic_names=frozenset(subscription.topics),
-            subscribed_topic_regex="",  # classic members do not subscribe like this
-            rebalance_timeout_ms=_rebalance_timeout_ms(request),
+    # Validate, and find or make the member.
+    member_id = request.member_id or runtime.new_uuid()
+    group.check_size(member_id, settings.consumer_max_size)
+    names = frozenset(protocol.name for protocol in request.protocols)
+    if not group.supports_protocols(request.protocol_type, names):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
         )
-        if request.group_instance_id is not None:
-            wishes["instance_id"] = request.group_instance_id
-        if subscription.rack_id is not None:
-            wishes["rack_id"] = subscription.rack_id
-        asking = old.asking(client, ClassicMember(request.session_timeout_ms, protocols), **wishes)
-        owned = by_id(subscription.owned_partitions, self._topics)
-        new = self._advancement.plan(plan, old, asking, owned)
-        plan.effects.append(lambda group: self._follow_join(shard, group, request, new))
-        replaced = plan.group.static_member(request.group_instance_id)
-        if replaced is not None and replaced.classic is None:
-            plan.afterwards.append(lambda: self._departures.downgrade(shard, plan.group.group_id))
-        answer = JoinGroupResponse(
-            member_id=new.member_id,
-            generation_id=new.member_epoch,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=protocols[0][0],
-        )
-        return self._writer.write(shard, plan, answer)
+    instance_id = request.group_instance_id
+    if version >= MEMBER_ID_VERSION and not request.member_id and instance_id is None:
+        return failed_join(member_id, ErrorCode.MEMBER_ID_REQUIRED, version)
+    if instance_id is None:
+        old = group.members.get(member_id) or ConsumerMember(member_id)
+    elif request.member_id:
+        old = group.find_member(member_id, instance_id)
+    else:
+        old = subscribe_static_member(plan, member_id, instance_id, classic=True)
 
-    def _member(self, plan: Plan, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
-        instance_id = request.group_instance_id
-        if instance_id is None:
-            return plan.group.members.get(member_id) or ConsumerMember(member_id)
-        if not request.member_id:
-            return self._membership.plan_static(plan, member_id, instance_id, consumer=False)
-        return known_member(plan.group, member_id, instance_id)
+    # Subscribe, make a new target, reconcile: as in a heartbeat.
+    subscription = _subscription(request)
+    updated = _updated(old, client, request, subscription)
+    owned = assignment_by_id(subscription.owned_partitions, runtime.topics)
+    new = update_member(runtime, plan, old, updated, owned)
 
-    def _follow_join(
-        self, shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member: ConsumerMember
-    ) -> None:
-        timers = self._departures.timers(shard, group, member.member_id)
-        timers.join.clear()
-        timers.rebalance.clear()
-        timers.session.extend(request.session_timeout_ms)
-        self._departures.expect_sync(shard, group, member.member_id, _rebalance_timeout_ms(request))
-
-    # Between joins
-
-    def sync(self, shard: Shard, request: SyncGroupRequest) -> SyncGroupResponse | Pending[SyncGroupResponse]:
-        """What the member has been assigned, once that is sure to last. Raises KafkaError."""
-        group, member, classic = self._find(
-            shard, request.group_id, request.member_id, request.group_instance_id
-        )
-        _check_generation(member, request.generation_id)
-        _check_protocol(classic, request)
-        if group.epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._departures.expect_join(shard, group, member)
-            raise KafkaError(
-                ErrorCode.REBALANCE_IN_PROGRESS,
-                f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
-                "rejoin to catch up.",
-            )
-        timers = self._departures.timers(shard, group, member.member_id)
-        timers.sync.clear()
-        timers.session.extend(classic.session_timeout_ms)
-        answer = SyncGroupResponse(
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignment=classic_assignment(member.assigned, classic.protocols[0][1], self._topics),
-        )
-        return self._writer.write(shard, Plan(group), answer)
-
-    def heartbeat(self, shard: Shard, request: HeartbeatRequest) -> HeartbeatResponse:
-        """Whether the member has to join again. Raises KafkaError."""
-        group, member, classic = self._find(
-            shard, request.group_id, request.member_id, request.group_instance_id
-        )
-        _check_generation(member, request.generation_id)
-        self._departures.timers(shard, group, member.member_id).session.extend(classic.session_timeout_ms)
-        if not _must_rejoin(group, member):
-            return HeartbeatResponse()
-        self._departures.expect_join(shard, group, member)
-        return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-
-    def _find(
-        self, shard: Shard, group_id: str, member_id: str, instance_id: str | None
-    ) -> tuple[ConsumerGroup, ConsumerMember, ClassicMember]:
-        group = shard.groups.get(group_id)
-        assert isinstance(group, ConsumerGroup), f"{group} was asked like a consumer group"
-        member = known_member(group, member_id, instance_id)
-        if member.classic is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member.member_id} does not use the classic protocol.",
-            )
-        return group, member, member.classic
-
-    # Leaving
-
-    def leave(
-        self, shard: Shard, request: LeaveGroupRequest, version: int
-    ) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
-        """Members go, or an administrator removes them, whichever protocol they speak."""
-        group = self._membership.consumer_group(shard, request.group_id)
-        leaving = leaving_members(request, version)
-        members: dict[str, ConsumerMember] = {}
-        codes = []
-        for each in leaving:
-            try:
-                member = _leaving_member(group, each)
-            except KafkaError as refused:
-                codes.append(refused.code)
-            else:
-                members[member.member_id] = member
-                codes.append(ErrorCode.NONE)
-        return self._departures.leave(
-            shard, group, list(members.values()), leave_response(leaving, codes, version)
-        )
-
-
-def _leaving_member(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
-    if leaving.member_id or leaving.group_instance_id is None:
-        return known_member(group, leaving.member_id, leaving.group_instance_id)
-    member = group.static_member(leaving.group_instance_id)
-    if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {leaving.group_instance_id} is unknown.")
-    return member
-
-
-def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    # Version 0 knows one time-out for both.
-    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+    # Write, let the deadlines follow, answer.
+    plan.effects.append(lambda group: _schedule_timeouts(runtime, shard, group, request, new))
+    replaced = group.static_member(instance_id)
+    if replaced is not None and replaced.classic is None:
+        plan.afterwards.append(lambda: maybe_downgrade(runtime, shard, group.group_id))
+    answer = JoinGroupResponse(
+        member_id=new.member_id,
+        generation_id=new.member_epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=request.protocols[0].name,
+    )
+    return write(runtime, shard, plan, answer)
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
@@ -250,16 +102,56 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
         ) from error
 
 
-def _check_generation(member: ConsumerMember, generation: int) -> None:
-    if member.member_epoch != generation:
-        raise KafkaError(
-            ErrorCode.ILLEGAL_GENERATION,
-            f"The request generation id {generation} is not equal to the member epoch {member.member_epoch} of "
-            f"member {member.member_id}.",
-        )
+def _updated(
+    member: ConsumerMember,
+    client: Client,
+    request: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+) -> ConsumerMember:
+    """The member as its request and its subscription describe it."""
+    protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
+    new = replace(
+        member,
+        client_id=client.id,
+        client_host=client.host,
+        classic=ClassicTerms(request.session_timeout_ms, protocols),
+        subscribed_topic_names=frozenset(subscription.topics),
+        subscribed_topic_regex="",  # classic members do not subscribe like this
+        rebalance_timeout_ms=_rebalance_timeout_ms(request),
+        instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=member.rack_id if subscription.rack_id is None else subscription.rack_id,
+    )
+    return member if new == member else new
 
 
-def _check_protocol(classic: ClassicMember, request: SyncGroupRequest) -> None:
+def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    # Version 0 has one time-out for both.
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+
+
+def _schedule_timeouts(
+    runtime: ConsumerRuntime,
+    shard: Shard,
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    member: ConsumerMember,
+) -> None:
+    timers = timers_of(runtime, shard, group, member.member_id)
+    timers.join.clear()
+    timers.rebalance.clear()
+    timers.session.extend(request.session_timeout_ms)
+    timers.sync.set(_rebalance_timeout_ms(request))
+
+
+# Between joins
+
+
+def classic_group_sync(
+    runtime: ConsumerRuntime, shard: Shard, request: SyncGroupRequest
+) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+    """``classicGroupSyncToConsumerGroup``: what the member has been assigned. Raises KafkaError."""
+    group = consumer_group(shard, request.group_id)
+    member, classic = _classic_member(group, request)
     name = classic.protocols[0][0]
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
         raise KafkaError(
@@ -267,10 +159,99 @@ def _check_protocol(classic: ClassicMember, request: SyncGroupRequest) -> None:
             f"The protocol {request.protocol_type} {request.protocol_name} from member {request.member_id} is "
             f"not the {PROTOCOL_TYPE} {name} returned in the join response.",
         )
+    timers = timers_of(runtime, shard, group, member.member_id)
+    if group.epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        timers.join.set_if_absent(member.rebalance_timeout_ms)
+        raise KafkaError(
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            f"A new rebalance is triggered in group {group.group_id} and member {member.member_id} should "
+            "rejoin to catch up.",
+        )
+    timers.sync.clear()
+    timers.session.extend(classic.session_timeout_ms)
+    answer = SyncGroupResponse(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=classic_assignment(member.assigned, classic.protocols[0][1], runtime.topics),
+    )
+    # Nothing to write; the answer waits until what it shows is confirmed.
+    return write(runtime, shard, Plan(group), answer)
 
 
-def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """The group has moved on, or there is something to give up, or something to get."""
-    if member.member_epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
-        return True
-    return member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
+def classic_group_heartbeat(
+    runtime: ConsumerRuntime, shard: Shard, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    """``classicGroupHeartbeatToConsumerGroup``: whether the member has to join again. Raises KafkaError."""
+    group = consumer_group(shard, request.group_id)
+    member, classic = _classic_member(group, request)
+    timers = timers_of(runtime, shard, group, member.member_id)
+    timers.session.extend(classic.session_timeout_ms)
+    if (
+        member.member_epoch < group.epoch
+        or member.state is MemberState.UNREVOKED_PARTITIONS
+        or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
+    ):
+        timers.join.set_if_absent(member.rebalance_timeout_ms)
+        return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    return HeartbeatResponse()
+
+
+def _classic_member(
+    group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest
+) -> tuple[ConsumerMember, ClassicTerms]:
+    """``validateConsumerGroupMember``. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
+    member = group.find_member(request.member_id, request.group_instance_id)
+    if member.classic is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member.member_id} does not use the classic protocol.",
+        )
+    if member.member_epoch != request.generation_id:
+        raise KafkaError(
+            ErrorCode.ILLEGAL_GENERATION,
+            f"The request generation id {request.generation_id} is not equal to the member epoch "
+            f"{member.member_epoch} of member {member.member_id}.",
+        )
+    return member, member.classic
+
+
+def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """``waitingOnUnreleasedPartition``: whether others still hold partitions that the member is to get."""
+    return any(
+        partition not in member.assigned.get(topic_id, ())
+        and group.partition_epoch(topic_id, partition) != FREE
+        for topic_id, partition in pairs(group.targets.get(member.member_id, NOTHING))
+    )
+
+
+# Leaving
+
+
+def classic_group_leave(
+    runtime: ConsumerRuntime, shard: Shard, request: LeaveGroupRequest, version: int
+) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
+    """``classicGroupLeaveToConsumerGroup``: members of either protocol leave, or an administrator removes them."""
+    group = consumer_group(shard, request.group_id)
+    leaving = leaving_members(request, version)
+    members: dict[str, ConsumerMember] = {}
+    codes = []
+    for each in leaving:
+        try:
+            member = _leaving_member(group, each)
+        except KafkaError as refused:
+            codes.append(refused.code)
+        else:
+            members[member.member_id] = member
+            codes.append(ErrorCode.NONE)
+    return fence_members(
+        runtime, shard, group, list(members.values()), leave_response(leaving, codes, version)
+    )
+
+
+def _leaving_member(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
+    if leaving.member_id or leaving.group_instance_id is None:
+        return group.find_member(leaving.member_id, leaving.group_instance_id)
+    member = group.static_member(leaving.group_instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {leaving.group_instance_id} is unknown.")
+    return member

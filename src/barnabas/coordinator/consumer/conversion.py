@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.classic.member import ClassicMember as OldMember
 from barnabas.coordinator.classic.records import GROUP_METADATA_VERSION
 from barnabas.coordinator.classic.responses import Answers, send
@@ -18,12 +17,14 @@ from barnabas.coordinator.classic.states import GroupState
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from barnabas.coordinator.consumer.member import ClassicMember, ConsumerMember
+from barnabas.coordinator.consumer.member import ClassicTerms, ConsumerMember
+from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
 from barnabas.protocol.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -33,12 +34,51 @@ from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, Group
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.versioned import read_prefix
 
+_events: Final = EventLog("coordinator.consumer")
+
 _UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
 _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
 
 
+# Upgrade
+
+
+def may_upgrade(group: ClassicGroup, settings: GroupSettings) -> bool:
+    """``validateOnlineUpgrade``: whether a classic group with members may become a consumer group."""
+    return (
+        settings.consumer_migration_policy in _UPGRADES
+        and group.is_consumer_group
+        and len(group.members) <= settings.consumer_max_size
+    )
+
+
+def convert_to_consumer_group(runtime: ConsumerRuntime, old: ClassicGroup) -> Plan:
+    """``convertToConsumerGroup``: the plan of an upgrade. Raises GROUP_ID_NOT_FOUND when the classic members sent
+    what no consumer sends.
+    """
+    new = ConsumerGroup(old.group_id)
+    new.epoch = new.assignment_epoch = old.generation_id
+    for each in old.members:
+        try:
+            member = _upgraded_member(old, each, runtime.topics)
+        except ProtocolError as error:
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"Cannot upgrade the classic group {old.group_id} to consumer group because the embedded "
+                "consumer protocol is malformed.",
+            ) from error
+        new.targets[member.member_id] = member.assigned
+        new.update_member(member)
+    plan = Plan(new)
+    # A tombstone even if nothing of the classic group was written yet. Replaying it takes the group out of the
+    # shard, so that its members get their answers from `retire`, and not from a group that is closed.
+    plan.records += [CoordinatorRecord(GroupMetadataKey(group=old.group_id)), *_consumer_group_records(new)]
+    plan.afterwards.append(lambda: retire(old))
+    return plan
+
+
 def retire(group: ClassicGroup) -> None:
-    """The classic group is no more: whoever waits for its rebalance joins again, and finds a consumer group."""
+    """The classic group is no more: members parked in its rebalance join again, and find a consumer group."""
     answers: Answers = []
     for member in group.members:
         answers += group.refuse_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
@@ -47,60 +87,14 @@ def retire(group: ClassicGroup) -> None:
     send(answers)
 
 
-def begin_downgraded(classic: ClassicGroups, shard: Shard, group_id: str) -> None:
-    """The group has just become a classic one: its members' sessions begin, and a rebalance."""
-    group = shard.groups.get(group_id)
-    assert isinstance(group, ClassicGroup), f"{group} was not downgraded"
-    for member in group.members:
-        member.alive()
-    classic.rebalances.maybe_prepare(group, "the group was downgraded from the consumer protocol")
-
-
-def may_upgrade(group: ClassicGroup, settings: GroupSettings) -> bool:
-    """Whether a classic group with members may become a consumer group."""
-    return (
-        settings.consumer_migration_policy in _UPGRADES
-        and group.is_consumer_group
-        and len(group.members) <= settings.consumer_max_size
-    )
-
-
-def may_downgrade(group: ConsumerGroup, leaving: Collection[ConsumerMember], settings: GroupSettings) -> bool:
-    """Whether a consumer group is to become a classic one because its last consumer members leave."""
-    left = len(group.members) - len(leaving)
-    return (
-        settings.consumer_migration_policy in _DOWNGRADES
-        and group.only_classic_without(*leaving)
-        and 0 < left <= settings.max_size
-        and bool(group.common_protocols())
-    )
-
-
-def upgraded(group: ClassicGroup, topics: TopicsImage) -> ConsumerGroup:
-    """The consumer group that a classic one becomes; nothing is changed yet.
-
-    Raises GROUP_ID_NOT_FOUND when members say what no consumer says.
-    """
-    new = ConsumerGroup(group.group_id)
-    new.epoch = new.target.epoch = group.generation_id
-    for old in group.members:
-        try:
-            member = _upgraded_member(group, old, topics)
-        except ProtocolError as error:
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Cannot upgrade the classic group {group.group_id} to consumer group because the embedded "
-                "consumer protocol is malformed.",
-            ) from error
-        new.target.set(member.member_id, member.assigned)
-        new.update_member(member)
-    return new
-
-
 def _upgraded_member(group: ClassicGroup, old: OldMember, topics: TopicsImage) -> ConsumerMember:
     protocols = tuple((name, bytes(metadata)) for name, metadata in old.terms.protocols)
     chosen = dict(protocols).get(group.protocol_name or "", protocols[0][1])
     subscription = ConsumerProtocolSubscription.from_bytes(chosen)
+    assigned = NOTHING
+    if old.assignment:  # a member that has not synced yet has none
+        partitions = ConsumerProtocolAssignment.from_bytes(old.assignment).assigned_partitions
+        assigned = assignment_by_id(partitions, topics)
     return ConsumerMember(
         member_id=old.member_id,
         member_epoch=group.generation_id,
@@ -112,59 +106,86 @@ def _upgraded_member(group: ClassicGroup, old: OldMember, topics: TopicsImage) -
         client_host=old.client.host,
         subscribed_topic_names=frozenset(subscription.topics),
         # A member that has not synced yet has no assignment at all.
-        assigned=_assigned(old.assignment, topics) if old.assignment else NOTHING,
-        classic=ClassicMember(old.terms.session_timeout_ms, protocols),
+        assigned=assigned,
+        classic=ClassicTerms(old.terms.session_timeout_ms, protocols),
     )
 
 
-def _assigned(assignment: bytes, topics: TopicsImage) -> Assignment:
-    return by_id(ConsumerProtocolAssignment.from_bytes(assignment).assigned_partitions, topics)
-
-
-def by_id(partitions: Iterable[TopicPartition], topics: TopicsImage) -> Assignment:
+def assignment_by_id(partitions: Iterable[TopicPartition], topics: TopicsImage) -> Assignment:
     """Partitions under the ids of their topics; topics that do not exist any more are left out."""
     known = ((topics.describe(one.topic), frozenset(one.partitions)) for one in partitions)
     return {topic.id: numbers for topic, numbers in known if topic is not None and numbers}
 
 
-def upgrade_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """All that is to be known of a group that has just become one (``createConsumerGroupRecords``)."""
+def _consumer_group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """``createConsumerGroupRecords``: all records of a group that has just been converted."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(records.member_subscription(group_id, member) for member in members),
         records.group_epoch(group_id, group.epoch),
         *(
-            records.target_assignment(group_id, member.member_id, group.target.of(member.member_id))
+            records.target_assignment(
+                group_id, member.member_id, group.targets.get(member.member_id, NOTHING)
+            )
             for member in members
         ),
-        records.target_assignment_epoch(group_id, group.target.epoch),
+        records.target_assignment_epoch(group_id, group.assignment_epoch),
         *(records.current_assignment(group_id, member) for member in members),
     ]
 
 
-def downgrade_records(
-    group: ConsumerGroup, leaving: Collection[ConsumerMember], topics: TopicsImage, now_ms: int
-) -> list[CoordinatorRecord]:
-    """Takes the consumer group back and puts a stable classic one in its place."""
+# Downgrade
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Collection[ConsumerMember], settings: GroupSettings) -> bool:
+    """``validateOnlineDowngrade``: whether these are the last members that speak the consumer protocol, and the
+    others can form a classic group.
+    """
+    left = len(group.members) - len(leaving)
+    return (
+        settings.consumer_migration_policy in _DOWNGRADES
+        and left == group.classic_member_count
+        and all(member.classic is None for member in leaving)
+        and 0 < left <= settings.max_size
+        and bool(group.common_protocols())
+    )
+
+
+def convert_to_classic_group(
+    runtime: ConsumerRuntime, shard: Shard, plan: Plan, leaving: Collection[ConsumerMember]
+) -> None:
+    """``convertToClassicGroup``: plans to put a stable classic group in the place of the consumer group."""
+    group = plan.group
     gone = {member.member_id for member in leaving}
     members = [member for member in group.members.values() if member.member_id not in gone]
-    protocol = _elected(members, group.common_protocols())
+    protocol = _elected_protocol(members, group.common_protocols())
     value = GroupMetadataValue(
         protocol_type=PROTOCOL_TYPE,
         generation=group.epoch,
         protocol=protocol,
         leader=members[0].member_id,
-        current_state_timestamp=now_ms,
-        members=[_downgraded_member(group, member, protocol, topics) for member in members],
+        current_state_timestamp=runtime.clock.time_ms(),
+        members=[_downgraded_member(group, member, protocol, runtime.topics) for member in members],
     )
-    return [
-        *group.tombstones(),
-        CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VERSION),
-    ]
+    plan.records += group.tombstones()
+    plan.records.append(
+        CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VERSION)
+    )
+
+    def begin() -> None:
+        classic = shard.groups.get(group.group_id)
+        assert isinstance(classic, ClassicGroup), f"{classic} was not downgraded"
+        for member in classic.members:
+            member.alive()
+        reason = "the group was downgraded from the consumer protocol"
+        runtime.classic.rebalances.maybe_prepare(classic, reason)
+
+    plan.afterwards.append(begin)
+    _events.info("group.downgraded", group=group.group_id, members=len(members))
 
 
-def _elected(members: Iterable[ConsumerMember], candidates: Collection[str]) -> str:
-    """The protocol that most members like best of those that all support."""
+def _elected_protocol(members: Iterable[ConsumerMember], candidates: Collection[str]) -> str:
+    """Each member votes for the first of its protocols that all support."""
     votes = Counter(
         next(name for name, _ in member.classic.protocols if name in candidates)
         for member in members
@@ -186,12 +207,12 @@ def _downgraded_member(
         rebalance_timeout=member.rebalance_timeout_ms,
         session_timeout=member.classic.session_timeout_ms,
         subscription=subscription,
-        assignment=classic_assignment(group.target.of(member.member_id), subscription, topics),
+        assignment=classic_assignment(group.targets.get(member.member_id, NOTHING), subscription, topics),
     )
 
 
 def classic_assignment(assignment: Assignment, subscription: bytes, topics: TopicsImage) -> bytes:
-    """An assignment as consumers write it for each other, in the version of the member's own subscription."""
+    """``prepareAssignment``: as consumers write assignments, in the version of the member's own subscription."""
     named = ((topics.name_of(topic_id), partitions) for topic_id, partitions in assignment.items())
     return ConsumerProtocolAssignment(
         assigned_partitions=[
@@ -203,9 +224,8 @@ def classic_assignment(assignment: Assignment, subscription: bytes, topics: Topi
 
 
 def _version_of(subscription: bytes) -> int:
-    """The version to answer a subscription in. The one for a member's second choice nobody has looked at yet, and
-    what cannot be read there must not keep the group from changing, or others from leaving it: the oldest will do.
-    """
+    # The subscription under a member's second protocol has not been read before. If it cannot be read, that must
+    # not keep the group from changing, or others from leaving it: the oldest version is good enough.
     try:
         asked = read_prefix(subscription, ConsumerProtocolSubscription.__name__)
     except ProtocolError:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from barnabas.coordinator.consumer.assignment import Assignment
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.topics import TopicsImage
@@ -19,10 +19,11 @@ def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -
         group_id=group.group_id,
         group_state=group.state_name,
         group_epoch=group.epoch,
-        assignment_epoch=group.target.epoch,
+        assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor(None, None) or default_assignor,
         members=[
-            _member(member, group.target.of(member.member_id), topics) for member in group.members.values()
+            _member(member, group.targets.get(member.member_id, NOTHING), topics)
+            for member in group.members.values()
         ],
     )
 

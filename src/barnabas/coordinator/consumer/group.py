@@ -6,24 +6,23 @@ Three epochs drive a group forward. The *group epoch* rises when members, subscr
 *assignment epoch* follows when an assignor has made a target assignment for it. Each *member epoch* follows
 when that member has given up what the target takes from it.
 
-A partition belongs to the one member that has it assigned or is asked to revoke it; `partition_epoch` says
-so, and nobody else gets the partition before it is released. Only records change a group: `records` and
-`replay` are the way in.
+A partition belongs to the one member that has it assigned or is asked to revoke it, whose epoch is in
+`partition_epoch`. No other member gets the partition before it is released. Only records change a group:
+`records` makes them, `replay` applies them.
 """
 
 from collections.abc import Collection
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import Assignment, pairs
-from barnabas.coordinator.consumer.counts import Counts
 from barnabas.coordinator.consumer.member import ConsumerMember
-from barnabas.coordinator.consumer.states import ConsumerGroupState
-from barnabas.coordinator.consumer.subscriptions import Subscriptions
-from barnabas.coordinator.consumer.target import TargetAssignment
+from barnabas.coordinator.consumer.subscriptions import Counts, Subscriptions
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.runtime.session import Due
+from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import Uuid
 
@@ -34,8 +33,17 @@ if TYPE_CHECKING:
 
 PROTOCOL_TYPE: Final = "consumer"
 FREE: Final = -1
-"""The epoch of a partition that nobody holds."""
+"""The epoch of a partition that no member holds."""
 OFFSET_COMMIT_VERSION_MIN: Final = 9
+
+
+class ConsumerGroupState(Enum):
+    """The state of a group as tools print it (``ConsumerGroup.ConsumerGroupState``)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
 
 
 class ConsumerGroup:
@@ -43,10 +51,11 @@ class ConsumerGroup:
 
     __slots__ = (
         "_assignors",
-        "_classic_protocols",
         "_partition_epochs",
         "_refresh",
+        "assignment_epoch",
         "classic_member_count",
+        "classic_protocols",
         "due",
         "epoch",
         "group_id",
@@ -56,7 +65,7 @@ class ConsumerGroup:
         "static_members",
         "subscription_metadata",
         "subscriptions",
-        "target",
+        "targets",
         "timers",
     )
 
@@ -69,8 +78,13 @@ class ConsumerGroup:
         self.subscriptions = Subscriptions()
         self.subscription_metadata: dict[str, TopicDescription] = {}
         """The topics as the last assignment saw them."""
-        self.target = TargetAssignment()
+        self.assignment_epoch = 0
+        """The group epoch that the targets were made for."""
+        self.targets: dict[str, Assignment] = {}
+        """What each member is to have, as the assignor last made it."""
         self.classic_member_count = 0
+        self.classic_protocols = Counts()
+        """How many classic members support each protocol."""
         self.timers: dict[str, MemberTimers] = {}
         self.due = Due()
         self.last_write: Pending[int] | None = None
@@ -78,7 +92,6 @@ class ConsumerGroup:
         self.lookup_running = False
         """Whether regular expressions are being looked up."""
         self._assignors = Counts()
-        self._classic_protocols = Counts()
         self._partition_epochs: dict[Uuid, dict[int, int]] = {}
         self._refresh = (0.0, 0)
 
@@ -86,37 +99,32 @@ class ConsumerGroup:
 
     @property
     def type(self) -> GroupType:
-        """Always CONSUMER."""
         return GroupType.CONSUMER
 
     @property
     def protocol_type(self) -> str:
-        """Always ``consumer``."""
         return PROTOCOL_TYPE
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Worked out when asked, which is far more seldom than members change."""
+        """Computed when asked: members change far more often."""
         if not self.members:
             return ConsumerGroupState.EMPTY
-        if self.epoch > self.target.epoch:
+        if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.target.epoch) for member in self.members.values()):
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
     @property
     def state_name(self) -> str:
-        """The state as tools print it."""
         return self.state.value
 
     def end_overdue_sessions(self, now_ms: float) -> None:
-        """Removes members whose session is over though its timer has not run yet."""
         if now_ms >= self.due.at_ms:
             self.due.end_overdue([timers.session for timers in self.timers.values()], now_ms)
 
@@ -124,7 +132,7 @@ class ConsumerGroup:
         self,
         *,
         member_id: str,
-        group_instance_id: str | None,  # noqa: ARG002 - part of what every kind of group is told
+        group_instance_id: str | None,  # noqa: ARG002 - the other kind of group looks at it
         generation: int,
         transactional: bool,
         version: int,
@@ -141,21 +149,19 @@ class ConsumerGroup:
         _check_epoch(member, generation)
 
     def validate_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
-        """Raises like a commit; whoever names no member may read."""
+        """Raises like a commit; a request that names no member may read."""
         if member_id is None and member_epoch < 0:
             return
         _check_epoch(self.member(member_id or ""), member_epoch)
 
     def validate_offset_delete(self) -> None:
-        """Any offset may be deleted whose topic nobody reads."""
+        """Offsets of topics that no member reads may always be deleted."""
 
     def validate_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP."""
         if not self.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member reads this topic."""
         return topic in self.subscriptions
 
     def offset_expiry(self) -> OffsetExpiry:
@@ -163,11 +169,10 @@ class ConsumerGroup:
         return OffsetExpiry(None, frozenset(self.subscriptions.topics()))
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that make the partition forget the group."""
         return records.group_tombstones(self.group_id, self.members, self.subscriptions.resolved)
 
     def close(self) -> None:
-        """Stops all timers; nobody is ever parked in a consumer group."""
+        """Stops all timers; requests are never parked in a consumer group."""
         for timers in self.timers.values():
             timers.close()
         self.timers.clear()
@@ -175,7 +180,7 @@ class ConsumerGroup:
     # Members
 
     def member(self, member_id: str) -> ConsumerMember:
-        """A member. Raises UNKNOWN_MEMBER_ID."""
+        """Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -184,19 +189,41 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that has an instance id."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    def find_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """The member that a request names. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member
+        has taken its instance id.
+        """
+        if instance_id is None:
+            return self.member(member_id)
+        member = self.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            raise KafkaError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                f"{member.member_id}.",
+            )
+        return member
+
+    def check_size(self, member_id: str, size_max: int) -> None:
+        """``throwIfConsumerGroupIsFull``: raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+        if len(self.members) >= size_max and member_id not in self.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {size_max} members.",
+            )
+
     def update_member(self, new: ConsumerMember) -> None:
-        """Takes a member over, new or changed."""
         self._replace(self.members.get(new.member_id), new)
         self.members[new.member_id] = new
         if new.instance_id is not None:
             self.static_members[new.instance_id] = new.member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Forgets a member and its timers."""
         old = self.members.pop(member_id, None)
         if old is None:
             return
@@ -211,31 +238,21 @@ class ConsumerGroup:
         if old is not None:
             self.classic_member_count -= old.classic is not None
             self._assignors.take(_assignors(old))
-            self._classic_protocols.take(_protocols(old))
+            self.classic_protocols.take(_protocols(old))
             self._release(old.assigned, old.member_epoch)
             self._release(old.pending_revocation, old.member_epoch)
         if new is not None:
             self.classic_member_count += new.classic is not None
             self._assignors.add(_assignors(new))
-            self._classic_protocols.add(_protocols(new))
+            self.classic_protocols.add(_protocols(new))
             self._hold(new.assigned, new.member_epoch)
             self._hold(new.pending_revocation, new.member_epoch)
         self.subscriptions.replace(old, new)
 
-    def is_at_rest(self, member: ConsumerMember, now_ms: float) -> bool:
-        """Whether a member that says nothing new can be told nothing new, at once."""
-        return (
-            self.last_write is None
-            and self.epoch <= self.target.epoch
-            and member.is_reconciled_to(self.target.epoch)
-            and not self.subscriptions.expressions
-            and not self.metadata_has_expired(now_ms)
-        )
-
-    # Who holds what
+    # Which member holds what
 
     def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
-        """The epoch of the member that holds a partition; FREE if nobody does."""
+        """The epoch of the member that holds a partition; FREE if none does."""
         return self._partition_epochs.get(topic_id, {}).get(partition, FREE)
 
     def _hold(self, assignment: Assignment, epoch: int) -> None:
@@ -243,22 +260,14 @@ class ConsumerGroup:
             self._partition_epochs.setdefault(topic_id, {})[partition] = epoch
 
     def _release(self, assignment: Assignment, epoch: int) -> None:
-        # While a partition of __consumer_offsets is loaded, compaction may have taken away the record that
-        # says that the old owner let go: then the new owner's epoch stands there, and must stay.
+        # While a partition of __consumer_offsets is loaded, compaction may have removed the record by which
+        # the old owner let go. Then the epoch here is the new owner's, and must stay.
         for topic_id, partition in pairs(assignment):
             epochs = self._partition_epochs.get(topic_id)
             if epochs is not None and epochs.get(partition) == epoch:
                 del epochs[partition]
                 if not epochs:
                     del self._partition_epochs[topic_id]
-
-    def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether partitions that a member is to get are still held by others."""
-        return any(
-            partition not in member.assigned.get(topic_id, ())
-            and self.partition_epoch(topic_id, partition) != FREE
-            for topic_id, partition in pairs(self.target.of(member.member_id))
-        )
 
     # What an assignment is made from
 
@@ -272,19 +281,14 @@ class ConsumerGroup:
         return max(counts, key=lambda name: counts[name], default=None)
 
     def supports_protocols(self, protocol_type: str, names: frozenset[str]) -> bool:
-        """Whether a classic member with these protocols can be together with the others of its kind."""
+        """``supportsClassicProtocols``: whether all classic members would have one of these in common."""
         if protocol_type != PROTOCOL_TYPE:
             return False
-        return any(self._classic_protocols.get(name, 0) == self.classic_member_count for name in names)
+        return any(self.classic_protocols.get(name, 0) == self.classic_member_count for name in names)
 
     def common_protocols(self) -> set[str]:
         """The protocols that all classic members support."""
-        return {name for name, count in self._classic_protocols.items() if count == self.classic_member_count}
-
-    def only_classic_without(self, *leaving: ConsumerMember) -> bool:
-        """Whether all members speak the classic protocol once these have gone, and did not before."""
-        left = len(self.members) - len(leaving)
-        return left == self.classic_member_count and all(member.classic is None for member in leaving)
+        return {name for name, count in self.classic_protocols.items() if count == self.classic_member_count}
 
     # When to look at the topics again
 
@@ -297,14 +301,13 @@ class ConsumerGroup:
         self._refresh = (0.0, 0)
 
     def metadata_has_expired(self, now_ms: float) -> bool:
-        """Whether a heartbeat must look at the topics."""
         deadline_ms, epoch = self._refresh
         return now_ms >= deadline_ms or self.epoch < epoch
 
     def __repr__(self) -> str:
         return (
             f"<ConsumerGroup {self.group_id} {self.state_name} epoch={self.epoch} "
-            f"assignment={self.target.epoch} members={len(self.members)}>"
+            f"assignment={self.assignment_epoch} members={len(self.members)}>"
         )
 
 
@@ -313,7 +316,7 @@ def _assignors(member: ConsumerMember) -> tuple[str, ...]:
 
 
 def _protocols(member: ConsumerMember) -> Collection[str]:
-    # A name given twice counts once, or nobody would have all protocols in common with anybody.
+    # A name given twice counts once: a count equals the number of members only if all support the protocol.
     return () if member.classic is None else dict(member.classic.protocols).keys()
 
 
@@ -328,4 +331,15 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     raise KafkaError(
         ErrorCode.STALE_MEMBER_EPOCH,
         f"The received member epoch {epoch} does not match the expected member epoch {member.member_epoch}.",
+    )
+
+
+def consumer_group(shard: Shard, group_id: str) -> ConsumerGroup:
+    """A group that exists. Raises GROUP_ID_NOT_FOUND."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    raise KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group.",
     )

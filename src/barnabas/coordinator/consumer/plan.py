@@ -1,36 +1,41 @@
-"""`Plan`: what a request will come to, made without touching the group, then written, then applied.
+"""What the functions over consumer groups share: what they stand on, and how they write.
 
 Theory of operation
 -------------------
-A plan collects records in Kafka's order and what is to happen beside them (timers), and remembers what the
-group will be: its epoch, its subscriptions. `Writer` appends the records, which may be refused, and then
-nothing has happened; after that it applies them through the functions that loading uses, and only then lets
-the timers follow. The answer goes out when the replicas have the records.
+A `Plan` collects records in Kafka's order, what is to happen beside them (timers), and what the group will be:
+its epoch, its subscriptions, its topics. Planning changes nothing. `write` appends the records, which may be
+refused, and then nothing has happened; after that it applies them through the functions that loading uses, and
+only then runs the plan's effects. The answer goes out when the replicas have the records.
 
-An answer without records tells of state that earlier records made, so it waits for the last of them
-(``CoordinatorRuntime``: a write without records is a read, and reads wait). Where that one came to nothing, its
-replicas may have it or not; then the group's epoch is written once more, and what confirms this confirms all
-before it.
+An answer without records shows state that earlier records made, so it waits for the last of them
+(``CoordinatorRuntime``: a write without records is a read, and reads wait). If that last write failed, its
+replicas may have it or not. Then the group's epoch is written once more, and what confirms this record confirms
+all before it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.consumer.assignors import ASSIGNORS, assignor_name
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.records import group_epoch
 from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord
+from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import Uuid
 from barnabas.core.pending import Pending
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 
 if TYPE_CHECKING:
-    from barnabas.coordinator.consumer.topics import TopicDescription
+    from barnabas.coordinator.consumer.topics import TopicDescription, TopicsImage
 
 T = TypeVar("T")
 
-_TOLD: Final[Mapping[ErrorCode, ErrorCode]] = {
+_CLIENT_CODES: Final[Mapping[ErrorCode, ErrorCode]] = {
     **COORDINATOR_WORDS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -38,7 +43,31 @@ _TOLD: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What members are told when the log refuses records (``CoordinatorOperationExceptionHelper``)."""
+"""What members get when the log refuses records (``CoordinatorOperationExceptionHelper``)."""
+
+
+class ConsumerRuntime:
+    """What consumer groups stand on; the groups themselves live in their shards."""
+
+    def __init__(
+        self, settings: GroupSettings, clock: Clock, new_uuid: Callable[[], str], topics: "TopicsImage"
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.new_uuid = new_uuid
+        self.topics = topics
+        # Groups come from the classic protocol and return to it.
+        self.classic = ClassicGroups(settings, clock, new_uuid)
+        names = [assignor_name(configured) for configured in settings.consumer_assignors]
+        self.assignors = {name: ASSIGNORS[name] for name in names}
+        self.default_assignor = names[0]
+        self.matched_topics: set[str] = set()
+        """Topics that regular expressions have been matched against."""
+        self.new_topics_ms = clock.time_ms()
+        """When there last were topics that no expression had been matched against."""
+
+    def __repr__(self) -> str:
+        return f"<ConsumerRuntime assignors={list(self.assignors)}>"
 
 
 class Plan:
@@ -57,45 +86,34 @@ class Plan:
         self.subscriptions = group.subscriptions
         self.topics: Mapping[str, TopicDescription] = group.subscription_metadata
 
+    def topic_ids(self, names: Iterable[str]) -> frozenset[Uuid]:
+        topics = self.topics
+        return frozenset(topics[name].id for name in names if name in topics)
+
     def __repr__(self) -> str:
         return f"<Plan for {self.group!r} records={len(self.records)}>"
 
 
-class Writer:
-    """Appends and applies plans; `replay_classic` applies records of groups of the other kind."""
-
-    def __init__(
-        self, replay_classic: Callable[[Shard, GroupMetadataKey, GroupMetadataValue | None], object]
-    ) -> None:
-        self._replay_classic = replay_classic
-
-    def write(self, shard: Shard, plan: Plan, answer: T) -> T | Pending[T]:
-        """The answer, once it holds. Raises KafkaError with what the member is to be told, and then nothing
-        has changed.
-        """
-        if not plan.records:
-            _follow_up(shard, plan)
-            return _once_confirmed(shard, plan.group, answer)
-        appended = _append(shard, plan.records)
-        for record in plan.records:
-            self.apply(shard, record)
-        group = shard.groups.get(plan.group.group_id)
-        if isinstance(group, ConsumerGroup):
-            group.last_write = appended
-        _follow_up(shard, plan)
-        return _when_acknowledged(appended, answer)
-
-    def apply(self, shard: Shard, record: CoordinatorRecord) -> None:
-        """Lets the state follow one record."""
+def write(runtime: ConsumerRuntime, shard: Shard, plan: Plan, answer: T) -> T | Pending[T]:
+    """The answer, once it holds. Raises KafkaError with the client's code, and then nothing has changed."""
+    if not plan.records:
+        _run_effects(shard, plan)
+        return _once_confirmed(shard, plan.group, answer)
+    appended = _append(shard, plan.records)
+    for record in plan.records:
         if isinstance(record.key, GroupMetadataKey):
-            value = record.value
-            assert value is None or isinstance(value, GroupMetadataValue), record
-            self._replay_classic(shard, record.key, value)
+            assert record.value is None or isinstance(record.value, GroupMetadataValue), record
+            runtime.classic.replay(shard, record.key, record.value)
         else:
             replay_record(shard, record.key, record.value)
+    group = shard.groups.get(plan.group.group_id)
+    if isinstance(group, ConsumerGroup):
+        group.last_write = appended
+    _run_effects(shard, plan)
+    return _when_acknowledged(appended, answer)
 
 
-def _follow_up(shard: Shard, plan: Plan) -> None:
+def _run_effects(shard: Shard, plan: Plan) -> None:
     group = shard.groups.get(plan.group.group_id)
     if isinstance(group, ConsumerGroup):
         for effect in plan.effects:
@@ -108,11 +126,11 @@ def _append(shard: Shard, records: list[CoordinatorRecord]) -> Pending[int]:
     try:
         return shard.journal.append(records)
     except KafkaError as refused:
-        raise _told(refused) from refused
+        raise _client_error(refused) from refused
 
 
 def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pending[T]:
-    """The answer, once everything that the group wrote is with the replicas."""
+    """The answer, once the replicas have everything that the group wrote."""
     last = group.last_write
     if last is None:
         return answer
@@ -124,11 +142,6 @@ def _once_confirmed(shard: Shard, group: ConsumerGroup, answer: T) -> T | Pendin
     return _when_acknowledged(last, answer)
 
 
-def _told(error: KafkaError) -> KafkaError:
-    code = _TOLD.get(error.code)
-    return error if code is None else KafkaError(code)
-
-
 def _when_acknowledged(appended: Pending[int], answer: T) -> Pending[T]:
     acknowledged: Pending[T] = Pending()
 
@@ -136,7 +149,12 @@ def _when_acknowledged(appended: Pending[int], answer: T) -> Pending[T]:
         if done.error is None:
             acknowledged.complete(answer)
         else:
-            acknowledged.fail(_told(done.error) if isinstance(done.error, KafkaError) else done.error)
+            acknowledged.fail(_client_error(done.error) if isinstance(done.error, KafkaError) else done.error)
 
     appended.when_done(settle)
     return acknowledged
+
+
+def _client_error(error: KafkaError) -> KafkaError:
+    code = _CLIENT_CODES.get(error.code)
+    return error if code is None else KafkaError(code)

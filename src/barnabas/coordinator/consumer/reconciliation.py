@@ -2,125 +2,147 @@
 
 Theory of operation
 -------------------
-A member may keep what it has and is to have; it must give up what it has and is not to have; it may get what
-it is to have and nobody holds. Giving up comes first, and only when the member no longer reports the
-partitions as its own do they count as released. So no partition has two owners at any time, and what does
-not move is read on all the while.
+A member keeps what it has and is to have. It must give up what it has and is not to have. It may get what it
+is to have and no other member holds. Giving up comes first, and partitions count as released only when the
+member no longer reports them as its own. So no partition has two owners at any time, and what does not move
+is read all the while. Each heartbeat comes to one `Outcome`; `TRANSITIONS` says into which state that leads.
+The diagram in the documentation is drawn from this table.
 
 Kafka 4 differs from 3.9 in three points, which are followed here: a member keeps its epoch until it has
 given everything up; partitions of topics that it no longer subscribes to are taken from it at once; and what
 it is itself about to give up counts as free for it.
 """
 
-from barnabas.coordinator.consumer.assignment import (
-    NOTHING,
-    Assignment,
-    contains_any,
-    merged,
-)
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment, contains_any, merged
 from barnabas.coordinator.consumer.group import FREE, ConsumerGroup
-from barnabas.coordinator.consumer.member import ConsumerMember
-from barnabas.coordinator.consumer.states import TRANSITIONS, MemberState, Outcome
+from barnabas.coordinator.consumer.member import ConsumerMember, MemberState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import Uuid
 
 
-class Reconciliation:
-    """One member, its target and what it says it owns; `next` is how far it gets with that."""
+class Outcome(Enum):
+    """What a heartbeat of a member came to."""
 
-    __slots__ = ("_group", "_member", "_owned", "_subscribed", "_target", "_target_epoch")
+    HOLDS = "it still holds what it must give up"
+    REVOKE = "it must give partitions up"
+    AWAIT = "it waits for partitions that others hold"
+    SETTLE = "it has its target"
 
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        *,
-        target_epoch: int,
-        target: Assignment,
-        owned: Assignment | None,
-        subscribed: frozenset[Uuid],
-    ) -> None:
-        """`owned` is None when the member did not say; `subscribed` are the topics that it reads."""
-        self._group = group
-        self._member = member
-        self._target_epoch = target_epoch
-        self._target = target
-        self._owned = owned
-        self._subscribed = subscribed
 
-    def next(self, *, subscription_changed: bool) -> ConsumerMember:
-        """The member one step further, or the same one. Raises FENCED_MEMBER_EPOCH."""
-        member = self._member
-        match member.state:
-            case MemberState.STABLE if member.member_epoch == self._target_epoch:
-                return self._shrunk() if subscription_changed else member
-            case MemberState.UNREVOKED_PARTITIONS if self._holds(member.pending_revocation):
-                return self._shrunk() if subscription_changed else member
-            case MemberState.UNKNOWN:
-                return self._restarted()
-            case _:
-                return self._advanced(member.member_epoch)
+_FORWARD: Final = {
+    Outcome.REVOKE: MemberState.UNREVOKED_PARTITIONS,
+    Outcome.AWAIT: MemberState.UNRELEASED_PARTITIONS,
+    Outcome.SETTLE: MemberState.STABLE,
+}
 
-    def _holds(self, assignment: Assignment) -> bool:
-        """Whether the member still has any of this: it does until it says otherwise."""
-        return self._owned is None or contains_any(self._owned, of=assignment)
+TRANSITIONS: Final[Mapping[MemberState, Mapping[Outcome, MemberState]]] = MappingProxyType(
+    {
+        MemberState.STABLE: MappingProxyType(_FORWARD),
+        MemberState.UNREVOKED_PARTITIONS: MappingProxyType(
+            {Outcome.HOLDS: MemberState.UNREVOKED_PARTITIONS, **_FORWARD}
+        ),
+        MemberState.UNRELEASED_PARTITIONS: MappingProxyType(_FORWARD),
+        MemberState.UNKNOWN: MappingProxyType(_FORWARD),
+    }
+)
+"""Only a member that was asked to give something up can still hold it."""
 
-    def _restarted(self) -> ConsumerMember:
-        # A later Kafka left a state that is not known here: begin with nothing, from scratch.
-        if self._owned is None or self._owned:
+
+def reconcile(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    *,
+    target_epoch: int,
+    target: Assignment,
+    owned: Assignment | None,
+    subscribed: frozenset[Uuid],
+    subscription_changed: bool,
+) -> ConsumerMember:
+    """``CurrentAssignmentBuilder.build``: the member one step further, or the same one.
+
+    `owned` is None when the member did not report it; `subscribed` are the topics that it reads. Raises
+    FENCED_MEMBER_EPOCH.
+    """
+    epoch = member.member_epoch
+    at_target = member.is_reconciled_to(target_epoch)
+    revoking = member.state is MemberState.UNREVOKED_PARTITIONS
+    if at_target or (revoking and _holds(owned, member.pending_revocation)):
+        # There is nothing to do for the target: the member has it, or must give partitions up first.
+        return _drop_unsubscribed(member, owned, subscribed) if subscription_changed else member
+    if member.state is MemberState.UNKNOWN:
+        if owned is None or owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
                 "The consumer group member is in a unknown state. The member must abandon all its partitions "
                 "and rejoin.",
             )
-        return self._advanced(self._target_epoch)
+        # It owns nothing, so it may begin at the target's epoch whatever its state meant.
+        epoch = target_epoch
+    kept, revoked, free, waits = _compare(group, member, target, subscribed)
+    if revoked and _holds(owned, revoked):
+        # Others get these partitions once the member confirms. It keeps its epoch until then.
+        return _moved(member, Outcome.REVOKE, epoch, kept, revoked)
+    outcome = Outcome.AWAIT if waits else Outcome.SETTLE
+    return _moved(member, outcome, target_epoch, merged(kept, free))
 
-    def _advanced(self, epoch: int) -> ConsumerMember:
-        kept, given_up, free, waits = self._compare()
-        if given_up and self._holds(given_up):
-            return self._moved(Outcome.REVOKE, epoch, kept, given_up)
-        outcome = Outcome.AWAIT if waits else Outcome.SETTLE
-        return self._moved(outcome, self._target_epoch, merged(kept, free))
 
-    def _compare(self) -> tuple[Assignment, Assignment, Assignment, bool]:
-        """What the member keeps, gives up and may have at once, and whether others hold more of its target."""
-        kept: dict[Uuid, frozenset[int]] = {}
-        given_up: dict[Uuid, frozenset[int]] = {}
-        free: dict[Uuid, frozenset[int]] = {}
-        waits = False
-        for topic_id in {**self._member.assigned, **self._target}:
-            assigned = self._member.assigned.get(topic_id, frozenset())
-            target = self._target.get(topic_id, frozenset()) if topic_id in self._subscribed else frozenset()
-            wanted = target - assigned
-            available = frozenset(one for one in wanted if self._is_available(topic_id, one))
-            waits = waits or available != wanted
-            for parts, partitions in (
-                (kept, assigned & target),
-                (given_up, assigned - target),
-                (free, available),
-            ):
-                if partitions:
-                    parts[topic_id] = partitions
-        return kept, given_up, free, waits
+def _holds(owned: Assignment | None, assignment: Assignment) -> bool:
+    """``ownsRevokedPartitions``: a member that does not report what it owns still has everything."""
+    return owned is None or contains_any(owned, of=assignment)
 
-    def _is_available(self, topic_id: Uuid, partition: int) -> bool:
-        return self._group.partition_epoch(topic_id, partition) == FREE or partition in (
-            self._member.pending_revocation.get(topic_id, ())
+
+def _compare(
+    group: ConsumerGroup, member: ConsumerMember, target: Assignment, subscribed: frozenset[Uuid]
+) -> tuple[Assignment, Assignment, Assignment, bool]:
+    """``computeNextAssignment``: what the member keeps, gives up and may get now; whether others hold the rest."""
+    kept: dict[Uuid, frozenset[int]] = {}
+    revoked: dict[Uuid, frozenset[int]] = {}
+    free: dict[Uuid, frozenset[int]] = {}
+    waits = False
+    for topic_id in {**member.assigned, **target}:
+        has = member.assigned.get(topic_id, frozenset())
+        wanted = target.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
+        pending = member.pending_revocation.get(topic_id, frozenset())
+        missing = wanted - has
+        available = frozenset(
+            one for one in missing if one in pending or group.partition_epoch(topic_id, one) == FREE
         )
+        waits = waits or available != missing
+        for assignment, partitions in ((kept, has & wanted), (revoked, has - wanted), (free, available)):
+            if partitions:
+                assignment[topic_id] = partitions
+    return kept, revoked, free, waits
 
-    def _shrunk(self) -> ConsumerMember:
-        """Takes topics away that the member no longer subscribes to, before there is a new target."""
-        member = self._member
-        gone = {topic: parts for topic, parts in member.assigned.items() if topic not in self._subscribed}
-        if not gone:
-            return member
-        kept = {topic: parts for topic, parts in member.assigned.items() if topic in self._subscribed}
-        given_up = merged(member.pending_revocation, gone)
-        if self._holds(given_up):
-            return self._moved(Outcome.REVOKE, member.member_epoch, kept, given_up)
-        return member.at(member.member_epoch, member.state, kept, member.pending_revocation)
 
-    def _moved(
-        self, outcome: Outcome, epoch: int, assigned: Assignment, given_up: Assignment = NOTHING
-    ) -> ConsumerMember:
-        return self._member.at(epoch, TRANSITIONS[self._member.state][outcome], assigned, given_up)
+def _drop_unsubscribed(
+    member: ConsumerMember, owned: Assignment | None, subscribed: frozenset[Uuid]
+) -> ConsumerMember:
+    """``updateCurrentAssignment``: takes topics away that the member no longer subscribes to."""
+    gone = {topic: parts for topic, parts in member.assigned.items() if topic not in subscribed}
+    if not gone:
+        return member
+    kept = {topic: parts for topic, parts in member.assigned.items() if topic in subscribed}
+    revoked = merged(member.pending_revocation, gone)
+    if _holds(owned, revoked):
+        return _moved(member, Outcome.REVOKE, member.member_epoch, kept, revoked)
+    return replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+
+
+def _moved(
+    member: ConsumerMember, outcome: Outcome, epoch: int, assigned: Assignment, revoked: Assignment = NOTHING
+) -> ConsumerMember:
+    # The response with the new epoch may get lost, so the previous one stays good for a while.
+    return replace(
+        member,
+        member_epoch=epoch,
+        previous_member_epoch=member.member_epoch,
+        state=TRANSITIONS[member.state][outcome],
+        assigned=assigned,
+        pending_revocation=revoked,
+    )

@@ -5,43 +5,35 @@ tombstone of something that is not there, an assignment before its member. Neith
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.coordinator.consumer.assignment import assignment_of
+from barnabas.coordinator.consumer.assignment import NOTHING, assignment_of
 from barnabas.coordinator.consumer.group import ConsumerGroup
-from barnabas.coordinator.consumer.member import ConsumerMember
+from barnabas.coordinator.consumer.member import LEAVE_EPOCH, ClassicTerms, ConsumerMember, MemberState
 from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
-from barnabas.coordinator.consumer.target import NEVER_ASSIGNED
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.shard import Shard
 from barnabas.protocol.coordinator import consumer_group as schema
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
 
+NEVER_ASSIGNED: Final = -1
+
 
 def replay_record(shard: Shard, key: CoordinatorKey, value: CoordinatorValue | None) -> None:
-    """Takes one record over; types other than 3-8 and 16 are somebody else's and raise KeyError."""
+    """``GroupMetadataManager.replay``; types other than 3-8 and 16 raise KeyError."""
     apply = _REPLAY[type(key)]
     group_id: str = key.group_id  # type: ignore[attr-defined]
-    group = _group(shard, group_id) if value is None else _persisted(shard, group_id)
-    if group is not None:
-        apply(shard, group, key, value)
-
-
-def _group(shard: Shard, group_id: str) -> ConsumerGroup | None:
     group = shard.groups.get(group_id)
-    return group if isinstance(group, ConsumerGroup) else None
-
-
-def _persisted(shard: Shard, group_id: str) -> ConsumerGroup:
-    group = shard.groups.get(group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
-    if group is not None:
-        # A group that only ever committed offsets leaves no record of itself, so no tombstone says that it
-        # has become another kind of group.
-        group.close()
-    created = shard.groups[group_id] = ConsumerGroup(group_id)
-    return created
+    if not isinstance(group, ConsumerGroup):
+        if value is None:
+            return
+        if group is not None:
+            # A group that only ever committed offsets leaves no record of itself, so no tombstone says that
+            # it has become another kind of group.
+            group.close()
+        group = shard.groups[group_id] = ConsumerGroup(group_id)
+    apply(shard, group, key, value)
 
 
 def _group_epoch(
@@ -80,7 +72,26 @@ def _member_subscription(
     if value is None:
         group.remove_member(key.member_id)
     else:
-        group.update_member(_member(group, key.member_id).described_by(value))
+        classic = value.classic_member_metadata
+        group.update_member(
+            replace(
+                _member(group, key.member_id),
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                subscribed_topic_names=frozenset(value.subscribed_topic_names),
+                subscribed_topic_regex=value.subscribed_topic_regex or "",
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                server_assignor=value.server_assignor,
+                classic=None
+                if classic is None
+                else ClassicTerms(
+                    classic.session_timeout_ms,
+                    tuple((each.name, bytes(each.metadata)) for each in classic.supported_protocols),
+                ),
+            )
+        )
 
 
 def _target_epoch(
@@ -89,7 +100,7 @@ def _target_epoch(
     __: CoordinatorKey,
     value: schema.ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group.target.epoch = NEVER_ASSIGNED if value is None else value.assignment_epoch
+    group.assignment_epoch = NEVER_ASSIGNED if value is None else value.assignment_epoch
 
 
 def _target_assignment(
@@ -98,7 +109,10 @@ def _target_assignment(
     key: schema.ConsumerGroupTargetAssignmentMemberKey,
     value: schema.ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
-    group.target.set(key.member_id, None if value is None else assignment_of(value.topic_partitions))
+    if value is None:
+        group.targets.pop(key.member_id, None)
+    else:
+        group.targets[key.member_id] = assignment_of(value.topic_partitions)
 
 
 def _current_assignment(
@@ -108,9 +122,28 @@ def _current_assignment(
     value: schema.ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
     if value is not None:
-        group.update_member(_member(group, key.member_id).placed_by(value))
+        group.update_member(
+            replace(
+                _member(group, key.member_id),
+                member_epoch=value.member_epoch,
+                previous_member_epoch=value.previous_member_epoch,
+                state=MemberState.of(value.state),
+                assigned=assignment_of(value.assigned_partitions),
+                pending_revocation=assignment_of(value.partitions_pending_revocation),
+            )
+        )
     elif key.member_id in group.members:
-        group.update_member(group.members[key.member_id].displaced())
+        # The tombstone comes before the member's own: until then it holds nothing, like a member that left.
+        group.update_member(
+            replace(
+                group.members[key.member_id],
+                member_epoch=LEAVE_EPOCH,
+                previous_member_epoch=LEAVE_EPOCH,
+                state=MemberState.STABLE,
+                assigned=NOTHING,
+                pending_revocation=NOTHING,
+            )
+        )
 
 
 def _regular_expression(

@@ -3,22 +3,40 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barnabas.coordinator.consumer.counts import Counts
 from barnabas.coordinator.consumer.member import ConsumerMember
 
 
+class Counts(dict[str, int]):
+    """How many members share each name of a topic, an expression, an assignor or a protocol; zeros are left out."""
+
+    def add(self, names: Iterable[str]) -> None:
+        for name in names:
+            self[name] = self.get(name, 0) + 1
+
+    def take(self, names: Iterable[str]) -> None:
+        for name in names:
+            left = self.get(name, 0) - 1
+            if left > 0:
+                self[name] = left
+            else:
+                self.pop(name, None)
+
+    def copy(self) -> "Counts":
+        return Counts(self)
+
+
 class ResolvedExpression(NamedTuple):
-    """The topics that a regular expression stood for when it was last looked up."""
+    """The topics that a regular expression matched when it was last looked up (``ResolvedRegularExpression``)."""
 
     topics: frozenset[str]
     version: int
-    """Of the metadata: when this broker last heard of a change, in ms since 1970."""
+    """Of the metadata: when this broker last learnt of a new topic, in ms since 1970."""
     timestamp: int
     """When it was looked up, in ms since 1970."""
 
 
 class Subscriptions:
-    """Who reads what, counted, so that a change of one member costs no walk over all."""
+    """The topics and expressions of all members, counted, so that a change of one member costs no walk over all."""
 
     __slots__ = ("_by_expression", "_by_name", "expressions", "resolved")
 
@@ -30,7 +48,6 @@ class Subscriptions:
         self.resolved: dict[str, ResolvedExpression] = {}
 
     def replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """Forgets what a member wanted and counts what it wants now."""
         if old is not None:
             self._by_name.take(old.subscribed_topic_names)
             self.expressions.take(_expressions(old))
@@ -39,7 +56,7 @@ class Subscriptions:
             self.expressions.add(_expressions(new))
 
     def resolve(self, expression: str, resolved: ResolvedExpression | None) -> None:
-        """Takes over what an expression stands for; None: nobody uses it any more."""
+        """Sets what an expression stands for; None: no member uses it any more."""
         if expression in self.resolved:
             self._by_expression.take(self.resolved.pop(expression).topics)
         if resolved is not None:
@@ -49,7 +66,7 @@ class Subscriptions:
     def after(
         self, changes: Iterable[tuple[ConsumerMember | None, ConsumerMember | None]]
     ) -> "Subscriptions":
-        """What would be after members change; expressions that nobody uses then are forgotten."""
+        """A copy in which members have changed; expressions that no member uses then are forgotten."""
         copy = Subscriptions()
         copy._by_name, copy._by_expression = self._by_name.copy(), self._by_expression.copy()
         copy.expressions, copy.resolved = self.expressions.copy(), dict(self.resolved)
@@ -73,24 +90,14 @@ class Subscriptions:
         return topic in self._by_name or topic in self._by_expression
 
     def reads_any(self, topics: set[str]) -> bool:
-        """Whether a member reads one of these; takes as long as there are topics that members read."""
+        """Takes as long as there are topics that members read."""
         return not (topics.isdisjoint(self._by_name) and topics.isdisjoint(self._by_expression))
 
     def are_equal_for(self, member_count: int) -> bool:
         """Whether each of so many members reads the same topics (``SubscriptionType.HOMOGENEOUS``)."""
-        if not self.expressions:
-            return all(count == member_count for count in self._by_name.values())
-        if len(self.expressions) > 1 or member_count not in self.expressions.values():
+        if self.expressions and (len(self.expressions) > 1 or member_count not in self.expressions.values()):
             return False
         return all(count == member_count for count in self._by_name.values())
-
-    def last_lookup_ms(self) -> int:
-        """When an expression was last looked up; a very long time ago if none ever was."""
-        return max((one.timestamp for one in self.resolved.values()), default=-(1 << 62))
-
-    def last_version(self) -> int:
-        """The oldest metadata that an expression was looked up in."""
-        return min((one.version for one in self.resolved.values()), default=0)
 
     def __repr__(self) -> str:
         return f"<Subscriptions topics={self.topics()} expressions={dict(self.expressions)}>"

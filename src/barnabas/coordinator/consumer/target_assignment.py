@@ -1,73 +1,93 @@
-"""Makes a new target assignment, and the records that say what is different in it (``TargetAssignmentBuilder``)."""
+"""The group's epoch, and the target assignment that is made for it (``TargetAssignmentBuilder``)."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
-from barnabas.coordinator.consumer.assignors.spec import Assignor, GroupSpec, MemberSpec
+from barnabas.coordinator.consumer.assignors.spec import GroupSpec, MemberSpec
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
+from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.topics import TopicDescription
-from barnabas.coordinator.runtime.journal import CoordinatorRecord
-from barnabas.core.ids import Uuid
+
+METADATA_REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
+"""Topics are looked at when they change; besides that, practically never."""
 
 
-def new_target(
-    group: ConsumerGroup,
-    epoch: int,
-    assignor: Assignor,
-    *,
-    updated: ConsumerMember,
-    subscriptions: Subscriptions,
-    topics: Mapping[str, TopicDescription],
-) -> tuple[list[CoordinatorRecord], Assignment]:
-    """The records of a new target for this epoch, and the updated member's part of it."""
-    members = _members(group, updated)
+def update_group_epoch(runtime: ConsumerRuntime, plan: Plan, *, bump: bool) -> None:
+    """Looks at the topics that the group reads; plans a new epoch if `bump` says so or the topics have changed."""
+    plan.topics = subscribed_topics(runtime, plan.subscriptions)
+    if plan.topics != plan.group.subscription_metadata:
+        plan.records.append(records.subscription_metadata(plan.group.group_id, plan.topics))
+        bump = True
+    if bump:
+        plan.epoch += 1
+        plan.records.append(records.group_epoch(plan.group.group_id, plan.epoch))
+    deadline_ms = runtime.clock.monotonic_ms() + METADATA_REFRESH_INTERVAL_MS
+    plan.effects.append(lambda group: group.refresh_metadata_at(deadline_ms, plan.epoch))
+
+
+def subscribed_topics(
+    runtime: ConsumerRuntime, subscriptions: Subscriptions
+) -> Mapping[str, TopicDescription]:
+    """``computeSubscriptionMetadata``: those topics that members read which exist."""
+    described = ((name, runtime.topics.describe(name)) for name in subscriptions.topics())
+    return {name: topic for name, topic in described if topic is not None}
+
+
+def update_target_assignment(
+    runtime: ConsumerRuntime, plan: Plan, old: ConsumerMember, new: ConsumerMember
+) -> tuple[int, Assignment]:
+    """``GroupMetadataManager.updateTargetAssignment``: the epoch of the target, and this member's part of it."""
+    group = plan.group
+    owner = new.member_id
+    if new.instance_id is not None:
+        # It takes the place of another member that had its instance id.
+        owner = group.static_members.get(new.instance_id, new.member_id)
+    if plan.epoch <= group.assignment_epoch:
+        return group.assignment_epoch, group.targets.get(owner, NOTHING)
+
+    members = dict(group.members)
+    if new.instance_id is not None:
+        members.pop(owner, None)
+    members[new.member_id] = new
+    preferred = group.preferred_assignor(old, new)
+    assignor = runtime.assignors.get(preferred or "", runtime.assignors[runtime.default_assignor])
+    targets = assignor(_group_spec(plan, members))
+    # Only what differs is written.
+    for member_id in members:
+        before, target = group.targets.get(member_id), targets.get(member_id, NOTHING)
+        if before is not target and before != target:
+            plan.records.append(records.target_assignment(group.group_id, member_id, target))
+    plan.records.append(records.target_assignment_epoch(group.group_id, plan.epoch))
+    return plan.epoch, targets.get(new.member_id, NOTHING)
+
+
+def _group_spec(plan: Plan, members: Mapping[str, ConsumerMember]) -> GroupSpec:
+    group, subscriptions = plan.group, plan.subscriptions
     # Members mostly read the same topics, so each set of names is looked up once.
     read = {member_id: subscriptions.topics_of(member) for member_id, member in members.items()}
-    topic_ids = {names: _topic_ids(names, topics) for names in set(read.values())}
-    spec = GroupSpec(
+    topic_ids = {names: plan.topic_ids(names) for names in set(read.values())}
+    return GroupSpec(
         members={
             member_id: MemberSpec(
                 subscribed=topic_ids[read[member_id]],
-                assigned=_target_so_far(group, member),
+                assigned=_previous_target(group, member),
                 instance_id=member.instance_id,
                 rack_id=member.rack_id,
             )
             for member_id, member in members.items()
         },
-        partition_counts={topic.id: topic.partition_count for topic in topics.values()},
+        partition_counts={topic.id: topic.partition_count for topic in plan.topics.values()},
         homogeneous=subscriptions.are_equal_for(len(members)),
     )
-    targets = assignor(spec)
-    changed = [
-        records.target_assignment(group.group_id, member_id, targets.get(member_id, NOTHING))
-        for member_id in members
-        if _differ(group.target.get(member_id), targets.get(member_id, NOTHING))
-    ]
-    changed.append(records.target_assignment_epoch(group.group_id, epoch))
-    return changed, targets.get(updated.member_id, NOTHING)
 
 
-def _differ(old: Assignment | None, new: Assignment) -> bool:
-    return old is not new and old != new
-
-
-def _members(group: ConsumerGroup, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-    """The members with the updated one, which may take the place of another with its instance id."""
-    replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
-    members = {member_id: member for member_id, member in group.members.items() if member_id != replaced}
-    members[updated.member_id] = updated
-    return members
-
-
-def _target_so_far(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
-    known = group.target.get(member.member_id)
-    if known is None and member.instance_id is not None:
-        return group.target.of(group.static_members.get(member.instance_id))
-    return NOTHING if known is None else known
-
-
-def _topic_ids(names: frozenset[str], topics: Mapping[str, TopicDescription]) -> frozenset[Uuid]:
-    return frozenset(topics[name].id for name in names if name in topics)
+def _previous_target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
+    """A static member that comes back under another id begins with the target of the one that it replaces."""
+    target = group.targets.get(member.member_id)
+    if target is None and member.instance_id is not None:
+        target = group.targets.get(group.static_members.get(member.instance_id, ""))
+    return NOTHING if target is None else target

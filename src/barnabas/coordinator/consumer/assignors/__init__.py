@@ -1,4 +1,4 @@
-"""The assignors of consumer groups: who is to read which partition (``PartitionAssignor``)."""
+"""The assignors of consumer groups: which member is to read which partition (``PartitionAssignor``)."""
 
 from typing import Final
 

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-Members keep what they have. What nobody has goes to the subscriber with the fewest partitions, topics with
+Members keep what they have. A free partition goes to the subscriber with the fewest partitions, topics with
 few subscribers first, because they leave the least choice. Then partitions move, one at a time, from a member
 to another subscriber of the topic that has at least two fewer, until there is no such pair. Each move makes
-the sum of squares of all sizes smaller, so it ends; at the end no single move would help anybody.
+the sum of squares of all sizes smaller, so it ends; at the end no single move makes the sizes more even.
 """
 
 import heapq
@@ -16,7 +16,6 @@ from barnabas.core.ids import Uuid
 
 
 def assign_heterogeneous(group: GroupSpec) -> dict[str, Assignment]:
-    """The new target of each member."""
     builder = _Builder(group)
     builder.place_unassigned()
     builder.balance()
@@ -50,7 +49,7 @@ class _Builder:
         return -self._group.partition_counts[topic_id] / subscribers, subscribers, topic_id
 
     def place_unassigned(self) -> None:
-        """Gives each partition that nobody has to the subscriber with the fewest."""
+        """Gives each free partition to the subscriber with the fewest."""
         for topic_id in self._topics:
             by_size = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic_id]]
             heapq.heapify(by_size)
@@ -67,7 +66,7 @@ class _Builder:
             pass
 
     def _balance(self, topic_id: Uuid) -> int:
-        """Evens one topic out; how many partitions moved."""
+        """Evens one topic out; returns how many partitions moved."""
         moved = 0
         owners, subscribers = self._owners[topic_id], self._subscribers[topic_id]
         while owners:
@@ -100,7 +99,6 @@ class _Builder:
         self._sizes[member_id] += 1
 
     def targets(self) -> dict[str, Assignment]:
-        """What each member is to have."""
         targets: dict[str, dict[Uuid, frozenset[int]]] = {member_id: {} for member_id in self._group.members}
         for topic_id, owners in self._owners.items():
             for member_id, partitions in owners.items():

@@ -1,0 +1,311 @@
+"""ConsumerGroupHeartbeat: how members join, live and leave (``GroupMetadataManager.consumerGroupHeartbeat``).
+
+Theory of operation
+-------------------
+A heartbeat goes through five steps: *validate* the request and find its group and member; *subscribe*: note what
+the member changed, which may raise the group's epoch; make a new *target* assignment if the epoch has risen;
+*reconcile* the member with its target; *answer*. Each step only adds records to a plan, in Kafka's order: the
+member, the topics, the group's epoch, the target assignment with its epoch, where the member stands. Nothing
+changes before the plan is written, so a step that raises leaves everything as it was.
+
+The JoinGroup of a classic member takes the same middle steps (`classic_members`).
+"""
+
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.consumer import records
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment, assignment_of
+from barnabas.coordinator.consumer.conversion import convert_to_consumer_group, may_upgrade, retire
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.leaving import (
+    consumer_group_leave,
+    schedule_rebalance_timeout,
+    timers_of,
+)
+from barnabas.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    MemberState,
+)
+from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
+from barnabas.coordinator.consumer.reconciliation import reconcile
+from barnabas.coordinator.consumer.regex import (
+    RegexUpdate,
+    maybe_resolve_regular_expressions,
+    maybe_update_regular_expressions,
+)
+from barnabas.coordinator.consumer.target_assignment import update_group_epoch, update_target_assignment
+from barnabas.coordinator.consumer.validation import NOT_GIVEN, check_member_epoch, validate_request
+from barnabas.coordinator.group import Client
+from barnabas.coordinator.shard import Shard
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.pending import Pending
+from barnabas.protocol.messages.consumer_group_heartbeat import Assignment as AssignmentInResponse
+from barnabas.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+T = TypeVar("T")
+
+HeartbeatAnswer: TypeAlias = ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]
+
+
+def consumer_group_heartbeat(
+    runtime: ConsumerRuntime,
+    shard: Shard,
+    client: Client,
+    request: ConsumerGroupHeartbeatRequest,
+    version: int,
+) -> HeartbeatAnswer:
+    """``consumerGroupHeartbeat``. Raises KafkaError for a refusal, and then nothing has changed."""
+    settings = runtime.settings
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup) and _nothing_is_new(runtime, group, client, request):
+        # Nearly all heartbeats are like this. The steps below would come to the same answer.
+        timers_of(runtime, shard, group, request.member_id).session.extend(
+            settings.consumer_session_timeout_ms
+        )
+        return ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        )
+
+    # Validate the request; find or make its group and its member.
+    validate_request(request, version, runtime.assignors)
+    if request.member_epoch < JOIN_EPOCH:
+        return consumer_group_leave(runtime, shard, request)
+    plan = _get_or_maybe_create_group(runtime, shard, request)
+    plan.group.check_size(request.member_id, settings.consumer_max_size)
+    owned = None if request.topic_partitions is None else assignment_of(request.topic_partitions)
+    old = _get_or_maybe_create_member(plan, request, request.member_id or runtime.new_uuid(), owned)
+
+    # Subscribe, make a new target, reconcile.
+    new = update_member(runtime, plan, old, _updated(old, client, request), owned)
+
+    # Write all that, let the member's deadlines follow, and answer.
+    plan.effects.append(lambda group: _schedule_timeouts(runtime, shard, group, old, new))
+    return write(runtime, shard, plan, _response(runtime, request, old, new))
+
+
+def _nothing_is_new(
+    runtime: ConsumerRuntime, group: ConsumerGroup, client: Client, request: ConsumerGroupHeartbeatRequest
+) -> bool:
+    """Whether neither the member nor the group has anything to say; then the session is extended, no more."""
+    member = group.members.get(request.member_id)
+    return (
+        member is not None
+        # The member changes nothing...
+        and request.member_epoch == member.member_epoch > JOIN_EPOCH
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == NOT_GIVEN
+        and request.rack_id is None
+        and request.server_assignor is None
+        and request.instance_id == member.instance_id
+        and client == (member.client_id, member.client_host)
+        and member.classic is None
+        # ... and the group has no new epoch, target or topics for it, and nothing unconfirmed.
+        and member.is_reconciled_to(group.assignment_epoch)
+        and group.epoch <= group.assignment_epoch
+        and group.last_write is None
+        and not group.subscriptions.expressions
+        and not group.metadata_has_expired(runtime.clock.monotonic_ms())
+    )
+
+
+# The group and the member
+
+
+def _get_or_maybe_create_group(
+    runtime: ConsumerRuntime, shard: Shard, request: ConsumerGroupHeartbeatRequest
+) -> Plan:
+    """``getOrMaybeCreateConsumerGroup``: a plan for the group. Raises GROUP_ID_NOT_FOUND.
+
+    For a member that joins the group is made, or converted from a classic one where that may be.
+    """
+    group_id, joining = request.group_id, request.member_epoch == JOIN_EPOCH
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return Plan(group)
+    if group is None:
+        if joining:
+            return Plan(ConsumerGroup(group_id))
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+    if joining and isinstance(group, ClassicGroup):
+        if group.is_empty:
+            plan = Plan(ConsumerGroup(group_id))
+            plan.records += group.tombstones()
+            plan.afterwards.append(lambda: retire(group))
+            return plan
+        if may_upgrade(group, runtime.settings):
+            plan = convert_to_consumer_group(runtime, group)
+            plan.effects.append(lambda upgraded: _begin_classic_sessions(runtime, shard, upgraded))
+            return plan
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+
+def _begin_classic_sessions(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup) -> None:
+    for member in group.members.values():
+        if member.classic is not None:
+            session = timers_of(runtime, shard, group, member.member_id).session
+            session.extend(member.classic.session_timeout_ms)
+
+
+def _get_or_maybe_create_member(
+    plan: Plan, request: ConsumerGroupHeartbeatRequest, member_id: str, owned: Assignment | None
+) -> ConsumerMember:
+    """The member of the request. Raises UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID or
+    UNRELEASED_INSTANCE_ID.
+    """
+    if request.member_epoch == JOIN_EPOCH:
+        if request.instance_id is not None:
+            return subscribe_static_member(plan, member_id, request.instance_id, classic=False)
+        return plan.group.members.get(member_id) or ConsumerMember(member_id)
+    member = plan.group.find_member(member_id, request.instance_id)
+    check_member_epoch(member, request.member_epoch, owned)
+    return member
+
+
+def subscribe_static_member(plan: Plan, member_id: str, instance_id: str, *, classic: bool) -> ConsumerMember:
+    """``getOrMaybeSubscribeStaticConsumerGroupMember``: it takes over what the member before it had.
+
+    Raises UNRELEASED_INSTANCE_ID when both speak the consumer protocol and the other has not left.
+    """
+    group = plan.group
+    old = group.static_member(instance_id)
+    if old is None:
+        return group.members.get(member_id) or ConsumerMember(member_id)
+    if not classic and old.classic is None and old.member_epoch != STATIC_LEAVE_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
+            f"instance id is owned by {old.member_id} member.",
+        )
+    new = replace(old, member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH)
+    target = group.targets.get(old.member_id, NOTHING)
+    plan.records += records.replacement(group.group_id, old, new, target)
+    return new
+
+
+# Subscribe, target, reconcile
+
+
+def _updated(
+    member: ConsumerMember, client: Client, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """The member as the request describes it; what the request leaves out stays."""
+    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    new = replace(
+        member,
+        client_id=client.id,
+        client_host=client.host,
+        classic=None,
+        instance_id=_given(request.instance_id, member.instance_id),
+        rack_id=_given(request.rack_id, member.rack_id),
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_GIVEN else timeout_ms,
+        server_assignor=_given(request.server_assignor, member.server_assignor),
+        subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
+        subscribed_topic_regex=_given(request.subscribed_topic_regex, member.subscribed_topic_regex),
+    )
+    return member if new == member else new
+
+
+def _given(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value
+
+
+def update_member(
+    runtime: ConsumerRuntime,
+    plan: Plan,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    owned: Assignment | None,
+) -> ConsumerMember:
+    """Steps 1 to 3 of ``consumerGroupHeartbeat`` and ``classicGroupJoinToConsumerGroup``: plans all that follows
+    from a request that makes `new` of `old`, and returns the member as it will be.
+
+    Raises INVALID_REGULAR_EXPRESSION and FENCED_MEMBER_EPOCH.
+    """
+    group = plan.group
+
+    # 1. The member, and what it subscribes to. A group without an epoch gets its first one.
+    if new is not old:
+        plan.records.append(records.member_subscription(group.group_id, new))
+    names_changed = new.subscribed_topic_names != old.subscribed_topic_names
+    regex = maybe_update_regular_expressions(plan, old, new)
+    subscription_changed = names_changed or regex is not RegexUpdate.NO_CHANGE
+    if subscription_changed:
+        plan.subscriptions = group.subscriptions.after([(old, new)])
+    # An expression that is still to be resolved raises the epoch only when it has been.
+    bump = group.epoch == 0 or names_changed or regex is RegexUpdate.UPDATED_AND_RESOLVED
+    if bump or group.metadata_has_expired(runtime.clock.monotonic_ms()):
+        update_group_epoch(runtime, plan, bump=bump)
+
+    # 2. The target assignment, if the group's epoch is ahead of it.
+    target_epoch, target = update_target_assignment(runtime, plan, old, new)
+
+    # 3. The member, one step towards its target (`maybeReconcile`).
+    if new.is_reconciled_to(target_epoch) and not subscription_changed:
+        return new
+    reconciled = reconcile(
+        group,
+        new,
+        target_epoch=target_epoch,
+        target=target,
+        owned=owned,
+        subscribed=plan.topic_ids(plan.subscriptions.topics_of(new)),
+        subscription_changed=subscription_changed,
+    )
+    if reconciled != new:
+        plan.records.append(records.current_assignment(group.group_id, reconciled))
+    return reconciled
+
+
+# Answer
+
+
+def _schedule_timeouts(
+    runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
+) -> None:
+    timers = timers_of(runtime, shard, group, new.member_id)
+    timers.session.extend(runtime.settings.consumer_session_timeout_ms)
+    if new.state is not MemberState.UNREVOKED_PARTITIONS:
+        timers.rebalance.clear()
+    elif new.pending_revocation != old.pending_revocation:
+        schedule_rebalance_timeout(runtime, shard, group, new)
+    if group.subscriptions.expressions:
+        maybe_resolve_regular_expressions(runtime, shard, group)
+
+
+def _response(
+    runtime: ConsumerRuntime,
+    request: ConsumerGroupHeartbeatRequest,
+    old: ConsumerMember,
+    new: ConsumerMember,
+) -> ConsumerGroupHeartbeatResponse:
+    # A member that lost track sends all its fields, and needs its assignment though that has not changed.
+    is_full_request = request.member_epoch == JOIN_EPOCH or (
+        (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.rebalance_timeout_ms != NOT_GIVEN
+        and request.topic_partitions is not None
+    )
+    assignment = None
+    if is_full_request or new.assigned != old.assigned:
+        assignment = AssignmentInResponse(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in new.assigned.items()
+            ]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        member_id=new.member_id,
+        member_epoch=new.member_epoch,
+        heartbeat_interval_ms=runtime.settings.consumer_heartbeat_interval_ms,
+        assignment=assignment,
+    )
