@@ -44,18 +44,16 @@ def random_groups(world: World) -> None:
 
 def play(world: World, seed: int, steps: int = STEPS) -> None:
     """One life."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     group = f"random-{seed}"
     actors = [
-        Actor(world, Member(world, group, "other", version=chance.choice((3, 5, 9)))),
-        Actor(
-            world, Member(world, group, "named", version=chance.choice((5, 7, 8, 9)), group_instance_id="me")
-        ),
+        Actor(world, Member(world, group, "other", version=rng.choice((3, 5, 9)))),
+        Actor(world, Member(world, group, "named", version=rng.choice((5, 7, 8, 9)), group_instance_id="me")),
     ]
     for step in range(steps):
-        actor = chance.choice(actors)
-        verb = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        actor.act(f"{seed}.{step} {actor.member.name}", verb, chance, actors)
+        actor = rng.choice(actors)
+        verb = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        actor.act(f"{seed}.{step} {actor.member.name}", verb, rng, actors)
         for each in actors:
             each.collect()
     describe(world, f"{seed} in the end", group)
@@ -74,9 +72,9 @@ class Actor:
         self._joins = False
         self._protocols = ["range", "roundrobin"]
 
-    def act(self, what: str, verb: str, chance: random.Random, actors: "list[Actor]") -> None:
+    def act(self, what: str, verb: str, rng: random.Random, actors: "list[Actor]") -> None:
         """Does what it is told, if it is free to do so; who waits can only be alive."""
-        lie = chance.choice((-1, 1))
+        lie = rng.choice((-1, 1))
         if self._parked is not None and verb in {"join", "sync", "forget", "leave"}:
             verb = "beat"
         member, what = self.member, f"{what} {verb}"
@@ -90,7 +88,7 @@ class Actor:
                 "generation_id_or_member_epoch": member.generation,
                 "member_id": member.id,
             }
-            self._world.ask(what, commit(member.group, ("random", 0, chance.randrange(9)), **mine), 6)
+            self._world.ask(what, commit(member.group, ("random", 0, rng.randrange(9)), **mine), 6)
         elif verb == "leave":
             identity = MemberIdentity(member_id=member.id, group_instance_id=member.instance)
             request = LeaveGroupRequest(group_id=member.group, members=[identity])
@@ -99,7 +97,7 @@ class Actor:
         elif verb == "forget" and member.instance:
             member.id = ""
         elif verb == "change":
-            chance.shuffle(self._protocols)
+            rng.shuffle(self._protocols)
         elif verb in {"beat", "lie"}:
             member.beat(what, generation_id=member.generation + (lie if verb == "lie" else 0))
 

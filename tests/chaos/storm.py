@@ -194,7 +194,7 @@ class Storm:
 
     def __init__(self, folder, seed, *, groups=GROUPS, places=3, rate=300):
         self.groups = groups
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.folder = folder
         self.struck = []
         self.broker = self._serve()
@@ -211,7 +211,7 @@ class Storm:
     def _place(self, group, library, *, static):
         folder = self.folder / group
         folder.mkdir(exist_ok=True)
-        # Cooperative members had better not be static; see barnabas.testing.groups.plan.
+        # Cooperative members had better not be static; see tests/model/group_model/plan.py.
         instance = f"{group}-static" if static and group != "cooperative" else None
         return Place(group, library, folder, self.bootstrap, instance)
 
@@ -234,22 +234,22 @@ class Storm:
                 kills.pop(0)
                 self.strike("broker")
             else:
-                self.strike(self.chance.choice(["kill", "pause", "stop", "start", "start", "resume"]))
-            time.sleep(self.chance.expovariate(2))
+                self.strike(self.rng.choice(["kill", "pause", "stop", "start", "start", "resume"]))
+            time.sleep(self.rng.expovariate(2))
 
     def strike(self, kind):
         self.struck.append(kind)
-        place = self.chance.choice(self.places)
+        place = self.rng.choice(self.places)
         if kind == "broker":
             self.broker.kill()
-            time.sleep(self.chance.uniform(0, 2))
+            time.sleep(self.rng.uniform(0, 2))
             self.broker = self._serve(self.broker.port)
         elif kind == "stop":
             threading.Thread(target=place.stop, daemon=True).start()
         else:
             getattr(place, kind)()
         for each in self.places:
-            if not each.alive and self.chance.random() < 0.3:
+            if not each.alive and self.rng.random() < 0.3:
                 each.start()
 
     # --- the end ------------------------------------------------------------------------------------------

@@ -315,30 +315,28 @@ def test_a_pattern_takes_in_new_topics(bootstrap, topic):
 
 def problems():
     for seed in range(600):
-        chance = random.Random(seed)
-        letters = chance.choice(["", "abc"])
+        rng = random.Random(seed)
+        letters = rng.choice(["", "abc"])
         topics = {
             name: [
-                frozenset(chance.sample(letters, chance.randint(1, 2)) if letters else "")
-                for _ in range(chance.randint(1, 8))
+                frozenset(rng.sample(letters, rng.randint(1, 2)) if letters else "")
+                for _ in range(rng.randint(1, 8))
             ]
-            for name in chance.sample("tuvw", chance.randint(1, 4))
+            for name in rng.sample("tuvw", rng.randint(1, 4))
         }
-        same = (
-            chance.sample(sorted(topics), chance.randint(1, len(topics))) if chance.random() < 0.5 else None
-        )
+        same = rng.sample(sorted(topics), rng.randint(1, len(topics))) if rng.random() < 0.5 else None
         left = [TopicPartition(name, number) for name in topics for number in range(len(topics[name]))]
-        chance.shuffle(left)
+        rng.shuffle(left)
         members = {}
-        for member in chance.sample("ABCDEF", chance.randint(1, 6)):
-            names = same or chance.sample(sorted(topics), chance.randint(1, len(topics)))
-            owned, left = left[: chance.randint(0, 4)], left[4:]
+        for member in rng.sample("ABCDEF", rng.randint(1, 6)):
+            names = same or rng.sample(sorted(topics), rng.randint(1, len(topics)))
+            owned, left = left[: rng.randint(0, 4)], left[4:]
             members[member] = Subscription(
                 topics=sorted(names),
                 owned=sorted(tp for tp in owned if tp.topic in names),
                 generation=3,
-                rack=chance.choice(letters) if letters else None,
-                group_instance_id=chance.choice([None, f"i{member}"]),
+                rack=rng.choice(letters) if letters else None,
+                group_instance_id=rng.choice([None, f"i{member}"]),
             )
         yield topics, members
 

@@ -186,10 +186,10 @@ def test_rolled_segments_that_wait_for_their_sync_hold_no_descriptors():
 class Scarce(SimulatedFilesystem):
     """A disk on which opening a file fails now and then."""
 
-    chance = None
+    shortages = None
 
     def take_descriptor(self, path):
-        if self.chance is not None and self.chance.random() < 0.5:
+        if self.shortages is not None and self.shortages.random() < 0.5:
             raise OSError(errno.EMFILE, "Too many open files", path)
 
 
@@ -200,13 +200,13 @@ def test_whatever_is_refused_for_it_leaves_everything_as_it_was(seed):
     world = World(disk, segment_bytes=600, index_interval_bytes=100, segment_index_bytes=100)
     manager = world.started()
     log = manager.get_or_create(TP)
-    chance = disk.chance = random.Random(seed)
+    rng = disk.shortages = random.Random(seed)
     expected, epochs, aborted, in_transaction = [], [], [], None
     sequence, epoch, refusals = 0, 0, set()
     for number in range(200):
         world.clock.advance()
-        epoch += chance.random() < 0.05
-        transactional = in_transaction is not None or chance.random() < 0.3
+        epoch += rng.random() < 0.05
+        transactional = in_transaction is not None or rng.random() < 0.3
         records = batch(
             1 + number % 3,
             timestamp=NOW_MS + number,
@@ -217,7 +217,7 @@ def test_whatever_is_refused_for_it_leaves_everything_as_it_was(seed):
             transactional=transactional,
         )
         try:
-            if in_transaction is not None and chance.random() < 0.4:
+            if in_transaction is not None and rng.random() < 0.4:
                 marker = build_marker(
                     EndTransactionMarker(ControlType.ABORT, 0),
                     timestamp=NOW_MS,
@@ -251,7 +251,7 @@ def test_whatever_is_refused_for_it_leaves_everything_as_it_was(seed):
     assert refusals == {ErrorCode.KAFKA_STORAGE_ERROR}
     start = log.log_start_offset
     for clean in (None, True, False):
-        disk.chance = None
+        disk.shortages = None
         if clean is not None:
             manager.checkpoint_log_start_offsets()
             manager.shutdown(clean=clean)

@@ -151,7 +151,7 @@ def test_a_process_with_a_record_lock_is_respected(tmp_path):
     OsFilesystem().lock(path).release()
 
 
-class TestMisfortune:
+class TestFaults:
     """What only the simulated disk does."""
 
     def test_a_crash_loses_what_was_not_synced(self):

@@ -40,7 +40,7 @@ def test_a_clean_restart(world):
 def test_the_marker_of_a_clean_stop_does_not_come_back_with_a_loss_of_power():
     for seed in range(8):
         world = World()
-        world.disk._chance.seed(seed)
+        world.disk.rng.seed(seed)
         world.started().shutdown()
         world.started()
         world.disk.crash()

@@ -23,7 +23,7 @@ class LogMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32), interval=st.sampled_from([0, 100, 4096]))
     def begin(self, seed, interval):
         self.world = World(segment_bytes=700, index_interval_bytes=interval, segment_index_bytes=200)
-        self.world.disk._chance.seed(seed)
+        self.world.disk.rng.seed(seed)
         self.manager = self.world.started()
         self.log = self.manager.get_or_create(TP)
 

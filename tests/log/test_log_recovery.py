@@ -213,7 +213,7 @@ def test_an_empty_log(world):
 def test_power_loss_with_group_commit_keeps_every_acknowledged_record():
     for seed in range(25):
         world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=100)
-        world.disk._chance.seed(seed)
+        world.disk.rng.seed(seed)
         manager = world.started()
         log = manager.get_or_create(TP)
         acknowledged = 0
@@ -238,7 +238,7 @@ def test_what_recovery_rebuilt_survives_a_loss_of_power(left, epochs):
     """A kill, a recovery, a loss of power: recovery says that all is synced, so all has to be."""
     for seed in range(15):
         world = World(segment_bytes=500, index_interval_bytes=100, segment_index_bytes=1000)
-        world.disk._chance.seed(seed)
+        world.disk.rng.seed(seed)
         manager = world.started()
         log = manager.get_or_create(TP)
         for epoch in epochs:
@@ -266,7 +266,7 @@ def test_epochs_of_segments_below_the_recovery_point_survive_a_loss_of_power(epo
     """They are not learnt from their batches again, so the file is synced before the recovery point passes them."""
     for seed in range(15):
         world = World(segment_bytes=500, index_interval_bytes=100, segment_index_bytes=1000)
-        world.disk._chance.seed(seed)
+        world.disk.rng.seed(seed)
         manager = world.started()
         log = manager.get_or_create(TP)
         for epoch in epochs:
@@ -305,7 +305,7 @@ def test_power_loss_spares_the_times_of_a_segment_that_was_closed_when_all_of_it
     """Its indexes were synced by nobody: as zeros they made retention delete it. Found by simulation seed 2769."""
     for seed in range(25):
         world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=0, retention_ms=60_000)
-        world.disk._chance.seed(seed)
+        world.disk.rng.seed(seed)
         manager = world.started()
         log = manager.get_or_create(TP)
         while len(log.segments) == 1:

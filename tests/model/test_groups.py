@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import pytest
+import run_groups
+from group_model.journal import SimulatedJournal
 
 from barnabas.coordinator import state_machine
 from barnabas.coordinator.classic.group import ClassicGroup
@@ -15,7 +17,6 @@ from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
 from barnabas.coordinator.runtime.session import Session
 from barnabas.testing import simulate
-from barnabas.testing.groups.journal import SimulatedJournal
 
 SEEDS = 2000
 CHUNK = 250
@@ -25,14 +26,14 @@ CHUNK = 250
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_seed_finds_anything(first):
     seeds = range(first, first + CHUNK)
-    verdicts = simulate.run_seeds(seeds, simulate.GROUPS_SECONDS, run=simulate.run_groups_seed)
+    verdicts = simulate.run_seeds(seeds, run_groups.SECONDS, run=run_groups.run_seed)
     failed = [verdict for verdict in verdicts if verdict.anomalies]
     assert not failed, "\n".join(map(str, failed))
 
 
 def test_a_seed_is_the_same_history_in_every_process():
     def histories(hash_seed):
-        command = [sys.executable, "-m", "barnabas.testing.simulate", "groups"]
+        command = [sys.executable, run_groups.__file__]
         options = ["--seeds", "8", "--first", "11", "--verbose"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
@@ -152,10 +153,10 @@ def answer_unconfirmed(patch):
 def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):
     with monkeypatch.context() as patch:
         plant(patch)
-        found = next(verdict for verdict in map(simulate.run_groups_seed, range(SEEDS)) if verdict.anomalies)
-        again = simulate.run_groups_seed(found.seed)
+        found = next(verdict for verdict in map(run_groups.run_seed, range(SEEDS)) if verdict.anomalies)
+        again = run_groups.run_seed(found.seed)
 
     assert found.anomalies[0].partition(":")[0] in kinds, found
     assert (again.anomalies, again.digest) == (found.anomalies, found.digest)
-    assert f"groups --seed {found.seed}" in str(found)
-    assert not simulate.run_groups_seed(found.seed).anomalies, "without the bug the same seed finds nothing"
+    assert f"run_groups.py --seed {found.seed}" in str(found)
+    assert not run_groups.run_seed(found.seed).anomalies, "without the bug the same seed finds nothing"

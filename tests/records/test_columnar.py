@@ -213,17 +213,15 @@ def test_a_decompression_bomb_is_an_error(monkeypatch):
 
 def test_damage_anywhere_raises_or_decodes_but_never_crashes():
     """Ten thousand broken buffers: the compiled code has no bounds checks but its own."""
-    chance = random.Random(7)
+    rng = random.Random(7)
     contents = [(index, b"key", bytes(index), [("h", b"x" * index)]) for index in range(12)]
     whole = batch_at(0, contents) + batch_at(12, contents)
     for _ in range(10_000):
         data = bytearray(whole)
-        for _ in range(chance.randrange(1, 4)):
-            data[chance.randrange(len(data))] = chance.choice(
-                (0, 1, 0x7F, 0x80, 0xFE, 0xFF, chance.randrange(256))
-            )
+        for _ in range(rng.randrange(1, 4)):
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
         try:
-            batch = decode_to_arrow(data, **PLACE, include_headers=chance.random() < 0.5)
+            batch = decode_to_arrow(data, **PLACE, include_headers=rng.random() < 0.5)
         except ColumnarError:
             continue
         batch.validate(full=True)

@@ -41,14 +41,14 @@ class _Inode:
         self.durable = bytes(self.data)
         self.pending.clear()
 
-    def crash(self, chance: random.Random) -> None:
+    def crash(self, rng: random.Random) -> None:
         """Keeps the durable state, and of what came after a random prefix, possibly torn."""
         survivor = bytearray(self.durable)
-        kept = chance.randint(0, len(self.pending))
+        kept = rng.randint(0, len(self.pending))
         for change in self.pending[:kept]:
             change(survivor, 1.0)
-        if kept < len(self.pending) and chance.random() < 0.5:
-            self.pending[kept](survivor, chance.random())
+        if kept < len(self.pending) and rng.random() < 0.5:
+            self.pending[kept](survivor, rng.random())
         self.data = survivor
         self.sync()
         self.pages = {page for page in self.pages if page * _PAGE < len(survivor)}
@@ -158,14 +158,14 @@ class SimulatedFilesystem:
         self.open_files = 0
         self.syncs = 0
         """How often a file was synced."""
-        self._chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self._files: dict[str, _Inode] = {}
         self._durable_names: dict[str, _Inode] = {}
         self._directories: set[str] = {"/"}
         self._locks: set[str] = set()
         self._failing: dict[tuple[str, str], int] = {}
 
-    # -- misfortune ----------------------------------------------------------------------------------
+    # -- faults --------------------------------------------------------------------------------------
 
     def fail(self, prefix: str, operation: str = "write", code: int = errno.EIO) -> None:
         """From now on the operation (read, write, sync, name) raises on all paths with this prefix."""
@@ -191,13 +191,13 @@ class SimulatedFilesystem:
         names = dict(self._durable_names)
         for path in {**self._files, **names}:
             # What happened to names since the last sync may have become durable by itself, or not.
-            if self._chance.random() < 0.5:
+            if self.rng.random() < 0.5:
                 if path in self._files:
                     names[path] = self._files[path]
                 else:
                     del names[path]
         for inode in {id(inode): inode for inode in names.values()}.values():
-            inode.crash(self._chance)
+            inode.crash(self.rng)
         self._files = names
         self._durable_names = dict(names)
         self._locks.clear()

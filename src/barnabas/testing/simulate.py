@@ -4,7 +4,6 @@ Examples::
 
     python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
-    python -m barnabas.testing.simulate groups --seeds 2000  the model of groups: coordinators and their members
     python -m barnabas.testing.simulate replication          the model of replication: leaders, followers, controllers
 """
 
@@ -23,9 +22,7 @@ from typing import Any, Final, NamedTuple
 from barnabas.node.offload import end_with_the_parent
 
 SECONDS: Final = 15.0
-"""Virtual seconds of load in a scenario, unless told otherwise."""
-GROUPS_SECONDS: Final = 25.0
-"""The same for the model of groups."""
+"""Virtual seconds of load in a scenario, by default."""
 REPLICATION_SECONDS: Final = 12.0
 """The same for the model of replication."""
 
@@ -68,25 +65,20 @@ def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> V
     )
 
 
-def run_groups_seed(seed: int, seconds: float = GROUPS_SECONDS, trace: str | None = None) -> Verdict:
-    """Runs one history of the model of groups."""
-    from barnabas.testing.groups.scenario import Scenario
-
-    return _run_model("groups", Scenario, seed, seconds, trace)
-
-
 def run_replication_seed(
     seed: int, seconds: float = REPLICATION_SECONDS, trace: str | None = None
 ) -> Verdict:
     """Runs one history of the model of replication."""
     from barnabas.testing.replication.scenario import Scenario
 
-    return _run_model("replication", Scenario, seed, seconds, trace)
+    return run_model("python -m barnabas.testing.simulate replication", Scenario, seed, seconds, trace)
 
 
-def _run_model(name: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None) -> Verdict:
-    """Runs one history of a model. A crash of the model itself is an anomaly too."""
-    command = f"python -m barnabas.testing.simulate {name} --seed {seed} --seconds {seconds:g}"
+def run_model(
+    program: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None
+) -> Verdict:
+    """Runs one history of a model. A crash of the model itself is an anomaly too. `program` replays seeds."""
+    command = f"{program} --seed {seed} --seconds {seconds:g}"
     with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
         scenario = model(seed, seconds, sink)
         try:
@@ -103,7 +95,6 @@ def _run_model(name: str, model: Callable[..., Any], seed: int, seconds: float, 
 
 _RUNS: Final[dict[str, tuple[Callable[..., Verdict], float]]] = {
     "nodes": (run_seed, SECONDS),
-    "groups": (run_groups_seed, GROUPS_SECONDS),
     "replication": (run_replication_seed, REPLICATION_SECONDS),
 }
 
@@ -123,24 +114,34 @@ def run_seeds(
         yield from pool.map(partial(run, seconds=seconds), seeds, chunksize=4)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """The command; its exit code is 1 if any seed found something."""
-    parser = argparse.ArgumentParser(prog="python -m barnabas.testing.simulate", description=__doc__)
+    parser = argument_parser("python -m barnabas.testing.simulate", __doc__)
     parser.add_argument(
         "what",
         nargs="?",
         choices=list(_RUNS),
         default="nodes",
-        help="whole nodes, the model of groups, or that of replication",
+        help="whole nodes, or the model of replication",
     )
+    given = parser.parse_args()
+    return run_command(given, *_RUNS[given.what])
+
+
+def argument_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """The options of a command that runs seeds."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--seed", type=int, help="run this one seed, here")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
     parser.add_argument("--seconds", type=float, help="virtual seconds of load in each")
     parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
-    given = parser.parse_args(arguments)
-    run, seconds = _RUNS[given.what]
+    return parser
+
+
+def run_command(given: argparse.Namespace, run: Callable[..., Verdict], seconds: float) -> int:
+    """Does what the options say, and prints the verdicts; the exit code."""
     seconds = given.seconds or seconds
     if given.seed is not None:
         verdicts = iter([run(given.seed, seconds, given.trace)])

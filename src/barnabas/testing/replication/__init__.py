@@ -6,7 +6,7 @@
 `follower`    copies partitions from their leaders, as a replica fetcher does
 `clients`     producers and consumers, and what they were told
 `judge`       what may never be, at each acknowledgement and in the end
-`scenario`    one seed, from an empty cluster through misfortune to a verdict
+`scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 
 There is no event loop and no socket: whatever waits is a callback on the virtual clock, so a seed takes a fraction of a

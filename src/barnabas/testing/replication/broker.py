@@ -31,8 +31,8 @@ from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, Up
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import refusal
+from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
-from barnabas.testing.groups.clock import ProcessClock, VirtualClock
 from barnabas.testing.replication.follower import Follower
 from barnabas.testing.replication.wire import LostCallError, Wire
 from barnabas.testing.simulation.trace import Trace
@@ -59,7 +59,7 @@ class Broker:
         broker_id: int,
         *,
         clock: VirtualClock,
-        chance: Random,
+        rng: Random,
         wire: Wire,
         ensemble: MemoryEnsemble,
         brokers: Brokers,
@@ -69,11 +69,11 @@ class Broker:
     ) -> None:
         self.id = broker_id
         self.name = f"broker-{broker_id}"
-        self.disk = SimulatedFilesystem(seed=chance.getrandbits(32), now_ms=clock.time_ms)
+        self.disk = SimulatedFilesystem(seed=rng.getrandbits(32), now_ms=clock.time_ms)
         self.disk.mkdir("/data")
         self.brokers = brokers
         self.wire = wire
-        self.chance = chance
+        self.rng = rng
         self.lives = 0
         self.alive = False
         self._stopping = self._again = False
@@ -120,7 +120,7 @@ class Broker:
             _Channels(self),
             self.registration,
             self.clock,
-            lambda: random_uuid(self.chance),
+            lambda: random_uuid(self.rng),
         )
 
     # --- life -------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Broker:
         if self.alive:
             self._trace(f"{self.name} is killed")
             self._die()
-            self._world.call_later(self.chance.random() * 3_000, self._session_of(self.store.session_id))
+            self._world.call_later(self.rng.random() * 3_000, self._session_of(self.store.session_id))
 
     def _die(self) -> None:
         self.alive = False

@@ -15,7 +15,7 @@ from barnabas.replica.fetch import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import ACKS_ALL, AppendResult
-from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.broker import Broker, Brokers, live
 from barnabas.testing.replication.wire import Wire
 
@@ -51,12 +51,12 @@ class Client(ABC):
     life = 1
 
     def __init__(
-        self, name: str, clock: VirtualClock, chance: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: "Judge"
     ) -> None:
         self.name = name
         self.stopping = False
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._wire = wire
         self._brokers = brokers
         self._judge = judge
@@ -67,7 +67,7 @@ class Client(ABC):
 
     def _leader(self, tp: TopicPartition) -> Broker | None:
         known = [broker.metadata for broker in live(self._brokers)]
-        state = self._chance.choice(known).partition(tp) if known else None
+        state = self._rng.choice(known).partition(tp) if known else None
         return None if state is None else self._brokers.get(state.leader)
 
 
@@ -78,15 +78,15 @@ class Producer(Client):
         """Sends one batch, and goes on later."""
         if self.stopping:
             return
-        self._send(self._chance.choice(tps))
-        self._clock.call_later(self._chance.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
+        self._send(self._rng.choice(tps))
+        self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
 
     def _send(self, tp: TopicPartition) -> None:
         leader = self._leader(tp)
         if leader is None:
             return
-        acks = 1 if self._chance.random() < 0.2 else ACKS_ALL
-        values = [self._judge.new_value(self.name) for _ in range(self._chance.randint(1, 3))]
+        acks = 1 if self._rng.random() < 0.2 else ACKS_ALL
+        values = [self._judge.new_value(self.name) for _ in range(self._rng.randint(1, 3))]
         now_ms = self._clock.time_ms()
         batch = build_batch([Record(place, now_ms, None, value) for place, value in enumerate(values)])
 
@@ -105,20 +105,20 @@ class Consumer(Client):
     """Reads every partition to its high watermark, from the beginning on."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, chance: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: "Judge"
     ) -> None:
-        super().__init__(name, clock, chance, wire, brokers, judge)
+        super().__init__(name, clock, rng, wire, brokers, judge)
         self._positions: dict[TopicPartition, int] = {}
 
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
         """Fetches one partition, and goes on when it has the answer."""
         if self.stopping:
             return
-        tp = self._chance.choice(tps)
+        tp = self._rng.choice(tps)
         leader = self._leader(tp)
         if leader is not None:
             self._fetch(tp, leader)
-        self._clock.call_later(self._chance.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
+        self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
 
     def _fetch(self, tp: TopicPartition, leader: Broker) -> None:
         position = self._positions.get(tp, 0)

@@ -71,7 +71,7 @@ class Follower:
             log_start_offset=log.log_start_offset,
             current_leader_epoch=target.leader_epoch,
             last_fetched_epoch=NO_EPOCH if latest is None else latest,
-            partition_max_bytes=self._broker.chance.choice(_SIZES),
+            partition_max_bytes=self._broker.rng.choice(_SIZES),
         )
         me, leader = self._broker, self._broker.brokers[target.leader]
         me.wire.call(
@@ -92,7 +92,7 @@ class Follower:
             if fetched.records:
                 log.append_as_follower(fetched.records, self._broker.clock.time_ms())
             log.high_watermark = min(fetched.high_watermark, log.log_end_offset)
-        pause_ms = _BACKOFF_MS if fetched.error else self._broker.chance.expovariate(1 / _PAUSE_MS)
+        pause_ms = _BACKOFF_MS if fetched.error else self._broker.rng.expovariate(1 / _PAUSE_MS)
         self._later(target, pause_ms)
 
     def _later(self, target: FetchTarget, delay_ms: float) -> None:

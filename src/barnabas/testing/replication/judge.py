@@ -76,7 +76,7 @@ class Judge:
             )
 
     def final(self) -> None:
-        """All misfortune is over, and all had time to settle."""
+        """No fault is left, and everything had time to settle."""
         for tp, told in self.told.items():
             contents = {}
             for broker in self._brokers.values():

@@ -15,7 +15,7 @@ from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.log.config import LogConfig
-from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.broker import Broker, Brokers, live
 from barnabas.testing.replication.clients import Client, Consumer, Producer
 from barnabas.testing.replication.judge import Judge
@@ -40,38 +40,38 @@ class Report:
     virtual_s: float
     acked: int
     read: int
-    misfortunes: int
+    faults: int
     anomalies: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         verdict = f"{len(self.anomalies)} ANOMALIES" if self.anomalies else "ok"
         return (
             f"seed {self.seed}: {verdict} trace {self.digest} virtual {self.virtual_s:.0f} s brokers {self.brokers} "
-            f"min.isr {self.min_isr} acked {self.acked} read {self.read} misfortunes {self.misfortunes} of "
+            f"min.isr {self.min_isr} acked {self.acked} read {self.read} faults {self.faults} of "
             f"{','.join(self.kinds)}"
         )
 
 
 class Scenario:
-    """A cluster, its clients and its misfortunes."""
+    """A cluster, its clients and the faults that are injected."""
 
     def __init__(self, seed: int, seconds: float, sink: TextIO | None = None) -> None:
         self.seed = seed
         self._seconds = seconds
-        chance = Random(seed)
-        self._chance = Random(chance.getrandbits(64))
+        rng = Random(seed)
+        self._rng = Random(rng.getrandbits(64))
         self.clock = VirtualClock()
         self.trace = Trace(self.clock.time_s, sink)
-        self._wire = Wire(self.clock, Random(chance.getrandbits(64)))
+        self._wire = Wire(self.clock, Random(rng.getrandbits(64)))
         self._ensemble = MemoryEnsemble(self.clock.time_ms)
         self.brokers: Brokers = {}
-        count = self._chance.choice([2, 3, 3])
-        self._min_isr = self._chance.randint(1, count - 1)
-        self._kinds = tuple(sorted(self._chance.sample(sorted(KINDS), self._chance.randint(1, 3))))
-        self._pause_ms = self._chance.choice([700.0, 2_000.0])
-        self._struck = 0
+        count = self._rng.choice([2, 3, 3])
+        self._min_isr = self._rng.randint(1, count - 1)
+        self._kinds = tuple(sorted(self._rng.sample(sorted(KINDS), self._rng.randint(1, 3))))
+        self._pause_ms = self._rng.choice([700.0, 2_000.0])
+        self._injected = 0
         log_config = LogConfig(
-            segment_bytes=self._chance.choice([1_000, 100_000]),
+            segment_bytes=self._rng.choice([1_000, 100_000]),
             segment_index_bytes=4_096,
             min_insync_replicas=self._min_isr,
         )
@@ -80,7 +80,7 @@ class Scenario:
             self.brokers[broker_id] = Broker(
                 broker_id,
                 clock=self.clock,
-                chance=Random(chance.getrandbits(64)),
+                rng=Random(rng.getrandbits(64)),
                 wire=self._wire,
                 ensemble=self._ensemble,
                 brokers=self.brokers,
@@ -88,11 +88,11 @@ class Scenario:
                 settings=settings,
                 log_config=log_config,
             )
-        self._tps = [TopicPartition(_TOPIC, number) for number in range(self._chance.randint(1, 2))]
+        self._tps = [TopicPartition(_TOPIC, number) for number in range(self._rng.randint(1, 2))]
         self.judge = Judge(self._tps, self.brokers, self._min_isr, self.trace)
         common = (self._wire, self.brokers, self.judge)
         self._clients: list[Client] = [
-            kind(f"{kind.__name__.lower()}-{number}", self.clock, Random(chance.getrandbits(64)), *common)
+            kind(f"{kind.__name__.lower()}-{number}", self.clock, Random(rng.getrandbits(64)), *common)
             for number, kind in enumerate((Producer, Producer, Consumer))
         ]
 
@@ -104,10 +104,10 @@ class Scenario:
         self._create_topic()
         self._pass(_BEGIN_MS)
         for client in self._clients:
-            client.run(self._tps, self._chance.choice([60.0, 150.0]))
-        self._strike_later()
+            client.run(self._tps, self._rng.choice([60.0, 150.0]))
+        self._inject_later()
         self._pass(self._seconds * 1000)
-        self._mend()
+        self._heal()
         self._pass(_SETTLE_MS)
         for client in self._clients:
             client.stopping = True
@@ -126,7 +126,7 @@ class Scenario:
             virtual_s=self.clock.time_s(),
             acked=sum(len(each.acked) for each in told),
             read=sum(len(each.read) for each in told),
-            misfortunes=self._struck,
+            faults=self._injected,
             anomalies=self.judge.anomalies,
         )
 
@@ -135,28 +135,28 @@ class Scenario:
 
     def _create_topic(self) -> None:
         ids = sorted(self.brokers)
-        assignments = {tp.partition: self._chance.sample(ids, len(ids)) for tp in self._tps}
+        assignments = {tp.partition: self._rng.sample(ids, len(ids)) for tp in self._tps}
         broker = self.brokers[ids[0]]
         defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
-        topics = TopicAdmin(broker.store, broker.metadata, defaults, self._chance)
+        topics = TopicAdmin(broker.store, broker.metadata, defaults, self._rng)
         topics.create(NewTopic(_TOPIC, assignments=assignments))
 
-    # --- misfortune -------------------------------------------------------------------------------------
+    # --- faults ------------------------------------------------------------------------------------------
 
-    def _strike_later(self) -> None:
-        delay_ms = self._chance.expovariate(1 / self._pause_ms)
+    def _inject_later(self) -> None:
+        delay_ms = self._rng.expovariate(1 / self._pause_ms)
         if self.clock.now_ms + delay_ms < _BEGIN_MS * 2 + self._seconds * 1000:
-            self.clock.call_later(delay_ms, self._strike)
+            self.clock.call_later(delay_ms, self._inject)
 
-    def _strike(self) -> None:
-        kind = self._chance.choice(self._kinds)
+    def _inject(self) -> None:
+        kind = self._rng.choice(self._kinds)
         victims = list(live(self.brokers))
         if victims:
-            self._struck += 1
-            KINDS[kind](self, self._chance.choice(victims))
-        self._strike_later()
+            self._injected += 1
+            KINDS[kind](self, self._rng.choice(victims))
+        self._inject_later()
 
-    def _mend(self) -> None:
+    def _heal(self) -> None:
         self._wire.heal()
         for broker in self.brokers.values():
             broker.follower.idle = False
@@ -164,27 +164,27 @@ class Scenario:
 
     def _kill(self, victim: Broker) -> None:
         victim.kill()
-        self.clock.call_later(self._chance.expovariate(1 / 2_000), victim.start)
+        self.clock.call_later(self._rng.expovariate(1 / 2_000), victim.start)
 
     def _restart(self, victim: Broker) -> None:
         victim.stop()
-        self.clock.call_later(500 + self._chance.expovariate(1 / 1_000), victim.start)
+        self.clock.call_later(500 + self._rng.expovariate(1 / 1_000), victim.start)
 
     def _expire(self, victim: Broker) -> None:
-        victim.expire_session(self._chance.expovariate(1 / 1_000))
+        victim.expire_session(self._rng.expovariate(1 / 1_000))
 
     def _cut(self, victim: Broker) -> None:
         parties: list[Broker | Client] = [*self.brokers.values(), *self._clients]
         others = [party.name for party in parties if party is not victim]
-        for other in self._chance.sample(others, self._chance.randint(1, len(others))):
-            self.trace(f"misfortune cuts {victim.name} from {other}")
+        for other in self._rng.sample(others, self._rng.randint(1, len(others))):
+            self.trace(f"fault: cut {victim.name} from {other}")
             self._wire.cut(victim.name, other)
-        self.clock.call_later(self._chance.expovariate(1 / 2_500), self._wire.heal)
+        self.clock.call_later(self._rng.expovariate(1 / 2_500), self._wire.heal)
 
     def _idle(self, victim: Broker) -> None:
         follower = victim.follower
         follower.idle = True
-        self.clock.call_later(self._chance.expovariate(1 / 2_500), lambda: setattr(follower, "idle", False))
+        self.clock.call_later(self._rng.expovariate(1 / 2_500), lambda: setattr(follower, "idle", False))
 
 
 KINDS: Final[dict[str, Callable[[Scenario, Broker], None]]] = {

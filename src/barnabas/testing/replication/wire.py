@@ -5,7 +5,7 @@ from random import Random
 from typing import Final, Protocol, TypeVar
 
 from barnabas.core.pending import Pending
-from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.clock import VirtualClock
 
 T = TypeVar("T")
 
@@ -33,9 +33,9 @@ class LostCallError(Exception):
 class Wire:
     """All ways between all parties."""
 
-    def __init__(self, clock: VirtualClock, chance: Random) -> None:
+    def __init__(self, clock: VirtualClock, rng: Random) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._cut: set[frozenset[str]] = set()
 
     def cut(self, one: str, other: str) -> None:
@@ -76,12 +76,12 @@ class Wire:
         self._carry(caller, callee, arrive)
 
     def _carry(self, source: Party, target: Party, arrive: Callable[[], object]) -> None:
-        chance = self._chance
-        delay_ms = chance.expovariate(1 / (_SPIKE_MS if chance.random() < _SPIKES else _USUAL_MS))
+        rng = self._rng
+        delay_ms = rng.expovariate(1 / (_SPIKE_MS if rng.random() < _SPIKES else _USUAL_MS))
         way = frozenset({source.name, target.name})
         if source.name == target.name:
             self._clock.call_later(0, arrive)
-        elif chance.random() >= _LOST:
+        elif rng.random() >= _LOST:
             self._clock.call_later(delay_ms, lambda: None if way in self._cut else arrive())
 
     def __repr__(self) -> str:

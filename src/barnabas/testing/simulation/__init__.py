@@ -18,7 +18,7 @@ What is real and what is simulated
 
 Theory of operation
 -------------------
-Everything that happens is a callback of one loop, and everything that chance decides comes from generators
+Everything that happens is a callback of one loop, and everything that is random comes from generators
 that the seed makes. So a seed is a whole history: the same seed gives the same trace, event for event, in any
 process on any machine. Nothing real is waited for; an hour without events takes no time.
 

@@ -46,8 +46,8 @@ class ProcessFile:
         """As `File.pwrite`."""
         view = self._view
         if view.dies_now(f"write {self.path} {position} {len(data)} {crc32(data):08x}"):
-            if view.chance.random() < _PARTLY:
-                self._file.pwrite(bytes(data)[: view.chance.randrange(len(data) + 1)], position)
+            if view.rng.random() < _PARTLY:
+                self._file.pwrite(bytes(data)[: view.rng.randrange(len(data) + 1)], position)
             view.die()
         self._file.pwrite(data, position)
 
@@ -77,10 +77,10 @@ class ProcessFilesystem:
         self,
         disk: SimulatedFilesystem,
         process: Process,
-        chance: random.Random,
+        rng: random.Random,
         trace: Trace,
     ) -> None:
-        self.chance = chance
+        self.rng = rng
         self.die_after: int | None = None
         """How many changes of the disk the process still lives through; None for ever."""
         self.die_after_roll: int | None = None

@@ -87,7 +87,7 @@ class History:
     """When the broker ended, however it did."""
     power_losses_s: list[float] = field(default_factory=list)
     final: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
-    """What each partition held after all misfortune had ended: offsets and values."""
+    """What each partition held after the last fault had ended: offsets and values."""
     complaints: list[str] = field(default_factory=list)
     """What clients were told that nobody should ever be told: damage, an end that cannot be reached."""
 

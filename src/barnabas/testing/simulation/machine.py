@@ -35,9 +35,9 @@ _STORE_S: Final = 0.001
 class LaterOffload:
     """`core.offload.Offload` in this process, after a while."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Random) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Random) -> None:
         self._loop = loop
-        self._chance = chance
+        self._rng = rng
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Runs the function later; its exception becomes the failure."""
@@ -51,7 +51,7 @@ class LaterOffload:
             else:
                 outcome.complete(value)
 
-        self._loop.call_later(self._chance.random() * 0.1, work)
+        self._loop.call_later(self._rng.random() * 0.1, work)
         return outcome
 
     def close(self) -> None:
@@ -61,14 +61,14 @@ class LaterOffload:
 class LaterSyncer:
     """`log.flush.Syncer` that syncs when its time has come; until then nothing is durable."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Random) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Random) -> None:
         self._loop = loop
-        self._chance = chance
+        self._rng = rng
 
     def sync(self, files: Sequence[Syncable]) -> Pending[None]:
         """As `Syncer.sync`."""
         outcome: Pending[None] = Pending()
-        self._loop.call_later(self._chance.expovariate(1 / _SYNC_S), self._sync, list(files), outcome)
+        self._loop.call_later(self._rng.expovariate(1 / _SYNC_S), self._sync, list(files), outcome)
         return outcome
 
     @staticmethod
@@ -88,14 +88,14 @@ class LaterSyncer:
 class _StoreTurns:
     """The turns in which a session's answers come: later, in order, and in the session's own process."""
 
-    def __init__(self, loop: SimulatedLoop, process: Process, chance: Random) -> None:
+    def __init__(self, loop: SimulatedLoop, process: Process, rng: Random) -> None:
         self._loop = loop
         self._process = process
-        self._chance = chance
+        self._rng = rng
         self._last_s = 0.0
 
     def __call__(self, callback: Callable[[], object]) -> None:
-        delay_s = self._chance.expovariate(1 / _STORE_S)
+        delay_s = self._rng.expovariate(1 / _STORE_S)
         self._last_s = max(self._last_s, self._loop.time() + delay_s)
         self._loop.call_at(self._last_s, callback, context=self._process.context)
 
@@ -110,14 +110,12 @@ class Machine:
         loop: SimulatedLoop,
         network: SimulatedNetwork,
         ensemble: MemoryEnsemble,
-        chance: Random,
+        rng: Random,
         trace: Trace,
         config: dict[str, str],
     ) -> None:
         self.host = f"10.0.0.{broker_id + 1}"
-        self.disk = SimulatedFilesystem(
-            seed=chance.getrandbits(32), now_ms=lambda: loop.wall_ns() // 1_000_000
-        )
+        self.disk = SimulatedFilesystem(seed=rng.getrandbits(32), now_ms=lambda: loop.wall_ns() // 1_000_000)
         self.config = {
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{self.host}:9092",
@@ -136,7 +134,7 @@ class Machine:
         self._loop = loop
         self._network = network
         self._ensemble = ensemble
-        self._chance = chance
+        self._rng = rng
         self._trace = trace
         self._process: Process | None = None
         self._filesystem: ProcessFilesystem | None = None
@@ -171,7 +169,7 @@ class Machine:
         self.starts += 1
         process = self._process = Process(f"broker-{self.config['broker.id']}.{self.starts}", self.host)
         self._trace(f"machine {process.name} starts")
-        self._filesystem = ProcessFilesystem(self.disk, process, self._chance, self._trace)
+        self._filesystem = ProcessFilesystem(self.disk, process, self._rng, self._trace)
         self._stop = asyncio.Event()
         process.on_death.append(self._gone)
         self._main = self._loop.spawn(process, self._run(process, self._stop))
@@ -209,15 +207,15 @@ class Machine:
         return Environment(
             clock=LoopClock(self._loop),
             filesystem=self._filesystem,
-            offload=LaterOffload(self._loop, self._chance),
-            syncer=LaterSyncer(self._loop, self._chance),
-            chance=Random(self._chance.getrandbits(64)),
+            offload=LaterOffload(self._loop, self._rng),
+            syncer=LaterSyncer(self._loop, self._rng),
+            chance=Random(self._rng.getrandbits(64)),
             open_store=lambda: self._open_store(process),
             settle=lambda: None,
         )
 
     def _open_store(self, process: Process) -> MetadataStore:
-        self._store = MemoryStore(self._ensemble, _StoreTurns(self._loop, process, self._chance))
+        self._store = MemoryStore(self._ensemble, _StoreTurns(self._loop, process, self._rng))
         return self._store
 
     def stop(self) -> None:

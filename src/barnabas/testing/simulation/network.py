@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A connection is two pipes. What is put into a pipe arrives later, in order, in pieces of any size; pipes know nothing
-of each other, so what travels on two connections overtakes. Misfortune comes in four kinds:
+of each other, so what travels on two connections overtakes. There are four kinds of faults:
 
 - a *cut* resets connections at once, on both ends, and what was under way is lost;
 - a *partition* between two hosts holds everything back until it heals, as retransmission would;
@@ -62,8 +62,8 @@ class Pipe:
     def send(self, data: bytes) -> None:
         """Puts bytes on the way."""
         self.under_way += len(data)
-        chance = self._network.chance
-        middle = chance.randrange(1, len(data)) if len(data) > 1 and chance.random() < 0.1 else 0
+        rng = self._network.rng
+        middle = rng.randrange(1, len(data)) if len(data) > 1 and rng.random() < 0.1 else 0
         if middle:
             self._depart(data[:middle])
         self._depart(data[middle:])
@@ -114,9 +114,9 @@ class Pipe:
 class SimulatedNetwork:
     """All hosts of a world and the connections between them."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Random, trace: Trace) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Random, trace: Trace) -> None:
         self.loop = loop
-        self.chance = chance
+        self.rng = rng
         self.trace = trace
         self.context = contextvars.Context()
         """What the network does belongs to no process."""
@@ -141,9 +141,9 @@ class SimulatedNetwork:
 
     def delay_s(self) -> float:
         """How long the next bytes take."""
-        delay = self.chance.expovariate(1 / _USUAL_DELAY_S)
-        if self.slow and self.chance.random() < 0.2:
-            delay += self.chance.random() * _SPIKE_DELAY_S
+        delay = self.rng.expovariate(1 / _USUAL_DELAY_S)
+        if self.slow and self.rng.random() < 0.2:
+            delay += self.rng.random() * _SPIKE_DELAY_S
         return delay
 
     def is_cut_off(self, one: str, other: str) -> bool:
@@ -191,7 +191,7 @@ class SimulatedNetwork:
             if listener is socket:
                 del self.listening[address]
 
-    # Misfortune.
+    # Faults.
 
     def cut_connections(self, host: str) -> None:
         """Resets every connection of a host."""

@@ -1,7 +1,7 @@
 """`Scenario`: one seed, from an empty world to a verdict.
 
 The seed decides on everything: topics and whether they sync, kinds and speed of producers and consumers, sizes of
-segments and batches, which misfortunes there are and when. The last of them ends before the final reading, so that
+segments and batches, which faults there are and when. The last of them ends before the final reading, so that
 what is missing then is lost and not late.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, Final, TextIO
 from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
 from barnabas.testing.simulation.checker import Anomaly, check
+from barnabas.testing.simulation.faults import KINDS, PATIENCE_S, FaultPlan
 from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
-from barnabas.testing.simulation.misfortune import KINDS, PATIENCE_S, Misfortune
 from barnabas.testing.simulation.workload import DELIVERY_TIMEOUT_MS, ConsumerClient, ProducerClient
 from barnabas.testing.simulation.world import World
 
@@ -35,7 +35,7 @@ class Plan:
     """What a seed decided before the world began."""
 
     duration_s: float
-    misfortunes: tuple[str, ...]
+    faults: tuple[str, ...]
     pause_s: float
     """Mean time between two of them."""
     topics: tuple[TopicPromise, ...]
@@ -45,36 +45,36 @@ class Plan:
     consumers: int
 
     @classmethod
-    def draw(cls, chance: Random, duration_s: float) -> "Plan":
-        """One plan by chance."""
-        kinds = tuple(sorted(chance.sample(sorted(KINDS), chance.randint(1, 4))))
-        producers = [chance.choice(_PRODUCERS) for _ in range(chance.randint(1, 3))]
+    def draw(cls, rng: Random, duration_s: float) -> "Plan":
+        """One plan, drawn at random."""
+        kinds = tuple(sorted(rng.sample(sorted(KINDS), rng.randint(1, 4))))
+        producers = [rng.choice(_PRODUCERS) for _ in range(rng.randint(1, 3))]
         return cls(
             duration_s=duration_s,
-            misfortunes=kinds,
-            pause_s=duration_s / chance.randint(3, 8),
+            faults=kinds,
+            pause_s=duration_s / rng.randint(3, 8),
             topics=tuple(
-                TopicPromise(f"topic-{number}", chance.randint(1, 2), chance.random() < 0.6)
-                for number in range(chance.randint(1, 2))
+                TopicPromise(f"topic-{number}", rng.randint(1, 2), rng.random() < 0.6)
+                for number in range(rng.randint(1, 2))
             ),
             topic_config={
-                "segment.bytes": str(chance.choice([4096, 20_000, 1_000_000])),
-                "segment.index.bytes": str(chance.choice([96, 4096])),
-                "index.interval.bytes": str(chance.choice([0, 512, 4096])),
+                "segment.bytes": str(rng.choice([4096, 20_000, 1_000_000])),
+                "segment.index.bytes": str(rng.choice([96, 4096])),
+                "index.interval.bytes": str(rng.choice([0, 512, 4096])),
             },
             broker_config={
-                "log.dirs": chance.choice(["/data", "/data", "/disk-1,/disk-2"]),
+                "log.dirs": rng.choice(["/data", "/data", "/disk-1,/disk-2"]),
                 "log.initial.task.delay.ms": "500",
-                "log.flush.offset.checkpoint.interval.ms": str(chance.choice([700, 5000, 60_000])),
+                "log.flush.offset.checkpoint.interval.ms": str(rng.choice([700, 5000, 60_000])),
                 "log.flush.start.offset.checkpoint.interval.ms": "3000",
                 "log.retention.check.interval.ms": "2000",
-                "connections.max.idle.ms": str(chance.choice([5000, 600_000])),
+                "connections.max.idle.ms": str(rng.choice([5000, 600_000])),
             },
             producers=tuple(
                 ProducerPromise(f"{'idempotent' if kind[1] else 'plain'}-{kind[0]}-{number}", *kind)
                 for number, kind in enumerate(producers)
             ),
-            consumers=chance.randint(1, 2),
+            consumers=rng.randint(1, 2),
         )
 
 
@@ -88,7 +88,7 @@ class Report:
     events: int
     virtual_s: float
     history: History
-    misfortunes: int
+    faults: int
     anomalies: list[Anomaly] = field(default_factory=list)
 
     @property
@@ -100,21 +100,21 @@ class Report:
         verdict = f"{len(self.anomalies)} ANOMALIES" if self.anomalies else "ok"
         return (
             f"seed {self.seed}: {verdict} trace {self.digest} events {self.events} virtual {self.virtual_s:.1f} s "
-            f"{self.history!r} misfortunes {self.misfortunes} of {','.join(self.plan.misfortunes)}"
+            f"{self.history!r} faults {self.faults} of {','.join(self.plan.faults)}"
         )
 
 
 class Scenario:
-    """A world with one broker, its clients and its misfortunes."""
+    """A world with one broker, its clients and the faults that are injected."""
 
     def __init__(self, seed: int, duration_s: float, sink: TextIO | None = None) -> None:
         self.world = World(seed, sink)
         self.history = History()
-        self.plan = Plan.draw(self.world.new_chance(), duration_s)
-        self._chance = self.world.new_chance()
+        self.plan = Plan.draw(self.world.new_rng(), duration_s)
+        self._rng = self.world.new_rng()
         self._machine = self.world.add_machine(self.plan.broker_config)
         self.history.deaths_s = self._machine.deaths_s
-        self._misfortune = Misfortune(self.world, self._machine, self.history)
+        self._faults = FaultPlan(self.world, self._machine, self.history)
 
     def run(self) -> Report:
         """Lives through it and judges it."""
@@ -127,17 +127,17 @@ class Scenario:
             events=world.trace.count,
             virtual_s=world.loop.time(),
             history=self.history,
-            misfortunes=self._misfortune.struck,
+            faults=self._faults.injected,
             anomalies=check(self.history) + [Anomaly("crash", problem) for problem in world.loop.problems],
         )
 
     async def _main(self) -> None:
         self._machine.start()
-        await self._misfortune.until_up()
+        await self._faults.until_up()
         await self._create_topics()
         clients = self._clients()
         running = [
-            self.world.loop.spawn(client.process, client.run(self._chance.choice([0.3, 1.5, 4.0])))
+            self.world.loop.spawn(client.process, client.run(self._rng.choice([0.3, 1.5, 4.0])))
             for client in clients
         ]
         await self._live()
@@ -177,45 +177,43 @@ class Scenario:
         return [*producers, *consumers]
 
     def _producer_options(self) -> dict[str, Any]:
-        chance = self._chance
+        rng = self._rng
         return {
-            "linger_ms": chance.choice([0, 0, 20]),
-            "batch_size": chance.choice([200, 16_384]),
-            "compression_type": chance.choice(_CODECS),
+            "linger_ms": rng.choice([0, 0, 20]),
+            "batch_size": rng.choice([200, 16_384]),
+            "compression_type": rng.choice(_CODECS),
         }
 
     def _consumer_options(self) -> dict[str, Any]:
-        chance = self._chance
+        rng = self._rng
         return {
-            "fetch_max_wait_ms": chance.choice([100, 500]),
-            "max_partition_fetch_bytes": chance.choice([1000, 1_048_576]),
-            "max_poll_records": chance.choice([3, 500]),
+            "fetch_max_wait_ms": rng.choice([100, 500]),
+            "max_partition_fetch_bytes": rng.choice([1000, 1_048_576]),
+            "max_poll_records": rng.choice([3, 500]),
         }
 
     async def _live(self) -> None:
         loop = self.world.loop
         end_s = loop.time() + self.plan.duration_s
-        while (pause_s := self._chance.expovariate(1 / self.plan.pause_s)) < end_s - loop.time():
+        while (pause_s := self._rng.expovariate(1 / self.plan.pause_s)) < end_s - loop.time():
             await asyncio.sleep(pause_s)
-            await self._misfortune.strike(self._chance.choice(self.plan.misfortunes))
-            if not await self._misfortune.until_up():
+            await self._faults.inject(self._rng.choice(self.plan.faults))
+            if not await self._faults.until_up():
                 self._not_up()
                 return
         await asyncio.sleep(max(0.0, end_s - loop.time()))
 
     async def _recover(self) -> None:
-        await self._misfortune.mend()
-        if not await self._misfortune.until_up():
+        await self._faults.heal()
+        if not await self._faults.until_up():
             self._not_up()
         await asyncio.sleep(_QUIET_S)
 
     async def _last_stop(self) -> None:
         """What was acknowledged must outlive one more end, of any kind."""
-        last = self._chance.choice(
-            ["restart", "kill", "power" if "power" in self.plan.misfortunes else "kill"]
-        )
-        await self._misfortune.strike(last)
-        if not await self._misfortune.until_up():
+        last = self._rng.choice(["restart", "kill", "power" if "power" in self.plan.faults else "kill"])
+        await self._faults.inject(last)
+        if not await self._faults.until_up():
             self._not_up()
 
     async def _read_back(self) -> None:

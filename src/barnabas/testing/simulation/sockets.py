@@ -189,8 +189,8 @@ class SimulatedSocket:
         self.network.forget(self)
 
     def _some(self, count: int) -> int:
-        chance = self.network.chance
-        return chance.randint(1, count) if count > 1 and chance.random() < _SHORT else count
+        rng = self.network.rng
+        return rng.randint(1, count) if count > 1 and rng.random() < _SHORT else count
 
     def _tell_sender(self) -> None:
         if self.pipe is not None:

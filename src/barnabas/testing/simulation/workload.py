@@ -30,7 +30,7 @@ class ProducerClient:
         self.process = world.new_process(promise.name)
         self.stopping = False
         self._loop = world.loop
-        self._chance = world.new_chance()
+        self._rng = world.new_rng()
         self._address = address
         self._history = history
         self._numbers: dict[TopicPartition, int] = {}
@@ -51,9 +51,9 @@ class ProducerClient:
         producer = AsyncProducer(self._address, **self._options)
         try:
             while not self.stopping:
-                for _ in range(self._chance.randint(1, 3)):
-                    await self._send(producer, self._chance.choice(tps))
-                await asyncio.sleep(self._chance.expovariate(1 / pause_s))
+                for _ in range(self._rng.randint(1, 3)):
+                    await self._send(producer, self._rng.choice(tps))
+                await asyncio.sleep(self._rng.expovariate(1 / pause_s))
             with contextlib.suppress(BarnabasError):
                 await producer.flush()
             await asyncio.gather(*self._waiting, return_exceptions=True)
@@ -62,7 +62,7 @@ class ProducerClient:
 
     async def _send(self, producer: AsyncProducer, tp: TopicPartition) -> None:
         number = self._numbers.get(tp, 0)
-        value = b"%s %d %s" % (self.promise.name.encode(), number, _padding(self._chance))
+        value = b"%s %d %s" % (self.promise.name.encode(), number, _padding(self._rng))
         send = Send(self.promise, tp, number, value, self._loop.time())
         try:
             delivery = await producer.send(tp.topic, value, partition=tp.partition)
@@ -83,8 +83,8 @@ class ProducerClient:
         send.offset = stored.offset
 
 
-def _padding(chance: Random) -> bytes:
-    return b"." * int(chance.paretovariate(1.2) * 20 % 2000)
+def _padding(rng: Random) -> bytes:
+    return b"." * int(rng.paretovariate(1.2) * 20 % 2000)
 
 
 class ConsumerClient:
@@ -97,7 +97,7 @@ class ConsumerClient:
         self.process = world.new_process(name)
         self.stopping = False
         self._loop = world.loop
-        self._chance = world.new_chance()
+        self._rng = world.new_rng()
         self._history = history
         self._address = address
         self._options = {
@@ -113,9 +113,9 @@ class ConsumerClient:
             while not self.stopping:
                 for read in await self._poll(consumer):
                     self._history.reads.append(read)
-                if self._chance.random() < _QUESTION:
+                if self._rng.random() < _QUESTION:
                     await self._ask(consumer)
-                await asyncio.sleep(self._chance.expovariate(1 / pause_s))
+                await asyncio.sleep(self._rng.expovariate(1 / pause_s))
 
     async def read_all(self, patience_s: float) -> None:
         """The final content of everything; a complaint where the end is not reached in time."""
@@ -159,7 +159,7 @@ class ConsumerClient:
         ]
 
     async def _ask(self, consumer: AsyncConsumer) -> None:
-        tp = self._chance.choice(sorted(consumer.assignment()))
+        tp = self._rng.choice(sorted(consumer.assignment()))
         asked_s = self._loop.time()
         with contextlib.suppress(BarnabasError):
             self._history.ends.append(EndSeen(tp, asked_s, (await consumer.end_offsets([tp]))[tp]))

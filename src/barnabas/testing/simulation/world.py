@@ -21,19 +21,19 @@ class World:
 
     def __init__(self, seed: int, sink: TextIO | None = None) -> None:
         self.seed = seed
-        self.chance = Random(seed)
+        self.rng = Random(seed)
         """The generator that makes all others, so that one more draw here does not shift another's."""
         self.loop = SimulatedLoop()  # type: ignore[abstract]  # what nobody calls is not there
         self.trace = Trace(self.loop.time, sink)
         self.log = LogCapture(self.loop)
-        self.network = SimulatedNetwork(self.loop, self.new_chance(), self.trace)
+        self.network = SimulatedNetwork(self.loop, self.new_rng(), self.trace)
         self.ensemble = MemoryEnsemble(lambda: self.loop.wall_ns() // 1_000_000)
         self.machines: list[Machine] = []
         self.clients: list[Process] = []
 
-    def new_chance(self) -> Random:
+    def new_rng(self) -> Random:
         """A generator of its own for one part of the world."""
-        return Random(self.chance.getrandbits(64))
+        return Random(self.rng.getrandbits(64))
 
     def add_machine(self, config: Mapping[str, str]) -> Machine:
         """One more computer, its broker not started."""
@@ -42,7 +42,7 @@ class World:
             loop=self.loop,
             network=self.network,
             ensemble=self.ensemble,
-            chance=self.new_chance(),
+            rng=self.new_rng(),
             trace=self.trace,
             config=dict(config),
         )
@@ -59,7 +59,7 @@ class World:
         """Runs the world until this is done. The coroutine belongs to no machine, and has a host of its own."""
         process = self.new_process("main")
         try:
-            with self.log.attached(), stand_in(self.loop, self.network, self.chance.getrandbits(64)):
+            with self.log.attached(), stand_in(self.loop, self.network, self.rng.getrandbits(64)):
                 result: T = self.loop.run_until_complete(self.loop.spawn(process, main))
                 self._end(process)
             return result

@@ -1,4 +1,4 @@
-"""What befalls a broker in a scenario: one misfortune after the other, each of which ends."""
+"""`FaultPlan`: the faults of a scenario, one after the other. Each of them ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,24 +13,24 @@ _DISK_ROOM_BYTES: Final = 64 * 1024
 """A full disk still has up to so much room."""
 
 
-class Misfortune:
+class FaultPlan:
     """Strikes one machine, by the names of `KINDS`."""
 
     def __init__(self, world: World, machine: Machine, history: History) -> None:
         self._world = world
         self._machine = machine
         self._history = history
-        self._chance = world.new_chance()
-        self.struck = 0
+        self._rng = world.new_rng()
+        self.injected = 0
 
-    async def strike(self, kind: str) -> None:
-        """One misfortune, from its beginning to its end; the broker runs again afterwards, or starts."""
-        self._world.trace(f"misfortune {kind}")
-        self.struck += 1
+    async def inject(self, kind: str) -> None:
+        """One fault, from its beginning to its end. Afterwards the broker runs or starts."""
+        self._world.trace(f"fault {kind}")
+        self.injected += 1
         await KINDS[kind](self)
-        await self.mend()
+        await self.heal()
 
-    async def mend(self) -> None:
+    async def heal(self) -> None:
         """Ends whatever is wrong with machine and network, and starts the broker if it does not run."""
         self._world.network.heal()
         disk = self._machine.disk
@@ -58,15 +58,15 @@ class Misfortune:
         return self._machine.node is not None
 
     async def _pause(self, mean_s: float) -> None:
-        await asyncio.sleep(self._chance.expovariate(1 / mean_s))
+        await asyncio.sleep(self._rng.expovariate(1 / mean_s))
 
     async def _kill(self) -> None:
         self._machine.kill()
         await self._pause(0.5)
 
     async def _kill_at_the_disk(self) -> None:
-        self._machine.kill_soon(self._chance.randrange(60))
-        if self._chance.random() < 0.3:
+        self._machine.kill_soon(self._rng.randrange(60))
+        if self._rng.random() < 0.3:
             self._machine.stop()
         if not await self.until(lambda: not self._machine.running, 5.0):
             self._machine.kill()
@@ -75,13 +75,13 @@ class Misfortune:
     async def _kill_while_starting(self) -> None:
         self._machine.kill()
         self._machine.start()
-        self._machine.kill_soon(self._chance.randrange(40))
+        self._machine.kill_soon(self._rng.randrange(40))
         await self.until(lambda: not self._machine.running, 1.0)
         self._machine.kill()
 
     async def _cut_power(self) -> None:
-        if self._chance.random() < 0.3:
-            self._machine.kill_soon(self._chance.randrange(60))
+        if self._rng.random() < 0.3:
+            self._machine.kill_soon(self._rng.randrange(60))
             await self.until(lambda: not self._machine.running, 2.0)
         self._history.power_losses_s.append(self._world.loop.time())
         self._machine.cut_power()
@@ -89,7 +89,7 @@ class Misfortune:
 
     async def _kill_then_cut_power(self) -> None:
         """What recovery takes in counts as synced from then on, whether the killed broker had synced it or not."""
-        self._machine.kill_at_roll(self._chance.randrange(15))
+        self._machine.kill_at_roll(self._rng.randrange(15))
         if not await self.until(lambda: not self._machine.running, 4.0):
             self._machine.kill()
         if await self.until_up():
@@ -109,7 +109,7 @@ class Misfortune:
 
     async def _partition(self) -> None:
         others = sorted({process.host for process in self._world.clients})
-        self._world.network.partition(self._machine.host, self._chance.choice(others))
+        self._world.network.partition(self._machine.host, self._rng.choice(others))
         await self._pause(4.0)
 
     async def _slow_down(self) -> None:
@@ -120,10 +120,10 @@ class Misfortune:
         self._machine.expire_session()
 
     async def _fail_disk(self) -> None:
-        operation = self._chance.choice(["write", "sync", "name", "read"])
-        self._machine.disk.fail(self._chance.choice(_places(self._machine)), operation)
+        operation = self._rng.choice(["write", "sync", "name", "read"])
+        self._machine.disk.fail(self._rng.choice(_places(self._machine)), operation)
         await self._pause(1.0)
-        if self._chance.random() < 0.3:
+        if self._rng.random() < 0.3:
             self._machine.kill()
             self._machine.start()
             await self._pause(1.0)
@@ -132,7 +132,7 @@ class Misfortune:
 
     async def _fill_disk(self) -> None:
         disk = self._machine.disk
-        disk.capacity = disk.used + self._chance.randrange(_DISK_ROOM_BYTES)
+        disk.capacity = disk.used + self._rng.randrange(_DISK_ROOM_BYTES)
         await self._pause(2.0)
         self._machine.kill()
 
@@ -144,18 +144,18 @@ def _places(machine: Machine) -> list[str]:
     return [*directories, *(path for path in inside if machine.disk.is_directory(path))]
 
 
-KINDS: Final[dict[str, Callable[[Misfortune], Awaitable[None]]]] = {
-    "kill": Misfortune._kill,  # noqa: SLF001 - the table of this class
-    "kill-at-the-disk": Misfortune._kill_at_the_disk,  # noqa: SLF001
-    "kill-while-starting": Misfortune._kill_while_starting,  # noqa: SLF001
-    "power": Misfortune._cut_power,  # noqa: SLF001
-    "kill-then-power": Misfortune._kill_then_cut_power,  # noqa: SLF001
-    "restart": Misfortune._restart,  # noqa: SLF001
-    "cut": Misfortune._cut_connections,  # noqa: SLF001
-    "half-open": Misfortune._open_half,  # noqa: SLF001
-    "partition": Misfortune._partition,  # noqa: SLF001
-    "slow": Misfortune._slow_down,  # noqa: SLF001
-    "session": Misfortune._expire_session,  # noqa: SLF001
-    "disk-error": Misfortune._fail_disk,  # noqa: SLF001
-    "disk-full": Misfortune._fill_disk,  # noqa: SLF001
+KINDS: Final[dict[str, Callable[[FaultPlan], Awaitable[None]]]] = {
+    "kill": FaultPlan._kill,  # noqa: SLF001 - the table of this class
+    "kill-at-the-disk": FaultPlan._kill_at_the_disk,  # noqa: SLF001
+    "kill-while-starting": FaultPlan._kill_while_starting,  # noqa: SLF001
+    "power": FaultPlan._cut_power,  # noqa: SLF001
+    "kill-then-power": FaultPlan._kill_then_cut_power,  # noqa: SLF001
+    "restart": FaultPlan._restart,  # noqa: SLF001
+    "cut": FaultPlan._cut_connections,  # noqa: SLF001
+    "half-open": FaultPlan._open_half,  # noqa: SLF001
+    "partition": FaultPlan._partition,  # noqa: SLF001
+    "slow": FaultPlan._slow_down,  # noqa: SLF001
+    "session": FaultPlan._expire_session,  # noqa: SLF001
+    "disk-error": FaultPlan._fail_disk,  # noqa: SLF001
+    "disk-full": FaultPlan._fill_disk,  # noqa: SLF001
 }

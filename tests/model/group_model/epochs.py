@@ -26,7 +26,7 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
-from barnabas.testing.groups.wire import Call
+from group_model.wire import Call
 
 Complain = Callable[[str, str], object]
 Held = set[tuple[Uuid, int]]

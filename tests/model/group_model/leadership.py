@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from barnabas.testing.groups.clock import VirtualClock
-from barnabas.testing.groups.host import Host
-from barnabas.testing.groups.journal import ReplicatedPartition
-from barnabas.testing.groups.observer import Observer
+from barnabas.testing.clock import VirtualClock
+from group_model.host import Host
+from group_model.journal import ReplicatedPartition
+from group_model.observer import Observer
 
 
 class Leadership:
@@ -17,13 +17,13 @@ class Leadership:
     def __init__(
         self,
         clock: VirtualClock,
-        chance: Random,
+        rng: Random,
         hosts: Sequence[Host],
         partitions: Sequence[ReplicatedPartition],
         observer: Observer,
     ) -> None:
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._hosts = hosts
         self._partitions = partitions
         self._observer = observer
@@ -55,13 +55,13 @@ class Leadership:
         for partition in self._partitions:
             if partition.leader == host.number:
                 partition.depose()
-                self._clock.call_later(self._chance.uniform(100, 2500), partial(self._fill, partition))
+                self._clock.call_later(self._rng.uniform(100, 2500), partial(self._fill, partition))
 
     def move(self, partition: ReplicatedPartition, *, late_ms: float = 0.0) -> None:
         """Makes another living broker the leader; the old one may be told late."""
         others = [host for host in self.alive if host.number != partition.leader]
         if others:
-            self.elect(partition, self._chance.choice(others), late_ms=late_ms)
+            self.elect(partition, self._rng.choice(others), late_ms=late_ms)
 
     def elect(self, partition: ReplicatedPartition, leader: Host, *, late_ms: float = 0.0) -> None:
         """Holds an election."""
@@ -73,7 +73,7 @@ class Leadership:
 
     def _fill(self, partition: ReplicatedPartition) -> None:
         if partition.leader is None and self.alive:
-            self.elect(partition, self._chance.choice(self.alive))
+            self.elect(partition, self._rng.choice(self.alive))
 
     def _tell(self, host: Host, partition: ReplicatedPartition, delay_ms: float) -> None:
         leader, epoch, run = partition.leader, partition.leader_epoch, self._runs[host.number]
@@ -100,7 +100,7 @@ class Leadership:
         self._told_until_ms = [self._clock.now_ms] * len(self._hosts)
 
     def _delay_ms(self) -> float:
-        return self._chance.uniform(0.5, 20.0)
+        return self._rng.uniform(0.5, 20.0)
 
     def __repr__(self) -> str:
         return f"<Leadership of {[partition.leader for partition in self._partitions]}>"

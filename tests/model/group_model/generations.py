@@ -27,8 +27,8 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas.testing.groups.assigning import read_assignment
-from barnabas.testing.groups.wire import Call
+from group_model.assigning import read_assignment
+from group_model.wire import Call
 
 if TYPE_CHECKING:
     from barnabas.core.ids import TopicPartition

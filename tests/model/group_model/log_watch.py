@@ -5,8 +5,8 @@ A warning is a line of the trace. An event with an exception is a bug that someb
 
 import logging
 
-from barnabas.testing.groups.observer import Observer
 from barnabas.testing.log_taker import LogTaker
+from group_model.observer import Observer
 
 
 class LogWatch(LogTaker):

@@ -1,9 +1,9 @@
-"""`Scenario`: one seed, from brokers without groups through misfortune to brokers without groups.
+"""`Scenario`: one seed, from brokers without groups through faults to brokers without groups.
 
 The stations, on the virtual clock::
 
-    live     misfortunes strike the members of all groups, their coordinators, the journal and the network
-    settle   all misfortune ends; within `SETTLE_MS` every partition has its owner
+    live     faults strike the members of all groups, their coordinators, the journal and the network
+    settle   all faults end; within `SETTLE_MS` every partition has its owner
     hand on  every partition of the journal gets another leader; nobody may notice, but by looking for it
     part     all members leave or die; their groups become empty
     expire   offsets grow old; no group, no offset and no timer may be left, but for the one that looks for them
@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final, TextIO
 
-from barnabas.testing.groups.anomaly import Anomalies
-from barnabas.testing.groups.classic_member import ClassicMember
-from barnabas.testing.groups.clock import VirtualClock
-from barnabas.testing.groups.consumer_member import ConsumerMember
-from barnabas.testing.groups.host import Host
-from barnabas.testing.groups.journal import ReplicatedPartition
-from barnabas.testing.groups.leadership import Leadership
-from barnabas.testing.groups.log_watch import LogWatch
-from barnabas.testing.groups.member import Member, Surroundings
-from barnabas.testing.groups.misfortune import Misfortune
-from barnabas.testing.groups.observer import Observer
-from barnabas.testing.groups.plan import CHECK_INTERVAL_MS, RETENTION_MS, GroupPlan, Plan
-from barnabas.testing.groups.simple_member import SimpleMember
-from barnabas.testing.groups.topics import Topics
-from barnabas.testing.groups.topics_image import SimulatedTopics
-from barnabas.testing.groups.wire import Call, Wire
+from barnabas.testing.clock import VirtualClock
 from barnabas.testing.simulation.trace import Trace
+from group_model.anomaly import Anomalies
+from group_model.classic_member import ClassicMember
+from group_model.consumer_member import ConsumerMember
+from group_model.faults import FaultPlan
+from group_model.host import Host
+from group_model.journal import ReplicatedPartition
+from group_model.leadership import Leadership
+from group_model.log_watch import LogWatch
+from group_model.member import Member, MemberContext
+from group_model.observer import Observer
+from group_model.plan import CHECK_INTERVAL_MS, RETENTION_MS, GroupPlan, Plan
+from group_model.simple_member import SimpleMember
+from group_model.topics import Topics
+from group_model.topics_image import SimulatedTopics
+from group_model.wire import Call, Wire
 
 if TYPE_CHECKING:
     from barnabas.core.ids import TopicPartition
@@ -58,7 +58,7 @@ class Report:
     digest: str
     virtual_s: float
     requests: int
-    misfortunes: int
+    faults: int
     anomalies: Anomalies = field(default_factory=Anomalies)
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Report:
         return (
             f"seed {self.seed}: {verdict} trace {self.digest} virtual {self.virtual_s:.0f} s "
             f"requests {self.requests} brokers {self.plan.brokers} groups {len(self.plan.groups)} "
-            f"members {members} misfortunes {self.misfortunes} of {','.join(self.plan.misfortunes)}"
+            f"members {members} faults {self.faults} of {','.join(self.plan.faults)}"
         )
 
 
@@ -76,15 +76,15 @@ class Scenario:
 
     def __init__(self, seed: int, seconds: float, sink: TextIO | None = None) -> None:
         self.seed = seed
-        chance = Random(seed)
+        rng = Random(seed)
         self.clock = VirtualClock()
         self.trace = Trace(self.clock.time_s, sink)
-        self.plan = plan = Plan.draw(Random(chance.getrandbits(64)))
+        self.plan = plan = Plan.draw(Random(rng.getrandbits(64)))
         self.observer = Observer(self.clock, self.trace)
         self.log = LogWatch(self.observer)
         self.topics = Topics(plan.topics, self.clock)
         self.partitions = [
-            ReplicatedPartition(number, self.clock, Random(chance.getrandbits(64)))
+            ReplicatedPartition(number, self.clock, Random(rng.getrandbits(64)))
             for number in range(plan.partitions)
         ]
         for partition in self.partitions:
@@ -94,7 +94,7 @@ class Scenario:
                 number,
                 plan.settings,
                 self.clock,
-                Random(chance.getrandbits(64)),
+                Random(rng.getrandbits(64)),
                 partitions=self.partitions,
                 topics=SimulatedTopics(self.topics),
                 observer=self.observer,
@@ -104,23 +104,23 @@ class Scenario:
         self.observer.is_leader = self._is_leader
         self.observer.mixed = {group.group_id for group in plan.groups if group.mixed}
         self.observer.believed = lambda number: self.partitions[number].believed
-        self.wire = Wire(self.clock, Random(chance.getrandbits(64)), self.hosts)
+        self.wire = Wire(self.clock, Random(rng.getrandbits(64)), self.hosts)
         self.leadership = Leadership(
-            self.clock, Random(chance.getrandbits(64)), self.hosts, self.partitions, self.observer
+            self.clock, Random(rng.getrandbits(64)), self.hosts, self.partitions, self.observer
         )
-        self._around = around = Surroundings(self.clock, self.wire, self.topics, self.observer)
+        self._context = context = MemberContext(self.clock, self.wire, self.topics, self.observer)
         self.members: dict[str, list[Member]] = {
             group.group_id: [
-                _KINDS[kind](f"{group.group_id}-{index}", habits, around, Random(chance.getrandbits(64)))
+                _KINDS[kind](f"{group.group_id}-{index}", habits, context, Random(rng.getrandbits(64)))
                 for index, (kind, habits) in enumerate(group.members)
             ]
             for group in plan.groups
         }
         self._everybody = [member for members in self.members.values() for member in members]
-        self._chance = Random(chance.getrandbits(64))
+        self._rng = Random(rng.getrandbits(64))
         self._live_ms = seconds * 1000
-        self.misfortune = Misfortune(
-            Random(chance.getrandbits(64)),
+        self.faults = FaultPlan(
+            Random(rng.getrandbits(64)),
             self.clock,
             self.leadership,
             hosts=self.hosts,
@@ -140,7 +140,7 @@ class Scenario:
             self.leadership.start(host)
         for group in self.plan.groups:
             for member in self.members[group.group_id][: group.present]:
-                self.clock.call_later(self._chance.uniform(10, 4000), member.start)
+                self.clock.call_later(self._rng.uniform(10, 4000), member.start)
         self._live()
         if not self.observer.anomalies:
             self._settle()
@@ -156,7 +156,7 @@ class Scenario:
             self.trace.digest,
             self.clock.time_s(),
             self.observer.requests,
-            self.misfortune.struck,
+            self.faults.injected,
             self.observer.anomalies,
         )
 
@@ -168,10 +168,10 @@ class Scenario:
 
     def _live(self) -> None:
         while self.clock.now_ms < self._live_ms and not self.observer.anomalies:
-            self.clock.run_until(self.clock.now_ms + self._chance.expovariate(1 / self.plan.pause_ms))
-            self.misfortune.strike(self._chance.choice(self.plan.misfortunes))
-        self.misfortune.mend()
-        self._around.calm = True
+            self.clock.run_until(self.clock.now_ms + self._rng.expovariate(1 / self.plan.pause_ms))
+            self.faults.inject(self._rng.choice(self.plan.faults))
+        self.faults.heal()
+        self._context.calm = True
 
     def _settle(self) -> None:
         """Waits until nothing moves any more, for longer than a dead member's session."""
@@ -230,7 +230,7 @@ class Scenario:
 
     def _part(self) -> None:
         for member in self._everybody:
-            if self._chance.random() < 0.5:
+            if self._rng.random() < 0.5:
                 member.stopping = True
             else:
                 member.crash()

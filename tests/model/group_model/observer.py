@@ -18,14 +18,14 @@ from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchResponseGroup
-from barnabas.testing.groups.anomaly import Anomalies
-from barnabas.testing.groups.clock import VirtualClock
-from barnabas.testing.groups.commits import Commits
-from barnabas.testing.groups.epochs import Epochs
-from barnabas.testing.groups.generations import Generations
-from barnabas.testing.groups.topics import Progress
-from barnabas.testing.groups.wire import Call, Reply
+from barnabas.testing.clock import VirtualClock
 from barnabas.testing.simulation.trace import Trace
+from group_model.anomaly import Anomalies
+from group_model.commits import Commits
+from group_model.epochs import Epochs
+from group_model.generations import Generations
+from group_model.topics import Progress
+from group_model.wire import Call, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable

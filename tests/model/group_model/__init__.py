@@ -15,5 +15,5 @@ What is real and what is simulated
 A history takes some tens of milliseconds, so thousands of seeds run where whole simulated nodes manage hundreds.
 `Observer` judges each answer where the broker gives it: `Generations` for classic groups, `Epochs` for
 consumer groups, `Commits` for offsets. `Scenario` judges what can only be seen in the end.
-``python -m barnabas.testing.simulate groups --seed N`` runs one history.
+``python tests/model/run_groups.py --seed N`` runs one history.
 """

@@ -27,7 +27,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_fetch import OffsetFetchResponseGroup
-from barnabas.testing.groups.wire import Call
+from group_model.wire import Call
 
 Complain = Callable[[str, str], object]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from barnabas.core.pending import Pending
-from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.clock import VirtualClock
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from barnabas.protocol.messages.join_group import (
 )
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from barnabas.testing.groups.assigning import (
+from group_model.assigning import (
     COOPERATIVE,
     Subscription,
     assign,
@@ -22,8 +22,8 @@ from barnabas.testing.groups.assigning import (
     read_subscription,
     subscription_bytes,
 )
-from barnabas.testing.groups.member import LATE_COMMITS, LOST_COORDINATOR, Member
-from barnabas.testing.groups.wire import Reply
+from group_model.member import LATE_COMMITS, LOST_COORDINATOR, Member
+from group_model.wire import Reply
 
 LATE_SYNCS: Final = 0.1
 """How often a SyncGroup is preceded by the one of an older generation."""
@@ -138,7 +138,7 @@ class ClassicMember(Member):
             self._lose(forget_id=True)
             return
         self._told("join", reply.code)
-        yield self.life.sleep(self.chance.uniform(50, 400))
+        yield self.life.sleep(self.rng.uniform(50, 400))
 
     # --- syncing ------------------------------------------------------------------------------------------
 
@@ -146,14 +146,14 @@ class ClassicMember(Member):
         generation = self.generation
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id and not joined.skip_assignment:
-            if not self.around.calm and self.chance.random() < self.habits.laziness:
+            if not self.context.calm and self.rng.random() < self.habits.laziness:
                 yield from self._idle(generation)
             assignments = self._assignments(joined)
         if self.coordinator is None or self.generation != generation or self.refused:
             self._rejoin = True
             return
         last = self._last_sync
-        if last is not None and last.generation_id < generation and self.chance.random() < LATE_SYNCS:
+        if last is not None and last.generation_id < generation and self.rng.random() < LATE_SYNCS:
             # As if it had been long on its way. Nobody waits for what it says.
             yield self.call(last, self._sync_version)
         request = self._last_sync = SyncGroupRequest(
@@ -180,15 +180,15 @@ class ClassicMember(Member):
             # Whatever went wrong, the way on is to join again (``SyncGroupResponseHandler``).
             self._rejoin = True
             self._told("sync", reply.code)
-            yield self.life.sleep(self.chance.uniform(20, 200))
+            yield self.life.sleep(self.rng.uniform(20, 200))
 
     def _idle(self, generation: int) -> Steps[None]:
         """Works on something else while all wait for its assignment; its heartbeats go on.
 
         Sometimes until it hears that it is no member any more: the coordinator has to see to that.
         """
-        if self.chance.random() < 0.5:
-            yield self.life.sleep(self.habits.rebalance_timeout_ms * self.chance.uniform(0.5, 1.5))
+        if self.rng.random() < 0.5:
+            yield self.life.sleep(self.habits.rebalance_timeout_ms * self.rng.uniform(0.5, 1.5))
             return
         while self.generation == generation and not (self._rejoin or self.stopping or self.refused):
             yield self.life.sleep(500)
@@ -197,7 +197,7 @@ class ClassicMember(Member):
         subscriptions = {member.member_id: read_subscription(member.metadata) for member in joined.members}
         assert joined.protocol_name is not None
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
-        partitions = self.around.topics.tps(topics)
+        partitions = self.context.topics.tps(topics)
         return [
             SyncGroupRequestAssignment(member_id=member_id, assignment=assignment_bytes(tuple(tps)))
             for member_id, tps in assign(joined.protocol_name, subscriptions, partitions).items()
@@ -224,11 +224,11 @@ class ClassicMember(Member):
         self._told("fetch", (yield from self.fetch_positions()))
         for _ in range(self.habits.polls_a_commit):
             self.read()
-            yield self.life.sleep(self.habits.poll_ms * self.chance.uniform(0.5, 1.5))
+            yield self.life.sleep(self.habits.poll_ms * self.rng.uniform(0.5, 1.5))
             if self._rejoin or self.stopping or self.coordinator is None:
                 return
         self._told("commit", (yield from self.commit()))
-        if self.chance.random() < LATE_COMMITS:
+        if self.rng.random() < LATE_COMMITS:
             yield from self.commit_late()
 
     @steps
@@ -267,7 +267,7 @@ class ClassicMember(Member):
             self.refused = code
             self.positions.at.clear()
         elif code not in {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
-            self.around.observer.unexpected(self.life.name, what, code)
+            self.context.observer.unexpected(self.life.name, what, code)
             self._rejoin = True
 
     def _lose(self, *, forget_id: bool) -> None:

@@ -17,11 +17,11 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from barnabas.testing.groups.clock import VirtualClock
-from barnabas.testing.groups.life import Life
-from barnabas.testing.groups.observer import Observer
-from barnabas.testing.groups.topics import Topics
-from barnabas.testing.groups.wire import Asked, Reply, Wire
+from barnabas.testing.clock import VirtualClock
+from group_model.life import Life
+from group_model.observer import Observer
+from group_model.topics import Topics
+from group_model.wire import Asked, Reply, Wire
 
 LOST_COORDINATOR: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION}
@@ -34,7 +34,7 @@ _COMMIT_TRIES: Final = 3
 
 
 @dataclass(slots=True)
-class Surroundings:
+class MemberContext:
     """What members live in."""
 
     clock: VirtualClock
@@ -88,12 +88,12 @@ class Member:
 
     commit_version: ClassVar[int] = 9
 
-    def __init__(self, name: str, habits: Habits, around: Surroundings, chance: Random) -> None:
+    def __init__(self, name: str, habits: Habits, context: MemberContext, rng: Random) -> None:
         self.name = name
         self.habits = habits
-        self.around = around
-        self.chance = chance
-        self.life = Life(name, around.clock)
+        self.context = context
+        self.rng = rng
+        self.life = Life(name, context.clock)
         self.life.alive = False
         self.positions = Positions()
         self.coordinator: int | None = None
@@ -110,13 +110,13 @@ class Member:
         if self.life.alive:
             return
         self._lives += 1
-        self.life = Life(f"{self.name}.{self._lives}", self.around.clock)
+        self.life = Life(f"{self.name}.{self._lives}", self.context.clock)
         self.positions = Positions()
         self.coordinator = None
         self.stopping = False
         self.refused = None
         self.begin()
-        self.around.observer.event(f"{self.life.name} starts")
+        self.context.observer.event(f"{self.life.name} starts")
         self._main()
 
     def begin(self) -> None:
@@ -132,13 +132,13 @@ class Member:
         try:
             yield from self.main()
         except Exception as error:  # a mistake of the model, or an answer that nobody can understand
-            self.around.observer.crashed(self.name, error)
+            self.context.observer.crashed(self.name, error)
         life.die()
 
     def crash(self) -> None:
         """Kill -9."""
         if self.life.alive:
-            self.around.observer.event(f"{self.life.name} is killed")
+            self.context.observer.event(f"{self.life.name} is killed")
             self.life.die()
             self.positions = Positions()
 
@@ -161,7 +161,7 @@ class Member:
     def call(self, request: Asked, version: int, timeout_ms: float = 10_000.0) -> Any:
         """Sends a request to the coordinator; a `Pending` of a `Reply`."""
         assert self.coordinator is not None
-        return self.around.wire.call(
+        return self.context.wire.call(
             self.life,
             self.coordinator,
             self.habits.group_id,
@@ -174,20 +174,20 @@ class Member:
     def find_coordinator(self) -> Steps[None]:
         """Asks until somebody says who it is."""
         while self.coordinator is None:
-            self.coordinator = yield self.around.wire.find_coordinator(self.life, self.habits.group_id)
+            self.coordinator = yield self.context.wire.find_coordinator(self.life, self.habits.group_id)
             if self.coordinator is None:
-                yield self.life.sleep(self.chance.uniform(50, 200))
+                yield self.life.sleep(self.rng.uniform(50, 200))
 
     # --- reading ------------------------------------------------------------------------------------------
 
     def read(self) -> None:
         """Processes some of what is there."""
-        around, group_id = self.around, self.habits.group_id
+        context, group_id = self.context, self.habits.group_id
         for tp in self.positions.known:
             begin = self.positions.at[tp] or 0
-            end = min(around.topics.end(tp), begin + 50)
+            end = min(context.topics.end(tp), begin + 50)
             if end > begin:
-                around.observer.processed(group_id, self.name, tp, begin, end)
+                context.observer.processed(group_id, self.name, tp, begin, end)
                 self.positions.at[tp] = end
 
     def fetch_positions(self) -> Steps[ErrorCode]:
@@ -226,7 +226,7 @@ class Member:
             code = reply.code
             if code not in {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
                 break
-            yield self.life.sleep(self.chance.uniform(50, 300))
+            yield self.life.sleep(self.rng.uniform(50, 300))
         return code
 
     def commit_late(self) -> Steps[None]:

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 There is one true log. Everything below the high watermark is with all replicas and stays for ever. What lies
-above it is with the leader, and with the next one only as far as chance says: a change of leaders cuts the log
+above it is with the leader, and with the next one only as far as the generator says: a change of leaders cuts the log
 somewhere between the high watermark and the end. An append is acknowledged when the high watermark has passed it;
 until then it can time out, or fail because the leader changed, and nobody may conclude from that whether the
 record is there. A leader that was deposed and does not know it yet appends to a tail that no one will ever read.
@@ -22,7 +22,7 @@ from barnabas.coordinator.runtime.journal import NO_PRODUCER, CoordinatorRecord
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.records.batch import NO_SEQUENCE
-from barnabas.testing.groups.clock import ProcessClock, VirtualClock, VirtualTimer
+from barnabas.testing.clock import ProcessClock, VirtualClock, VirtualTimer
 
 
 class Stored(NamedTuple):
@@ -87,7 +87,7 @@ class Weather:
 class ReplicatedPartition:
     """The true log, its leader and its weather."""
 
-    def __init__(self, number: int, clock: VirtualClock, chance: Random) -> None:
+    def __init__(self, number: int, clock: VirtualClock, rng: Random) -> None:
         self.number = number
         self.entries: list[Entry] = []
         self.leader: int | None = None
@@ -101,7 +101,7 @@ class ReplicatedPartition:
         self.truncated: Callable[[int, int], object] | None = None
         """Told when the log was cut: partition, first offset that is gone."""
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
 
     @property
     def log_end_offset(self) -> int:
@@ -162,7 +162,7 @@ class ReplicatedPartition:
         """Lets the replicas have everything that is in the log now, after their time."""
         if self.weather.hangs or self.high_watermark == self.log_end_offset:
             return
-        delay_ms = self._chance.expovariate(1 / self.weather.replication_ms)
+        delay_ms = self._rng.expovariate(1 / self.weather.replication_ms)
         epoch, end = self.leader_epoch, self.log_end_offset
         self._clock.call_later(delay_ms, lambda: self._replicated(epoch, end))
 
@@ -182,11 +182,11 @@ class ReplicatedPartition:
         return self.entries[index:]
 
     def _cut(self) -> None:
-        """Forgets a tail of what was not acknowledged, if chance wants it."""
+        """Forgets a tail of what was not acknowledged, if the generator says so."""
         loose = self._entries_from(self.high_watermark)
-        if not loose or self._chance.random() < 0.5:
+        if not loose or self._rng.random() < 0.5:
             return
-        lost = loose[self._chance.randrange(len(loose)) :]
+        lost = loose[self._rng.randrange(len(loose)) :]
         del self.entries[len(self.entries) - len(lost) :]
         if self.truncated is not None:
             self.truncated(self.number, lost[0].base_offset)

@@ -8,7 +8,7 @@ from barnabas.core.chunks import FileSlice
 from barnabas.log.results import ReadResult
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.testing.groups.journal import Entry, ReplicatedPartition
+from group_model.journal import Entry, ReplicatedPartition
 
 _BATCH_BYTES: Final = 200
 """About what a batch takes: `max_bytes` of a read are counted in such."""

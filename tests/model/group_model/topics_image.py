@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.core.ids import Uuid
-from barnabas.testing.groups.topics import Topics
+from group_model.topics import Topics
 
 
 class SimulatedTopics:

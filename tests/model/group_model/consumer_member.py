@@ -15,10 +15,10 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from barnabas.testing.groups.member import LATE_COMMITS, LOST_COORDINATOR, Member, by_topic
+from group_model.member import LATE_COMMITS, LOST_COORDINATOR, Member, by_topic
 
 if TYPE_CHECKING:
-    from barnabas.testing.groups.wire import Reply
+    from group_model.wire import Reply
 
 _JOIN: Final = 0
 _LEAVE: Final = -1
@@ -37,7 +37,7 @@ class ConsumerMember(Member):
 
     def begin(self) -> None:
         """A process joins anew."""
-        self.member_id = f"{self.life.name}-{self.chance.getrandbits(32):08x}"
+        self.member_id = f"{self.life.name}-{self.rng.getrandbits(32):08x}"
         self.epoch = _JOIN
         self._target: frozenset[TopicPartition] | None = None
         """What it shall have, while it has not got there."""
@@ -72,10 +72,10 @@ class ConsumerMember(Member):
                 self._told("fetch", (yield from self.fetch_positions()))
             for _ in range(self.habits.polls_a_commit):
                 self.read()
-                yield self.life.sleep(self.habits.poll_ms * self.chance.uniform(0.5, 1.5))
+                yield self.life.sleep(self.habits.poll_ms * self.rng.uniform(0.5, 1.5))
             if self.epoch > 0:
                 self._told("commit", (yield from self.commit()))
-                if self.chance.random() < LATE_COMMITS:
+                if self.rng.random() < LATE_COMMITS:
                     yield from self.commit_late()
         if self.refused is None and self.epoch > 0 and self.coordinator is not None:
             yield from self._leave()
@@ -148,7 +148,7 @@ class ConsumerMember(Member):
         revoked = [tp for tp in at if tp not in target]
         if revoked:
             # Listeners take their time, less than the rebalance time-out mostly.
-            yield self.life.sleep(self.chance.choice([1.0, 1.0, 300.0, 3000.0]))
+            yield self.life.sleep(self.rng.choice([1.0, 1.0, 300.0, 3000.0]))
             yield from self.commit()
             if self.epoch < epoch:
                 return
@@ -169,19 +169,19 @@ class ConsumerMember(Member):
             self.refused = code
             self.positions.at.clear()
         elif code not in _HARMLESS:
-            self.around.observer.unexpected(self.life.name, what, code)
+            self.context.observer.unexpected(self.life.name, what, code)
 
     # --- topics by id -------------------------------------------------------------------------------------
 
     def _by_id(self, tps: frozenset[TopicPartition]) -> list[TopicPartitions]:
-        by_name = self.around.topics.by_name
+        by_name = self.context.topics.by_name
         return [
             TopicPartitions(topic_id=by_name[topic].id, partitions=numbers)
             for topic, numbers in by_topic(sorted(tps)).items()
         ]
 
     def _flat(self, topics: list[TopicPartitions]) -> frozenset[TopicPartition]:
-        by_id = self.around.topics.by_id
+        by_id = self.context.topics.by_id
         return frozenset(
             TopicPartition(by_id[topic.topic_id].name, number)
             for topic in topics

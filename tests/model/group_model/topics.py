@@ -5,7 +5,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from barnabas.core.ids import TopicPartition, Uuid
-from barnabas.testing.groups.clock import VirtualClock
+from barnabas.testing.clock import VirtualClock
 
 
 class Topic(NamedTuple):

@@ -12,8 +12,8 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending
 from barnabas.protocol.message import Request
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from barnabas.testing.groups.clock import VirtualClock
-from barnabas.testing.groups.life import Life
+from barnabas.testing.clock import VirtualClock
+from group_model.life import Life
 
 Asked: TypeAlias = Request | OffsetFetchRequestGroup
 """What a member asks; a fetch of offsets goes to the coordinator by group."""
@@ -77,12 +77,12 @@ class Server(Protocol):
 class Wire:
     """The network between all members and all brokers."""
 
-    def __init__(self, clock: VirtualClock, chance: Random, servers: Sequence[Server]) -> None:
+    def __init__(self, clock: VirtualClock, rng: Random, servers: Sequence[Server]) -> None:
         self.servers = servers
         self.loss = 0.0
         """Which share of the requests, and of the answers, is lost."""
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
 
     def call(
         self,
@@ -113,7 +113,7 @@ class Wire:
     def find_coordinator(self, life: Life, group_id: str) -> Pending[int | None]:
         """Asks any broker for the coordinator of a group."""
         found: Pending[int | None] = Pending()
-        asked = self._chance.choice(self.servers)
+        asked = self._rng.choice(self.servers)
 
         def arrive() -> None:
             broker = asked.find_coordinator(group_id)
@@ -123,10 +123,10 @@ class Wire:
         return found
 
     def _transmit(self, arrive: Callable[[], object], lose: Callable[[], object]) -> None:
-        if self.loss and self._chance.random() < self.loss:
+        if self.loss and self._rng.random() < self.loss:
             self._clock.call_later(_NOTICED_MS, lose)
         else:
-            self._clock.call_later(self._chance.uniform(*LATENCY_MS), arrive)
+            self._clock.call_later(self._rng.uniform(*LATENCY_MS), arrive)
 
     def __repr__(self) -> str:
         return f"<Wire {len(self.servers)} brokers loss={self.loss:.2f}>"

@@ -30,11 +30,11 @@ from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, Offset
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.testing.groups.clock import ProcessClock, VirtualClock, VirtualTimer
-from barnabas.testing.groups.journal import ReplicatedPartition, SimulatedJournal
-from barnabas.testing.groups.observer import Observer
-from barnabas.testing.groups.stored_log import StoredLog
-from barnabas.testing.groups.wire import DISCONNECTED, Call, Reply
+from barnabas.testing.clock import ProcessClock, VirtualClock, VirtualTimer
+from group_model.journal import ReplicatedPartition, SimulatedJournal
+from group_model.observer import Observer
+from group_model.stored_log import StoredLog
+from group_model.wire import DISCONNECTED, Call, Reply
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -46,9 +46,9 @@ _TURN_MS: Final = (0.5, 60.0)
 class _LoadingClock(ProcessClock):
     """Time as the loader feels it: whenever it looks, its slice may be over, and others' turns take time."""
 
-    def __init__(self, world: VirtualClock, chance: Random) -> None:
+    def __init__(self, world: VirtualClock, rng: Random) -> None:
         super().__init__(world)
-        self._chance = chance
+        self._rng = rng
         self._looks = itertools.count()
 
     def _look(self) -> float:
@@ -56,7 +56,7 @@ class _LoadingClock(ProcessClock):
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """The next turn, after a while."""
-        self.call_later(self._chance.uniform(*_TURN_MS), callback)
+        self.call_later(self._rng.uniform(*_TURN_MS), callback)
 
 
 class Host:
@@ -67,7 +67,7 @@ class Host:
         number: int,
         settings: GroupSettings,
         world: VirtualClock,
-        chance: Random,
+        rng: Random,
         *,
         partitions: Sequence[ReplicatedPartition],
         topics: TopicsImage,
@@ -83,12 +83,12 @@ class Host:
         self.parked: dict[Call, Callable[[Reply], object]] = {}
         self._settings = settings
         self._world = world
-        self._chance = chance
+        self._rng = rng
         self._partitions = partitions
         self._topics = topics
         self._observer = observer
         self._journals: dict[int, SimulatedJournal] = {}
-        self._loading_clock = _LoadingClock(world, chance)
+        self._loading_clock = _LoadingClock(world, rng)
         self.coordinator: GroupCoordinator | None = None
 
     # --- life ---------------------------------------------------------------------------------------------
@@ -97,19 +97,19 @@ class Host:
         """A new process; it leads nothing yet."""
         self.alive = True
         self.clock = ProcessClock(self._world)
-        self._loading_clock = _LoadingClock(self._world, self._chance)
+        self._loading_clock = _LoadingClock(self._world, self._rng)
         self.coordinator = self._build()
         self.coordinator.startup(len(self._partitions))
 
     def _build(self) -> GroupCoordinator:
-        settings, clock, chance = self._settings, self.clock, self._chance
+        settings, clock, rng = self._settings, self.clock, self._rng
 
         def new_uuid() -> str:
-            return f"{chance.getrandbits(64):016x}"
+            return f"{rng.getrandbits(64):016x}"
 
         classic = ClassicGroups(settings, clock, new_uuid)
         loading_clock = self._loading_clock
-        loading_clock.monotonic_ms = loading_clock._look  # noqa: SLF001
+        loading_clock.monotonic_ms = loading_clock._look
         return GroupCoordinator(
             settings,
             clock,

@@ -1,4 +1,4 @@
-"""`Plan`: what a seed decides before a history begins: brokers, topics, groups, their members' habits, misfortunes."""
+"""`Plan`: what a seed decides before a history begins: brokers, topics, groups, their members' habits, faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -6,10 +6,10 @@ from typing import Final, Literal
 
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.broker_config import BROKER_CONFIG
-from barnabas.testing.groups.assigning import COOPERATIVE
-from barnabas.testing.groups.member import Habits
-from barnabas.testing.groups.misfortune import KINDS
-from barnabas.testing.groups.topics import Topic
+from group_model.assigning import COOPERATIVE
+from group_model.faults import KINDS
+from group_model.member import Habits
+from group_model.topics import Topic
 
 Kind = Literal["classic", "consumer", "simple"]
 
@@ -41,32 +41,31 @@ class Plan:
     partitions: int
     topics: tuple[Topic, ...]
     groups: tuple[GroupPlan, ...]
-    misfortunes: tuple[str, ...]
+    faults: tuple[str, ...]
     pause_ms: float
-    """Mean time between two misfortunes."""
+    """Mean time between two faults."""
     initial_delay_ms: int
     consumer: bool
     """Whether brokers serve the consumer protocol (KIP-848)."""
 
     @classmethod
-    def draw(cls, chance: Random) -> "Plan":
-        """One plan by chance."""
+    def draw(cls, rng: Random) -> "Plan":
+        """One plan, drawn at random."""
         topics = tuple(
-            Topic(f"topic-{number}", chance.randint(1, 5), chance.choice([0.5, 5.0, 40.0]))
-            for number in range(chance.randint(1, 3))
+            Topic(f"topic-{number}", rng.randint(1, 5), rng.choice([0.5, 5.0, 40.0]))
+            for number in range(rng.randint(1, 3))
         )
-        consumer = chance.random() < 0.6
+        consumer = rng.random() < 0.6
         return cls(
-            brokers=chance.randint(1, 3),
-            partitions=chance.randint(1, 3),
+            brokers=rng.randint(1, 3),
+            partitions=rng.randint(1, 3),
             topics=topics,
             groups=tuple(
-                _draw_group(chance, number, topics, consumer=consumer)
-                for number in range(chance.randint(1, 3))
+                _draw_group(rng, number, topics, consumer=consumer) for number in range(rng.randint(1, 3))
             ),
-            misfortunes=tuple(sorted(chance.sample(sorted(KINDS), chance.randint(1, 5)))),
-            pause_ms=chance.choice([700.0, 2000.0, 6000.0]),
-            initial_delay_ms=chance.choice([0, 500, 3000]),
+            faults=tuple(sorted(rng.sample(sorted(KINDS), rng.randint(1, 5)))),
+            pause_ms=rng.choice([700.0, 2000.0, 6000.0]),
+            initial_delay_ms=rng.choice([0, 500, 3000]),
             consumer=consumer,
         )
 
@@ -96,34 +95,34 @@ class Plan:
         )
 
 
-def _draw_group(chance: Random, number: int, topics: tuple[Topic, ...], *, consumer: bool) -> GroupPlan:
-    names = tuple(sorted(chance.sample([topic.name for topic in topics], chance.randint(1, len(topics)))))
+def _draw_group(rng: Random, number: int, topics: tuple[Topic, ...], *, consumer: bool) -> GroupPlan:
+    names = tuple(sorted(rng.sample([topic.name for topic in topics], rng.randint(1, len(topics)))))
     group_id = f"group-{number}"
-    kind = chance.choices(
+    kind = rng.choices(
         ["classic", "cooperative", "simple", "consumer", "mixed"],
         [6, 3, 1, 8 if consumer else 0, 4 if consumer else 0],
     )[0]
     if kind == "simple":
         return GroupPlan(group_id, names, (("simple", Habits(group_id, names)),), 1)
-    count = chance.randint(1, 6)
-    version = chance.choice([2, 4, 5, 7, 9, 9])
+    count = rng.randint(1, 6)
+    version = rng.choice([2, 4, 5, 7, 9, 9])
     # A static member that ends between giving partitions up and joining again comes back without a rebalance, and
     # what it gave up is nobody's until the next: so cooperative members, as Kafka's, had better not be static.
-    share_static = 0.0 if kind in {"cooperative", "mixed"} else chance.choice([0.0, 0.0, 0.5, 1.0])
-    laziness = chance.choice([0.0, 0.0, 0.0, 0.3])
+    share_static = 0.0 if kind in {"cooperative", "mixed"} else rng.choice([0.0, 0.0, 0.5, 1.0])
+    laziness = rng.choice([0.0, 0.0, 0.0, 0.3])
     members: list[Habits] = []
     for index in range(count):
-        instance_id = f"instance-{index}" if chance.random() < share_static else None
-        if instance_id is not None and members and chance.random() < 0.2 and members[-1].instance_id:
+        instance_id = f"instance-{index}" if rng.random() < share_static else None
+        if instance_id is not None and members and rng.random() < 0.2 and members[-1].instance_id:
             instance_id = members[-1].instance_id  # a twin: one of the two will be fenced
-        members.append(_draw_habits(chance, group_id, names, kind, version, instance_id, laziness))
+        members.append(_draw_habits(rng, group_id, names, kind, version, instance_id, laziness))
     share_new = {"consumer": 1.0, "mixed": 0.5}.get(kind, 0.0)
-    kinds: list[Kind] = ["consumer" if chance.random() < share_new else "classic" for _ in members]
-    return GroupPlan(group_id, names, tuple(zip(kinds, members, strict=True)), chance.randint(1, count))
+    kinds: list[Kind] = ["consumer" if rng.random() < share_new else "classic" for _ in members]
+    return GroupPlan(group_id, names, tuple(zip(kinds, members, strict=True)), rng.randint(1, count))
 
 
 def _draw_habits(
-    chance: Random,
+    rng: Random,
     group_id: str,
     topics: tuple[str, ...],
     kind: str,
@@ -131,20 +130,20 @@ def _draw_habits(
     instance_id: str | None,
     laziness: float,
 ) -> Habits:
-    session_timeout_ms = chance.choice([3000, 6000, 10_000])
+    session_timeout_ms = rng.choice([3000, 6000, 10_000])
     eager = ["range", "roundrobin"]
-    chance.shuffle(eager)
+    rng.shuffle(eager)
     return Habits(
         group_id,
         topics,
         instance_id=instance_id,
-        poll_ms=chance.choice([400.0, 1000.0, 2500.0]),
-        polls_a_commit=chance.randint(2, 5),
+        poll_ms=rng.choice([400.0, 1000.0, 2500.0]),
+        polls_a_commit=rng.randint(2, 5),
         session_timeout_ms=session_timeout_ms,
-        rebalance_timeout_ms=chance.choice([4000, 8000]),
+        rebalance_timeout_ms=rng.choice([4000, 8000]),
         heartbeat_ms=session_timeout_ms / 3,
         protocols=(COOPERATIVE,) if kind in {"cooperative", "mixed"} else tuple(eager),
         join_version=version if instance_id is None else max(version, 5),
         laziness=laziness,
-        leaves=instance_id is None or chance.random() < 0.3,
+        leaves=instance_id is None or rng.random() < 0.3,
     )
