@@ -36,6 +36,7 @@ from barnabas.node.offload import ProcessOffload
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.listeners import Listeners
 
 TP = TopicPartition(GROUP_METADATA_TOPIC, 0)
 TICK_S = 0.001
@@ -47,6 +48,7 @@ class Hosted:
 
     def __init__(self, log: Log) -> None:
         self.leader_log = log
+        self.listeners = Listeners()
 
     def partition(self, tp: TopicPartition) -> "Hosted":
         del tp

@@ -23,6 +23,7 @@ from barnabas.node.offload import ProcessOffload
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.listeners import Listeners
 
 GROUPS, EACH = 100, 100
 TP = TopicPartition(GROUP_METADATA_TOPIC, 0)
@@ -33,6 +34,7 @@ class Hosted:
 
     def __init__(self, log):
         self.leader_log = log
+        self.listeners = Listeners()
 
     def partition(self, tp):
         return self

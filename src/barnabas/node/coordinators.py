@@ -1,4 +1,4 @@
-"""The group coordinator, put together out of its storeys and of what it stands on."""
+"""The group coordinator, put together out of its layers and of what it stands on."""
 
 import random
 import uuid
@@ -31,7 +31,10 @@ def group_coordinator(
     metadata: MetadataCache,
     loader: Loader,
 ) -> GroupCoordinator:
-    """A coordinator that keeps its groups in the partitions of this broker; not started yet."""
+    """A coordinator that keeps its groups in the partitions of this broker, and follows their leadership.
+
+    It is not started yet.
+    """
     settings = GroupSettings.of(config)
 
     def new_uuid() -> str:
@@ -49,7 +52,7 @@ def group_coordinator(
         from barnabas.coordinator.consumer.topics import CachedTopics  # noqa: PLC0415
 
         consumer = ConsumerGroups(settings, clock, new_uuid, CachedTopics(metadata))
-    return GroupCoordinator(
+    coordinator = GroupCoordinator(
         settings,
         clock,
         classic=classic,
@@ -66,6 +69,9 @@ def group_coordinator(
         ),
         log=log_of,
     )
+    replicas.listeners.leadership[GROUP_METADATA_TOPIC] = coordinator
+    replicas.listeners.metadata.append(coordinator)
+    return coordinator
 
 
 @steps

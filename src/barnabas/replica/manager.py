@@ -12,7 +12,7 @@ removal of followers that fell behind.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock, Timer
@@ -27,11 +27,12 @@ from barnabas.replica.control_queue import ControlQueue
 from barnabas.replica.fetch import FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition
+from barnabas.replica.listeners import Listeners
 from barnabas.replica.offsets import TimestampAndOffset, offset_for
 from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
-from barnabas.replica.state_changes import Fetchers, RolesObserver, StateChanges
+from barnabas.replica.state_changes import Fetchers, StateChanges
 
 LATEST_LEADER_AND_ISR: Final = 7
 
@@ -47,6 +48,14 @@ class Logs(Protocol):
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes ``replication-offset-checkpoint`` in every log directory."""
+
+
+class MetadataUpdate(NamedTuple):
+    """What an UpdateMetadata brought."""
+
+    topics: set[str]
+    """All that it names."""
+    deleted: list[TopicPartition]
 
 
 class ReplicaManager:
@@ -67,6 +76,7 @@ class ReplicaManager:
         "fetch_in_slices",
         "fetch_purgatory",
         "in_turn",
+        "listeners",
         "partitions",
         "produce_purgatory",
     )
@@ -100,7 +110,10 @@ class ReplicaManager:
             replica_lag_time_max_ms=config["replica.lag.time.max.ms"],
         )
         self.partitions = HostedPartitions(metadata)
-        self._changes = StateChanges(self.partitions, self._ports, logs, fetchers, self._wake, clock)
+        self.listeners = Listeners()
+        self._changes = StateChanges(
+            self.partitions, self._ports, logs, fetchers, self._wake, clock, self.listeners
+        )
         self.in_turn = ControlQueue(clock).run
         """Works off one request of the controller after the other: see `control_queue.ControlQueue.run`."""
         # Bound once: these two are called for every request there is.
@@ -129,10 +142,9 @@ class ReplicaManager:
         self,
         request: LeaderAndIsrRequest,
         version: int = LATEST_LEADER_AND_ISR,
-        observer: RolesObserver | None = None,
     ) -> Sliced[LeaderAndIsrResponse]:
         """Takes on the roles of a request, `in_turn`; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
-        response = yield from self._changes.leader_and_isr(request, version, observer)
+        response = yield from self._changes.leader_and_isr(request, version)
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
             self._repeat("checkpoint", interval_ms, self._logs.checkpoint_high_watermarks)
@@ -142,10 +154,19 @@ class ReplicaManager:
         """Stops replicas, and deletes where asked, `in_turn`; raises STALE_CONTROLLER_EPOCH."""
         return self._changes.stop_replicas(request)
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[list[TopicPartition]]:
-        """Replaces what clients are told, `in_turn`; the deleted partitions. Raises STALE_CONTROLLER_EPOCH."""
+    def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[MetadataUpdate]:
+        """Replaces the metadata for clients, `in_turn`. Raises STALE_CONTROLLER_EPOCH."""
         self._changes.check_controller(request.controller_epoch, request.controller_id, "UpdateMetadata")
-        return (yield from self._metadata.apply_in_slices(request))
+        deleted = yield from self._metadata.apply_in_slices(request)
+        topics: set[str] = set()
+        for topic in request.topic_states:
+            topics.add(topic.topic_name)
+            yield
+        for state in request.ungrouped_partition_states:
+            topics.add(state.topic_name)
+            yield
+        self.listeners.metadata_changed(topics, deleted)
+        return MetadataUpdate(topics, deleted)
 
     # --- what clients ask -------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ or follower of each partition it names; a follower fetches from its leader from 
 partition, so that one bad disk does not stop the rest.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -36,6 +36,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.listeners import Listeners
 from barnabas.replica.partition import Partition, Ports
 from barnabas.replica.produce import Wake
 
@@ -58,16 +59,12 @@ class FetchTarget(NamedTuple):
 
 
 class RoleChanges(NamedTuple):
-    """What a LeaderAndIsr made of this broker: coordinators live where they lead (``onLeadershipChange``)."""
+    """What a LeaderAndIsr made of this broker."""
 
     leaders: list[Partition]
     """Led now, and not before."""
     followers: list[Partition]
     """Following a leader of a new epoch."""
-
-
-RolesObserver: TypeAlias = Callable[[RoleChanges], object]
-"""Told of the new roles once all of a request are taken on, before it is answered."""
 
 
 class Fetchers(Protocol):
@@ -90,7 +87,17 @@ class LogRemover(Protocol):
 class StateChanges:
     """Turns the controller's orders into roles."""
 
-    __slots__ = ("_clock", "_fetchers", "_hosted", "_logs", "_ports", "_unmade", "_wake", "controller_epoch")
+    __slots__ = (
+        "_clock",
+        "_fetchers",
+        "_hosted",
+        "_listeners",
+        "_logs",
+        "_ports",
+        "_unmade",
+        "_wake",
+        "controller_epoch",
+    )
 
     def __init__(
         self,
@@ -100,8 +107,10 @@ class StateChanges:
         fetchers: Fetchers,
         wake: Wake,
         clock: Clock,
+        listeners: Listeners,
     ) -> None:
         self._hosted = hosted
+        self._listeners = listeners
         self._ports = ports
         self._logs = logs
         self._fetchers = fetchers
@@ -126,9 +135,7 @@ class StateChanges:
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
-    def leader_and_isr(
-        self, request: LeaderAndIsrRequest, version: int, observer: RolesObserver | None = None
-    ) -> Sliced[LeaderAndIsrResponse]:
+    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> Sliced[LeaderAndIsrResponse]:
         """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
         Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it was
@@ -142,11 +149,10 @@ class StateChanges:
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             errors[tp] = self._change(tp, state, topic_id, roles)
             if errors[tp] is ErrorCode.REPLICA_NOT_AVAILABLE:
-                self._change_later(tp, state, topic_id, observer)
+                self._change_later(tp, state, topic_id)
             yield
         yield from self._fetch(roles.followers)
-        if observer is not None:
-            observer(roles)
+        self._listeners.roles_changed(roles.leaders, roles.followers)
         return (yield from _leader_and_isr_response(errors, topic_ids, version))
 
     def _fetch(self, followers: list[Partition]) -> Sliced[None]:
@@ -157,13 +163,7 @@ class StateChanges:
             self._fetchers.fetch([_target(partition) for partition in here])
             yield
 
-    def _change_later(
-        self,
-        tp: TopicPartition,
-        state: LeaderAndIsrPartitionState,
-        topic_id: Uuid,
-        observer: RolesObserver | None,
-    ) -> None:
+    def _change_later(self, tp: TopicPartition, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> None:
         """Tries to take a role once a second until the log can be made: the controller does not ask again."""
         self._unmade[tp] = state
 
@@ -173,11 +173,10 @@ class StateChanges:
             del self._unmade[tp]
             roles = RoleChanges([], [])
             if self._change(tp, state, topic_id, roles) is ErrorCode.REPLICA_NOT_AVAILABLE:
-                self._change_later(tp, state, topic_id, observer)
+                self._change_later(tp, state, topic_id)
                 return
             self._fetchers.fetch(_target(partition) for partition in roles.followers)
-            if observer is not None:
-                observer(roles)
+            self._listeners.roles_changed(roles.leaders, roles.followers)
 
         self._clock.call_later(UNMADE_RETRY_MS, try_again)
 
@@ -250,6 +249,9 @@ class StateChanges:
         response = StopReplicaResponse()
         for tp, epoch, delete in stops(request):
             code = self._stop(tp, epoch, delete)
+            # What is only stopped may still be heard of, by LeaderAndIsr; what is deleted will not.
+            if delete and code is ErrorCode.NONE:
+                self._listeners.deleted(tp, epoch)
             response.partition_errors.append(
                 StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
             )

@@ -159,6 +159,7 @@ class Life:
                 settle=self._settle,
             ),
         )
+        self.replicas.listeners.leadership.clear()  # a test elects when its partitions hold what it wants
         self.coordinator.startup(self.config["offsets.topic.num.partitions"])
         for partition in range(self.config["offsets.topic.num.partitions"]):
             self.lead(partition)

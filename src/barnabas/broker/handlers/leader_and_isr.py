@@ -1,12 +1,11 @@
 """LeaderAndIsr (4), v0-7.
 
-Behaviour: the controller makes this broker leader or follower of partitions, and so coordinator of groups.
+Behaviour: the controller makes this broker leader or follower of partitions.
 Versions:  v2 broker epochs (KIP-380) · v4 flexible · v5 topic ids (KIP-516) · v6 recovery state (KIP-704) ·
            v7 as sent by Kafka 3.4 to 3.9.
 Not implemented: full requests of a KRaft controller (v5 type 2), which only a migration sends.
 """
 
-from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -15,13 +14,12 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import in_turn
-from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.errors import KafkaError
-from barnabas.core.ids import GROUP_METADATA_TOPIC, is_topic_name
+from barnabas.core.ids import is_topic_name
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from barnabas.replica.state_changes import RoleChanges, refusal
+from barnabas.replica.state_changes import refusal
 
 PORTION: Final = 100
 """The settings of so many topics are read in one piece."""
@@ -41,19 +39,7 @@ def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Sli
     for start in range(0, len(names), PORTION):
         yield context.broker.topic_configs.ensure(names[start : start + PORTION])
         yield
-    observer = partial(_roles_changed, context.broker.group_coordinator)
-    changes = context.broker.replica_manager.become_leader_or_follower(request, context.version, observer)
-    return (yield from changes)
-
-
-def _roles_changed(coordinator: GroupCoordinator, roles: RoleChanges) -> None:
-    """Whoever leads a partition of ``__consumer_offsets`` coordinates its groups."""
-    for partition in roles.leaders:
-        if partition.tp.topic == GROUP_METADATA_TOPIC:
-            coordinator.elected(partition.tp.partition, partition.leader_epoch)
-    for partition in roles.followers:
-        if partition.tp.topic == GROUP_METADATA_TOPIC:
-            coordinator.resigned(partition.tp.partition, partition.leader_epoch)
+    return (yield from context.broker.replica_manager.become_leader_or_follower(request, context.version))
 
 
 def _topics(request: LeaderAndIsrRequest) -> Sliced[list[str]]:

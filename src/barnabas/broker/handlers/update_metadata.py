@@ -1,12 +1,11 @@
 """UpdateMetadata (6), v0-8.
 
-Behaviour: the controller tells what brokers tell clients. Whoever waits for a topic to appear or to
-disappear is asked again, and the coordinator of groups hears of it.
+Behaviour: the controller sends the metadata that brokers give to clients. Requests that wait for a topic to appear
+or to disappear look again.
 Versions:  v5 broker epochs (KIP-380) · v6 flexible · v7 topic ids (KIP-516) · v8 as sent by Kafka 3.4 to 3.9.
 Not implemented: full requests of a KRaft controller (v8 type 2), which only a migration sends.
 """
 
-from itertools import chain
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
@@ -30,20 +29,12 @@ def update_metadata(
     """Takes in the cluster's metadata."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
-    deleted = yield from context.broker.replica_manager.update_metadata(request)
+    topics, deleted = yield from context.broker.replica_manager.update_metadata(request)
     for start in range(0, len(deleted), PORTION):
         context.broker.topic_configs.forget({tp.topic for tp in deleted[start : start + PORTION]})
-        yield
-    topics: set[str] = set()
-    grouped = (topic.topic_name for topic in request.topic_states)
-    for name in chain(grouped, (state.topic_name for state in request.ungrouped_partition_states)):
-        topics.add(name)
         yield
     names = list(topics)
     for start in range(0, len(names), PORTION):
         context.broker.topic_changes.metadata_changed(names[start : start + PORTION])
         yield
-    if deleted:
-        context.broker.group_coordinator.partitions_deleted(deleted)
-    context.broker.group_coordinator.metadata_changed(topics)
     return UpdateMetadataResponse()
