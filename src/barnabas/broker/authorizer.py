@@ -84,11 +84,9 @@ class AllowAll:
     def authorize(
         self, principal: Any, host: str, operation: Operation, resource: Resource, name: str
     ) -> bool:
-        """Yes."""
         del principal, host, operation, resource, name
         return True
 
     def authorize_any(self, principal: Any, host: str, operation: Operation, resource: Resource) -> bool:
-        """Yes."""
         del principal, host, operation, resource
         return True

@@ -53,7 +53,6 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """The address of the client."""
         return self.peer.address[0]
 
     @property
@@ -62,7 +61,6 @@ class RequestContext:
         return self.header.client_id or ""
 
     def authorize(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may do this."""
         peer = self.peer
         return self.broker.authorizer.authorize(peer.principal, peer.address[0], operation, resource, name)
 

@@ -90,7 +90,6 @@ class TopicChanges:
                 self._purgatory.check_and_complete(topic)
 
     def shutdown(self) -> None:
-        """Answers all that wait."""
         self._purgatory.complete_all()
 
     def __repr__(self) -> str:

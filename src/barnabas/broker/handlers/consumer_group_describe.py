@@ -39,7 +39,6 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 def consumer_group_describe(
     context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Sliced[ConsumerGroupDescribeResponse]:
-    """Describes consumer groups."""
     require_consumer_protocol(context)
     coordinator = context.broker.group_coordinator
     groups = yield from describe_each(

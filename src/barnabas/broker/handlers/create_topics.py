@@ -47,7 +47,6 @@ def _failed(request: CreateTopicsRequest, error: KafkaError, _version: int) -> C
 @handles(ApiKey.CREATE_TOPICS, versions=(2, 7), failed=_failed)
 @sliced
 def create_topics(context: RequestContext, request: CreateTopicsRequest) -> Sliced[CreateTopicsResponse]:
-    """Creates topics."""
     answers = []
     if not context.broker.controller.is_active:
         code = ErrorCode.NOT_CONTROLLER

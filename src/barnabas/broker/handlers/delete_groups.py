@@ -33,7 +33,6 @@ def _refused(group_id: str, code: ErrorCode) -> DeletableGroupResult:
 @handles(ApiKey.DELETE_GROUPS, versions=(0, 2), failed=_failed)
 @sliced
 def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Sliced[DeleteGroupsResponse]:
-    """Deletes groups."""
     coordinator = context.broker.group_coordinator
     results: list[DeletableGroupResult] = []
     hidden: list[DeletableGroupResult] = []

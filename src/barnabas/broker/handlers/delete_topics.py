@@ -48,7 +48,6 @@ def _failed(request: DeleteTopicsRequest, error: KafkaError, _version: int) -> S
 @handles(ApiKey.DELETE_TOPICS, versions=(1, 6), failed=_failed)
 @sliced
 def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Sliced[DeleteTopicsResponse]:
-    """Deletes topics."""
     if not context.broker.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not context.broker.config["delete.topic.enable"]:

@@ -25,7 +25,6 @@ CONTROLLERS: Final = 2
 
 @handles(ApiKey.DESCRIBE_CLUSTER, versions=(0, 1))
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describes the cluster."""
     if request.endpoint_type != BROKERS:
         return _refuse_endpoint(context, request.endpoint_type)
     snapshot = context.broker.metadata_cache.snapshot

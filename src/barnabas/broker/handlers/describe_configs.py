@@ -42,7 +42,6 @@ def _failed(request: DescribeConfigsRequest, error: KafkaError, _version: int) -
 def describe_configs(
     context: RequestContext, request: DescribeConfigsRequest
 ) -> Sliced[DescribeConfigsResponse]:
-    """Describes configurations."""
     described, denied = [], []
     answered = set()
     for resource in request.resources:

@@ -42,7 +42,6 @@ def _refused(group_id: str, code: ErrorCode) -> DescribedGroup:
 def describe_groups(
     context: RequestContext, request: DescribeGroupsRequest
 ) -> Sliced[DescribeGroupsResponse]:
-    """Describes classic groups."""
     coordinator = context.broker.group_coordinator
     operations = request.include_authorized_operations and context.version >= OPERATIONS_SINCE
     groups = yield from describe_each(

@@ -64,7 +64,6 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
 def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
-    """Reads records."""
     services = context.broker
     version = context.version
     params = _params(request, version, services.config["fetch.max.bytes"])

@@ -19,7 +19,6 @@ from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroups
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
 @sliced
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:
-    """Lists the groups of this broker."""
     everything = context.authorize_cluster(Operation.DESCRIBE)
     coordinator = context.broker.group_coordinator
     response = yield from coordinator.list_groups(request.states_filter, request.types_filter)

@@ -117,7 +117,6 @@ class _Found:
         self.hidden: list[MetadataResponseTopic] = []
 
     def by_id(self, ids: Iterable[Uuid]) -> Sliced[None]:
-        """The topics of these ids."""
         denied = []
         for topic_id in ids:
             name = self._snapshot.topic_names.get(topic_id)

@@ -67,7 +67,6 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | None:
-    """Appends records."""
     broker = context.broker
     entries = len(request.topic_data)
     for topic in request.topic_data:

@@ -18,7 +18,6 @@ from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopRepl
 @handles(ApiKey.STOP_REPLICA, versions=(0, 4), throttled=False)
 @in_turn
 def stop_replica(context: RequestContext, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
-    """Stops replicas."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     require_current_broker(context, request.broker_epoch)
     return (yield from context.broker.replica_manager.stop_replicas(request))
