@@ -18,6 +18,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaTopicState,
 )
 from barnabas.replica.hosted import HostedPartitions
+from barnabas.replica.listeners import Listeners
 from barnabas.replica.partition import Role
 from barnabas.replica.produce import Wake
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
@@ -54,6 +55,19 @@ class Asked(DelayedOperation):
         pass
 
 
+class Coordinator:
+    """Notes what it hears of the leadership of "orders"."""
+
+    def __init__(self):
+        self.heard = []
+
+    def elected(self, partition, leader_epoch):
+        self.heard.append(("elected", partition, leader_epoch))
+
+    def resigned(self, partition, leader_epoch):
+        self.heard.append(("resigned", partition, leader_epoch))
+
+
 class Broker:
     """Broker 1, told what to be."""
 
@@ -63,10 +77,12 @@ class Broker:
         self.fetchers = Fetchers()
         self.waiting = Purgatory("Fetch", self.rig.clock)
         wake = Wake(Purgatory("Produce", self.rig.clock), self.waiting)
+        self.listener = Coordinator()
+        listeners = Listeners()
+        listeners.leadership["orders"] = self.listener
         self.changes = StateChanges(
-            self.hosted, self.rig.ports, self.rig.logs, self.fetchers, wake, self.rig.clock
+            self.hosted, self.rig.ports, self.rig.logs, self.fetchers, wake, self.rig.clock, listeners
         )
-        self.roles = []
 
     def order(self, *states, controller_epoch=1, topic_id=ONE, version=7):
         """{partition: code}."""
@@ -78,7 +94,7 @@ class Broker:
         request = LeaderAndIsrRequest(
             controller_id=9, controller_epoch=controller_epoch, topic_states=[topic]
         )
-        response = in_one_piece(self.changes.leader_and_isr(request, version, self.roles.append))
+        response = in_one_piece(self.changes.leader_and_isr(request, version))
         return {
             each.partition_index: ErrorCode.of(each.error_code)
             for topic in response.topics
@@ -123,19 +139,27 @@ def broker():
     return Broker()
 
 
-def test_roles_are_taken_and_told_once_they_are_all_taken(broker):
+def test_roles_are_taken_and_listeners_hear_of_them(broker):
     assert broker.order(lead(0), follow(1)) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
     assert (broker.role(), broker.role(OTHER)) == (Role.LEADER, Role.FOLLOWER)
     assert broker.fetchers.fetching == {OTHER: (2, 0)}
-    (roles,) = broker.roles
-    assert [[each.tp for each in kind] for kind in roles] == [[TP], [OTHER]]
+    assert broker.listener.heard == [("elected", 0, 0), ("resigned", 1, 0)]
 
 
-def test_a_leader_of_a_new_epoch_is_not_told_as_a_new_leader(broker):
+def test_a_leader_of_a_new_epoch_is_not_elected_again(broker):
     broker.order(lead())
     broker.order(lead(epoch=1))
 
-    assert [[each.tp for each in kind] for kind in broker.roles[1]] == [[], []]
+    assert broker.listener.heard == [("elected", 0, 0)]
+
+
+def test_a_listener_hears_of_a_deleted_replica_and_not_of_a_stopped_one(broker):
+    broker.order(lead(0), lead(1))
+    broker.stop(0, delete=False)
+    broker.stop(0, epoch=3)
+    broker.stop(1, epoch=-2)
+
+    assert broker.listener.heard[2:] == [("resigned", 0, 3), ("resigned", 1, None)]
 
 
 def test_a_follower_that_becomes_leader_stops_to_fetch_and_back(broker):
@@ -186,7 +210,7 @@ def test_who_follows_nobody_known_has_a_log_and_does_not_fetch(broker):
     assert broker.order(follow(leader=9, replicas=(1, 9))) == {0: ErrorCode.NONE}
     assert (broker.role(), broker.fetchers.fetching) == (Role.NONE, {})
     assert broker.rig.logs.get(TP) is not None
-    assert broker.roles[0].followers == []
+    assert broker.listener.heard == []
 
 
 def test_a_bad_disk_is_told_for_its_partitions_and_stays_so(broker):
