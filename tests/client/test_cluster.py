@@ -11,8 +11,10 @@ from barnabas.client.config import PRODUCER_CONFIG, client_config
 from barnabas.client.group.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError
+from barnabas.network.node_link import Node
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.metadata import MetadataResponseTopic
 
 
@@ -67,6 +69,20 @@ def test_a_broker_that_knows_no_brokers_yet_takes_nothing_away(run, fake):
     run(scenario())
 
 
+def test_a_broker_that_is_lost_leads_to_fresh_metadata(run, fake):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            await cluster.refresh()
+            answered = asyncio.Event()
+            cluster.watch(lambda _metadata: answered.set())
+            broker.faults[ApiKey.INIT_PRODUCER_ID].append(hangup)
+            with pytest.raises(DisconnectedError):
+                await cluster.send(1, InitProducerIdRequest(), InitProducerIdResponse)
+            await answered.wait()
+
+    run(scenario())
+
+
 class StumblingCluster:
     """Answers a look-up of a coordinator at the third attempt."""
 
@@ -77,7 +93,7 @@ class StumblingCluster:
             FindCoordinatorResponse(node_id=3, host="h", port=1),
         ]
         self.pauses = []
-        self.transport = self.backoff = self
+        self.backoff = self
 
     async def ask_any(self, request, answer, *, versions):
         found = self.answers.pop(0)
@@ -92,9 +108,6 @@ class StumblingCluster:
     async def refresh(self):
         raise DisconnectedError("no broker")
 
-    def connect_aside(self, node_id, address):
-        self.connected = (node_id, address)
-
 
 def test_a_coordinator_is_looked_up_again_after_pauses_that_grow(run):
     async def scenario():
@@ -102,6 +115,6 @@ def test_a_coordinator_is_looked_up_again_after_pauses_that_grow(run):
         link = CoordinatorLink(cluster, "g", lambda: None)
         await link.find()
         assert cluster.pauses == [0, 1]
-        assert cluster.connected == (COORDINATOR_ID_BASE - 3, ("h", 1))
+        assert link.node == Node(COORDINATOR_ID_BASE - 3, "h", 1)
 
     run(scenario())

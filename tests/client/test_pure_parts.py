@@ -142,12 +142,10 @@ def queue_with(count):
 def test_a_retry_keeps_place_and_sequence_and_waits_until_nothing_is_in_flight():
     queue = queue_with(3)
     first, second = queue.take(IDENTITY), queue.take(IDENTITY)
-    assert not queue.overtakes(second)
     assert not queue.is_first_unacknowledged(second)
     assert queue.is_first_unacknowledged(first)
     queue.retry(first, retry_at=5.0)
 
-    assert queue.overtakes(second), "taken, but perhaps not sent yet: then it has to wait"
     assert queue.due_at(0.0, 1) is None
     assert not queue.is_first_unacknowledged(second)
     queue.retry(second, retry_at=3.0)

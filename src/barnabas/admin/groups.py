@@ -19,10 +19,10 @@ from barnabas.admin.group_answers import (
 )
 from barnabas.admin.group_offsets import GroupOffsets, errors_by_part
 from barnabas.admin.group_types import GroupDescription, GroupListing, GroupState, GroupType
+from barnabas.client.cluster import Versions
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import Broker
 from barnabas.client.retries import Deadline
-from barnabas.client.transport import Versions
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
 from barnabas.protocol.messages.consumer_group_describe import (

@@ -2,37 +2,46 @@
 
 Theory of operation
 -------------------
-One metadata request is under way at a time; who needs fresher news joins the next one. An answer replaces
-`metadata` as a whole, and whoever watches is told. Metadata is asked for when a topic is new, when a leader
-turns out to have moved, and when it is older than ``metadata.max.age.ms``. A failed attempt is repeated, at
-another broker and after a pause, until the caller's own time is over.
+One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`, the one that asks: the nodes
+are the bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
+
+One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer. An answer
+replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new, when a leader
+has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed attempt is repeated,
+at another broker and after a pause, until the caller's deadline.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.client.config import bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
-from barnabas.client.transport import NetworkTransport, Transport, Versions
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.network.backoff import ExponentialBackoff
+from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError
+from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.selector import Selector, completed
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
+Versions: TypeAlias = tuple[int, int]
+"""The lowest and the highest version of a request that will do."""
+
 _WARN_AFTER: Final = 3
-"""Failed attempts after which somebody who waits in front of a terminal should hear why."""
+"""Failed attempts after which a person who waits in front of a terminal should read why."""
 
 _STRING_BYTES_MAX: Final = 2**15 - 1
 """The longest text that every version of a request can carry."""
@@ -66,8 +75,11 @@ class Cluster:
         self._in_flight_max = in_flight_max
         self._config = config
         self._create_topics = create_topics
-        self._addresses = bootstrap_addresses(config["bootstrap.servers"])
-        self._transport: Transport | None = None
+        addresses = bootstrap_addresses(config["bootstrap.servers"])
+        self.bootstrap = ",".join(f"{host}:{port}" for host, port in addresses)
+        """The bootstrap servers as text, for errors."""
+        self._nodes = {-1 - index: Node(-1 - index, *address) for index, address in enumerate(addresses)}
+        self._client: NetworkClient | None = None
         self._topics: set[str] = set()
         self._all_topics = False
         self._complete = False
@@ -78,18 +90,34 @@ class Cluster:
         self._closed = False
 
     @property
-    def transport(self) -> Transport:
-        """The connections, opened on first use; raises ClientClosedError."""
+    def network(self) -> NetworkClient:
+        """The connections, opened on first use, on the loop that runs then; raises ClientClosedError."""
         if self._closed:
             raise ClientClosedError("The client was closed")
-        if self._transport is None:
-            self._transport = NetworkTransport(self._addresses, self._config, self._in_flight_max)
-        return self._transport
+        if self._client is None:
+            settings = ClientSettings(
+                client_id=self._config["client.id"],
+                max_in_flight=self._in_flight_max,
+                request_timeout_ms=self._config["request.timeout.ms"],
+            )
+            # Seeded by the process's own generator, so that a simulation decides.
+            rng = random.Random(random.getrandbits(64))
+            self._client = NetworkClient(Selector(), self, settings, rng)
+        return self._client
 
-    @property
-    def bootstrap(self) -> str:
-        """The bootstrap servers as text, for errors."""
-        return ",".join(f"{host}:{port}" for host, port in self._addresses)
+    # `MetadataUpdater`, for the NetworkClient.
+
+    def fetch_nodes(self) -> Sequence[Node]:
+        """See `MetadataUpdater.fetch_nodes`."""
+        return list(self._nodes.values())
+
+    def handle_server_disconnect(self, node: Node, error: Exception) -> None:
+        """A broker that is gone may have handed over what it led."""
+        if node.id in self.metadata.brokers:
+            _log.debug("broker.lost", node=node.id, error=error)
+            self.refresh_soon()
+
+    # Requests.
 
     def watch(self, watcher: Callable[[ClusterMetadata], object]) -> None:
         """Calls the watcher with each new metadata."""
@@ -101,21 +129,49 @@ class Cluster:
 
     async def send(
         self,
-        node_id: int,
+        node: int | Node,
         request: Request,
         answer: type[R],
         *,
         versions: Versions | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """One request to one broker; raises as `Transport.send`."""
-        response = await self.transport.send(node_id, request, versions=versions, timeout_ms=timeout_ms)
+        """One request to one node, once. Raises DisconnectedError (the connection is lost, or cannot be made, or the
+        answer took too long), UnsupportedVersionError.
+        """
+        call = self.request(node, request, versions=versions, timeout_ms=timeout_ms)
+        response = await completed(call)
         assert isinstance(response, answer)
         return response
 
+    def request(
+        self,
+        node: int | Node,
+        request: Request,
+        *,
+        versions: Versions | None = None,
+        timeout_ms: float | None = None,
+        expects_response: bool = True,
+    ) -> Pending[Any]:
+        """As `send`: a Pending of the answer, which is complete as soon as the answer is there, in the same turn of
+        the loop. A broker is named by its id, any other node (a coordinator) by itself.
+        """
+        try:
+            known = self._nodes.get(node) if isinstance(node, int) else node
+            if known is None:
+                raise DisconnectedError(f"broker {node} is not known any more")
+            return self.network.request(
+                known, request, versions=versions, timeout_ms=timeout_ms, expects_response=expects_response
+            )
+        except BarnabasError as error:
+            return Pending.failed(error)
+
     async def ask_any(self, request: Request, answer: type[R], *, versions: Versions | None = None) -> R:
-        """One request to any broker, once; raises as `Transport.send`."""
-        return await self.send(await self._any_node(), request, answer, versions=versions)
+        """One request to any broker, once; raises as `send`."""
+        node = self.network.least_loaded_node()
+        if node is None:
+            raise DisconnectedError("no broker can be reached at the moment")
+        return await self.send(node, request, answer, versions=versions)
 
     async def send_to_any(self, request: Request, answer: type[R], deadline: Deadline) -> R:
         """One request to any broker, repeated at others until one answers."""
@@ -124,12 +180,6 @@ class Cluster:
             return await self.ask_any(request, answer)
 
         return await self.retrying(attempt, deadline, f"No broker of {self.bootstrap} answered")
-
-    async def _any_node(self) -> int:
-        node_id = self.transport.least_loaded_node()
-        if node_id is None:
-            raise DisconnectedError("no broker can be reached at the moment")
-        return node_id
 
     async def retrying(
         self, attempt: Callable[[], Coroutine[Any, Any, T]], deadline: Deadline, failure: str
@@ -206,9 +256,13 @@ class Cluster:
             return  # a broker that has just started knows nobody yet
         self._complete = complete
         self.metadata = self.metadata.updated(response, complete=complete)
-        self.transport.set_brokers(
-            {broker.node_id: (broker.host, broker.port) for broker in self.metadata.brokers.values()}
+        previous, self._nodes = (
+            self._nodes,
+            {one.node_id: Node(one.node_id, one.host, one.port) for one in self.metadata.brokers.values()},
         )
+        for node in previous.values():
+            if self._nodes.get(node.id) != node:
+                self.network.retire(node.id)
         for watcher in self._watchers:
             watcher(self.metadata)
 
@@ -270,9 +324,9 @@ class Cluster:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._transport is not None:
-            await self._transport.close()
-            self._transport = None
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
 
     def __repr__(self) -> str:
         return f"<Cluster {self.bootstrap} {self.metadata!r}>"

@@ -436,7 +436,7 @@ class AsyncConsumer:
         finally:
             self._closed = True
             await self._positions.close()
-            await self._fetcher.close()
+            self._fetcher.close()
             await self._cluster.close()
 
     async def __aenter__(self) -> Self:

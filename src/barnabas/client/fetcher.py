@@ -12,19 +12,19 @@ An answer for a partition that was sought elsewhere in the meantime is dropped.
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from barnabas.client.cluster import Cluster
+from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import ISOLATION_LEVELS
 from barnabas.client.fetch_session import FetchPlan, FetchSession, FetchTarget, by_topic
 from barnabas.client.subscription import AssignedPartition
-from barnabas.client.transport import Versions
 from barnabas.client.types import AbortedTransaction, RawFetch
 from barnabas.core.config import Config
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
@@ -63,7 +63,9 @@ class Fetcher:
         self._cluster = cluster
         self._partitions = partitions
         self._sessions: dict[int, FetchSession] = {}
-        self._requests: dict[int, asyncio.Task[None]] = {}
+        self._asked: set[int] = set()
+        """The brokers that have not answered yet (``nodesWithPendingFetchRequests``)."""
+        self._closed = False
         self._news = asyncio.Event()
         cluster.watch(lambda _metadata: self._news.set())
         self.arrived: dict[TopicPartition, RawFetch] = {}
@@ -84,7 +86,7 @@ class Fetcher:
             if node_id < 0:
                 self._cluster.need({tp.topic for tp in partitions})
                 self._cluster.refresh_soon()
-            elif node_id not in self._requests:
+            elif node_id not in self._asked:
                 self._fetch(node_id, partitions)
 
     def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
@@ -93,8 +95,9 @@ class Fetcher:
         for tp in targets:
             self._partitions[tp].in_flight = True
         request = self._request(session.plan(targets))
-        exchange = self._exchange(node_id, session, targets, request, self._versions(targets))
-        self._requests[node_id] = asyncio.get_running_loop().create_task(exchange)
+        self._asked.add(node_id)
+        call = self._cluster.request(node_id, request, versions=self._versions(targets))
+        call.when_done(lambda done: self._completed(node_id, session, targets, done))
 
     def _target(self, state: AssignedPartition) -> FetchTarget:
         known = self._cluster.metadata.partition(state.tp)
@@ -136,33 +139,31 @@ class Fetcher:
             forgotten_topics_data=forgotten,
         )
 
-    async def _exchange(
+    def _completed(
         self,
         node_id: int,
         session: FetchSession,
         targets: Mapping[TopicPartition, FetchTarget],
-        request: FetchRequest,
-        versions: Versions | None,
+        call: Pending[Any],
     ) -> None:
-        try:
-            response = await self._cluster.send(node_id, request, FetchResponse, versions=versions)
-        except (DisconnectedError, OSError) as error:
-            _log.debug("fetch.failed", node=node_id, error=error)
-            session.failed()
-            self._later(targets)
-        except BarnabasError as error:
-            session.failed()
-            self._later(targets)
-            for tp in targets:
-                self.failures[tp] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        """A request has its answer, or failed (``handleFetchSuccess``, ``handleFetchFailure``)."""
+        if self._closed:
+            return
+        self._asked.discard(node_id)
+        for tp in targets:
+            if tp in self._partitions:
+                self._partitions[tp].in_flight = False
+        self._news.set()
+        if call.error is None:
+            self._answered(session, targets, call.result())
+            return
+        session.failed()
+        self._later(targets)
+        if isinstance(call.error, DisconnectedError | OSError):
+            _log.debug("fetch.failed", node=node_id, error=call.error)
         else:
-            self._answered(session, targets, response)
-        finally:
             for tp in targets:
-                if tp in self._partitions:
-                    self._partitions[tp].in_flight = False
-            del self._requests[node_id]
-            self._news.set()
+                self.failures[tp] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(call.error))
 
     def _later(self, targets: Iterable[TopicPartition]) -> None:
         self._cluster.refresh_soon()
@@ -257,12 +258,9 @@ class Fetcher:
         """There is something to do beside fetching."""
         self._news.set()
 
-    async def close(self) -> None:
-        """Drops what is under way."""
-        tasks = list(self._requests.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def close(self) -> None:
+        """Takes no answers any more."""
+        self._closed = True
 
 
 def _fetch_partition(tp: TopicPartition, target: FetchTarget) -> FetchPartition:

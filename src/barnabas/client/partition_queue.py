@@ -103,10 +103,6 @@ class PartitionQueue:
         older = [*self.in_flight, *self.waiting]
         return all(other.number >= batch.number for other in older)
 
-    def overtakes(self, batch: ProducerBatch) -> bool:
-        """Whether an older batch waits to be sent again, so that this one must not be sent now."""
-        return bool(self.waiting) and self.waiting[0].number < batch.number
-
     def finished(self, batch: ProducerBatch) -> None:
         """The batch was stored."""
         self.in_flight.remove(batch)

@@ -3,19 +3,23 @@
 Theory of operation
 -------------------
 `pump` runs whenever something changed: a batch is full or old enough, an answer came, metadata is new. It
-groups the batches that are due by leader, one a partition, and sends at most
+groups the batches that are due by leader, one for each partition, and sends at most
 ``max.in.flight.requests.per.connection`` requests to each broker. The outcome of a batch is one of three:
 stored; sent again after a pause (the broker's code is retriable and the delivery time is not over); given up.
 
-Idempotence rests on `PartitionQueue`: a retry keeps its sequence and its place. Here it only needs one
-judgement. OUT_OF_ORDER_SEQUENCE_NUMBER for a batch behind one that failed is the echo of that failure, so it
+There is no task for a request: it is with the `NetworkClient` as soon as its batches are taken, and its end is
+dealt with in the turn in which the connection learns of it. So no newer batch of a partition can be sent between
+the failure of an older one and its return to the queue.
+
+Idempotence rests on `PartitionQueue`: a retry keeps its sequence and its place. One decision is taken here.
+OUT_OF_ORDER_SEQUENCE_NUMBER for a batch behind one that failed follows from that failure, so it
 is sent again; for the oldest batch of its partition it means that the broker lost or forgot what came
 before, and the batch goes under a new epoch.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.client.accumulator import RecordAccumulator
@@ -28,6 +32,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.produce import (
@@ -72,17 +77,18 @@ class Sender:
         self._request_bytes_max = config["max.request.size"]
         self._in_flight_max = config["max.in.flight.requests.per.connection"]
         self._identity: ProducerIdentity | None = None if config["enable.idempotence"] else NO_IDENTITY
-        self._in_flight: dict[int, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._expire_at = 0.0
+        self._pumping = False
+        """Whether `pump` runs in the next turn of the loop."""
         self._closed = False
         self.hurry = 0
         """While above 0 (somebody flushes) no batch lingers."""
 
     def pump(self) -> None:
-        """Sends what is due and arms the timer for what will be."""
+        """Sends what is due and arms the timer for what will be (``Sender.runOnce``)."""
+        self._pumping = False
         if self._closed:
             return
         now = time.monotonic()
@@ -99,6 +105,12 @@ class Sender:
         if due or self._accumulator.waiting_bytes:
             self._arm(min([*later, self._expire_at]) - now)
 
+    def _pump_soon(self) -> None:
+        """In the next turn: many answers may come in one, and the caller may be inside of `pump`."""
+        if not self._pumping and not self._closed:
+            self._pumping = True
+            asyncio.get_running_loop().call_soon(self.pump)
+
     def _arm(self, delay_s: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -111,11 +123,11 @@ class Sender:
         if by_leader.pop(-1, None):
             self._cluster.refresh_soon()
         for node_id, queues in by_leader.items():
-            while queues and self._in_flight.get(node_id, 0) < self._in_flight_max:
-                self._send_one(node_id, queues)
+            while queues and self._cluster.network.in_flight_request_count(node_id) < self._in_flight_max:
+                self._send(node_id, self._drain(queues))
 
-    def _send_one(self, node_id: int, queues: list[PartitionQueue]) -> None:
-        """One request with as many of these partitions as fit; they leave the list."""
+    def _drain(self, queues: list[PartitionQueue]) -> Sent:
+        """The first batches of as many of these partitions as fit into one request; they leave the list."""
         assert self._identity is not None
         sent: Sent = []
         size = 0
@@ -124,51 +136,38 @@ class Sender:
             batch = self._accumulator.take(queue, self._identity)
             size += batch.size_bytes
             sent.append((queue, batch))
-        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        self._start(self._exchange(node_id, sent))
+        return sent
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _send(self, node_id: int, sent: Sent) -> None:
+        """One request (``sendProduceRequest``)."""
+        try:
+            request = self._request(sent)
+        except Exception as error:
+            self._refuse(node_id, sent, error)
+            return
+        call = self._cluster.request(node_id, request, expects_response=self._acks != 0)
+        call.when_done(lambda done: self._completed(node_id, sent, done))
 
-    async def _exchange(self, node_id: int, sent: Sent) -> None:
-        sent = self._without_overtaking(sent)
-        if not sent:
-            self._in_flight[node_id] -= 1
-            self.pump()
+    def _completed(self, node_id: int, sent: Sent, call: Pending[Any]) -> None:
+        """A request has its answer, or failed (``handleProduceResponse``)."""
+        if self._closed:
             return
         try:
-            await self._ask(node_id, sent)
-        except Exception as error:
-            _log.error("request.failed", node=node_id, error=repr(error))
-            for queue, batch in sent:
-                if batch in queue.in_flight:
-                    self._give_up(queue, batch, error)
-        finally:
-            self._in_flight[node_id] -= 1
-            self.pump()
-
-    async def _ask(self, node_id: int, sent: Sent) -> None:
-        try:
-            response = await self._cluster.send(node_id, self._request(sent), ProduceResponse)
-        except (BarnabasError, OSError) as error:
-            self._request_failed(sent, error)
-        else:
-            self._answered(sent, response)
-
-    def _without_overtaking(self, sent: Sent) -> Sent:
-        """What may still go. A connection may have failed between taking a batch and sending it: then an older
-        one waits to be sent again, and a broker that knows nothing of the producer would take this one first.
-        """
-        kept: Sent = []
-        for queue, batch in sent:
-            if queue.overtakes(batch):
-                self._accumulator.retry(queue, batch, time.monotonic())
+            if call.error is None:
+                self._answered(sent, call.result())
             else:
-                kept.append((queue, batch))
-        return kept
+                self._request_failed(sent, call.error)
+        except Exception as error:
+            self._refuse(node_id, sent, error)
+        self._pump_soon()
+
+    def _refuse(self, node_id: int, sent: Sent, error: Exception) -> None:
+        """A request that cannot be made, or an answer that cannot be read: its batches would wait without end."""
+        _log.error("request.failed", node=node_id, error=repr(error))
+        for queue, batch in sent:
+            if batch in queue.in_flight:
+                self._give_up(queue, batch, error)
+        self._pump_soon()
 
     def _request(self, sent: Sent) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -184,7 +183,8 @@ class Sender:
             acks=self._acks, timeout_ms=self._config["request.timeout.ms"], topic_data=list(topics.values())
         )
 
-    def _request_failed(self, sent: Sent, error: Exception) -> None:
+    def _request_failed(self, sent: Sent, error: BaseException) -> None:
+        assert isinstance(error, Exception)
         lost = isinstance(error, DisconnectedError | OSError)
         if lost:
             self._cluster.refresh_soon()
@@ -264,7 +264,7 @@ class Sender:
 
     def _identify(self) -> None:
         if self._identifying is None or self._identifying.done():
-            self._identifying = self._start(self._ask_for_identity())
+            self._identifying = asyncio.create_task(self._ask_for_identity())
 
     async def _ask_for_identity(self) -> None:
         """Asks for a producer id; when that fails for good, everything that waits fails with it."""
@@ -290,12 +290,12 @@ class Sender:
         self._accumulator.close()
         if self._timer is not None:
             self._timer.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        if self._identifying is not None:
+            self._identifying.cancel()
         # Before the first wait, which may be cancelled: no record may be left without an end.
         for queue, batch in self._accumulator.unfinished():
             self._give_up(
                 queue, batch, ClientClosedError("The producer was closed before the record was sent")
             )
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._identifying is not None:
+            await asyncio.gather(self._identifying, return_exceptions=True)

@@ -125,7 +125,7 @@ class Commits:
         try:
             await self._cluster.retrying(found, deadline, failure)
         except ClientTimeoutError as error:
-            if self._link.node_id is not None:
+            if self._link.node is not None:
                 raise
             group_id = self._settings.group_id
             raise ClientTimeoutError(f"{error}: the coordinator of group {group_id} was not found") from error

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.group.coordinator_link import CoordinatorLink
@@ -11,6 +12,9 @@ from barnabas.client.group.membership import Membership
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
+
+if TYPE_CHECKING:
+    from barnabas.network.node_link import Node
 
 _log = EventLog("client.group")
 
@@ -44,7 +48,7 @@ class Heartbeats:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._request: asyncio.Task[None] | None = None
-        self._coordinator: int | None = None
+        self._coordinator: Node | None = None
         self._counting = False
         """Whether the clocks run since the member has joined."""
 
@@ -86,11 +90,11 @@ class Heartbeats:
             # A round may take longer than a session or the poll interval: all clocks begin at its end.
             self._counting = True
             self._timing.reset(now)
-        if self._link.node_id is None:
+        if self._link.node is None:
             self._link.find_soon()
             return self._pause_ms
-        if self._link.node_id != self._coordinator:
-            self._coordinator = self._link.node_id
+        if self._link.node != self._coordinator:
+            self._coordinator = self._link.node
             self._timing.reset_session(now)
         if self._timing.session_expired(now):
             self._coordinator = None

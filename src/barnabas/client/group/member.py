@@ -132,7 +132,7 @@ class GroupMember:
             raise failure
         if self._subscriptions.automatic:
             self._timing.polled(now_ms())
-            if self.link.node_id is None:
+            if self.link.node is None:
                 self.link.raise_failure()
                 self.link.find_soon()
                 return
@@ -196,7 +196,7 @@ class GroupMember:
             if not self.membership.prepared and not await self._prepare():
                 return False
             if self._round is None:
-                if self.link.node_id is None:
+                if self.link.node is None:
                     return False
                 self._round = asyncio.create_task(self._rounds.run())
                 self._round.add_done_callback(self._round_over)
@@ -351,7 +351,7 @@ class GroupMember:
     async def _leave_group(self, reason: str) -> None:
         """Tells the coordinator, in one attempt, and is out."""
         request = self.membership.leave_request(reason)
-        node_known = self.link.node_id is not None
+        node_known = self.link.node is not None
         if self._round is not None:
             if not self._round.done():
                 # The answer to a JoinGroup may be minutes away, and a broker answers in order.
