@@ -21,6 +21,7 @@ def serve() -> Callable[..., None]:
         scenario: Callable[[Harness], Coroutine[Any, Any, None]],
         service=echo,
         clock=LoopClock,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
         **settings: Any,
     ) -> None:
         async def main() -> None:
@@ -37,7 +38,8 @@ def serve() -> Callable[..., None]:
                 await server.stop(grace_ms=0)
             assert not server.connections
 
-        asyncio.run(main())
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(main())
 
     return run
 

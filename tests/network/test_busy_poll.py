@@ -1,109 +1,121 @@
 import asyncio
+import selectors
 import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from network_harness import framed
 
-from barnabas.network.busy_poll import SKIPPED_MAX, TURN_MS, BusyPoll
+from barnabas.network import busy_poll
+from barnabas.network.busy_poll import SKIPPED_MAX, BusyPollSelector
 
-ONE, ANOTHER = object(), object()
-STEP_MS = 0.02
+STEP_S = 0.000_02
+WINDOW_S = 0.000_2
+ONE, ANOTHER = 7, 8
 
 
 class Line:
-    """A clock that stands still, and a peer that sends its next request so long after each answer."""
+    """A system whose descriptors send their next request so long after each wake-up."""
 
-    def __init__(self, window_ms, think_ms):
-        self.now_ms = 1000.0
-        self.think_ms = think_ms
-        self.next_ms = None
-        self.poll = BusyPoll(self, window_ms)
+    def __init__(self, think_s):
+        self.now_s = 1000.0
+        self.think_s = think_s
+        self.next_s = self.now_s + think_s
+        self.speakers = [ONE]
+        self.blocked = 0
+        self.selector = BusyPollSelector(WINDOW_S)
 
-    def monotonic_ms(self):
-        return self.now_ms
+    def monotonic(self):
+        self.now_s += STEP_S
+        return self.now_s
 
-    def receive(self):
-        self.now_ms += STEP_MS
-        if self.next_ms is None or self.now_ms < self.next_ms:
-            return None
-        self.next_ms = self.now_ms + self.think_ms
-        return True
+    def select(self, timeout=None):
+        if self.now_s < self.next_s:
+            if timeout == 0:
+                return []
+            self.blocked += 1
+            self.now_s = self.next_s
+        self.next_s = self.now_s + self.think_s
+        self.speakers.append(self.speakers.pop(0))
+        return [(selectors.SelectorKey(None, self.speakers[-1], selectors.EVENT_READ, None), 1)]
 
-    def request(self, connection=ONE):
-        """The peer's next request finds the loop asleep; whether a vigil begins after it."""
-        self.now_ms = max(self.now_ms, self.next_ms or 0.0)
-        self.next_ms = self.now_ms + self.think_ms
-        return self.poll.begins(connection)
-
-    def begin(self):
-        """Requests follow each other closely until a vigil begins."""
-        assert any(self.request() for _ in range(3))
-
-
-def test_a_single_request_lets_the_loop_sleep():
-    assert not Line(0.2, 0.1).request()
-
-
-def test_a_conversation_is_answered_in_vigils_and_the_loop_has_its_turns():
-    line = Line(0.2, 0.1)
-    line.begin()
-    for _ in range(20):
-        before = line.now_ms
-        assert line.poll.keep(ONE, line.receive), "it goes on after the loop's turn"
-        assert line.now_ms - before <= TURN_MS + 0.2
+    def requests(self, count):
+        """So many requests come; how many of them found the loop asleep."""
+        blocked = self.blocked
+        for _ in range(count):
+            while not self.selector.select(None):
+                pass
+        return self.blocked - blocked
 
 
-def test_the_end_of_a_conversation_lets_the_loop_sleep():
-    line = Line(0.2, 0.1)
-    line.begin()
-    line.think_ms = line.next_ms = 1e9
-    before = line.now_ms
-    assert not line.poll.keep(ONE, line.receive)
-    assert line.now_ms - before <= 0.2 + 2 * STEP_MS
+@pytest.fixture
+def line(monkeypatch):
+    def make(think_s):
+        line = Line(think_s)
+        monkeypatch.setattr(busy_poll, "monotonic", line.monotonic)
+        monkeypatch.setattr(
+            selectors.DefaultSelector, "select", lambda _self, timeout=None: line.select(timeout)
+        )
+        return line
+
+    return make
 
 
-def test_whatever_is_no_small_exchange_ends_a_vigil():
-    line = Line(0.2, 0.1)
-    line.begin()
-    assert not line.poll.keep(ONE, lambda: False)
+def test_a_conversation_finds_the_loop_awake(line):
+    assert line(WINDOW_S / 2).requests(100) == 2
 
 
-def test_vigils_in_vain_become_rare():
-    line = Line(0.2, 0.5)  # always later than a vigil lasts, always sooner than a conversation ends
-    begun = 0
-    for _ in range(1000):
-        if line.request():
-            begun += 1
-            assert not line.poll.keep(ONE, line.receive)
-    assert 1 <= begun <= 6 + 1000 / SKIPPED_MAX
+def test_the_end_of_a_conversation_lets_the_loop_sleep(line):
+    conversation = line(WINDOW_S / 2)
+    conversation.requests(5)
+    conversation.next_s = float("inf")
+
+    before = conversation.now_s
+    assert conversation.selector.select(None) == []
+
+    assert conversation.now_s - before <= WINDOW_S + 2 * STEP_S
+    conversation.next_s = conversation.now_s + 10
+    assert conversation.requests(1) == 1
 
 
-def test_it_pays_again_when_requests_come_closely_again():
-    line = Line(0.2, 0.5)
-    for _ in range(20):
-        if line.request():
-            line.poll.keep(ONE, line.receive)
-    line.think_ms = 0.1
-    assert any(line.request() and line.poll.keep(ONE, line.receive) for _ in range(2 * SKIPPED_MAX))
+def test_a_timer_that_is_due_ends_the_wait(line):
+    conversation = line(WINDOW_S / 2)
+    conversation.requests(5)
+    conversation.next_s = float("inf")
+
+    before = conversation.now_s
+    assert conversation.selector.select(STEP_S) == []
+
+    assert conversation.now_s - before <= 3 * STEP_S
 
 
-def test_a_crowd_that_speaks_in_turn_keeps_nobody_awake():
-    line = Line(0.2, 0.1)
-    assert not any(line.request(connection) for _ in range(500) for connection in (ONE, ANOTHER))
+def test_waits_in_vain_become_rare(line):
+    # Always later than a wait lasts, always sooner than a conversation ends.
+    slow = line(2.5 * WINDOW_S)
+    awake = []
+    poll = slow.selector._poll
+    slow.selector._poll = lambda timeout: (awake.append(1), poll(timeout))[1]
+    slow.requests(1000)
+    assert 1 <= len(awake) <= 6 + 1000 / SKIPPED_MAX
 
 
-def test_a_vigil_ends_when_somebody_else_has_spoken_in_the_loops_turn():
-    line = Line(0.2, 0.1)
-    line.begin()
-    assert line.poll.keep(ONE, line.receive)
-    assert not line.poll.begins(ANOTHER)
-    assert not line.poll.keep(ONE, line.receive)
+def test_it_pays_again_when_requests_come_closely_again(line):
+    conversation = line(2.5 * WINDOW_S)
+    conversation.requests(20)
+    conversation.think_s = WINDOW_S / 2
+    conversation.requests(SKIPPED_MAX)
+    assert conversation.requests(100) == 0
 
 
-def test_a_window_of_zero_is_off():
-    line = Line(0.0, 0.1)
-    assert not any(line.request() for _ in range(10))
+def test_a_crowd_that_speaks_in_turn_lets_the_loop_sleep(line):
+    crowd = line(WINDOW_S / 2)
+    crowd.speakers = [ONE, ANOTHER]
+    assert crowd.requests(500) == 500
+
+
+def test_requests_that_come_seldom_let_the_loop_sleep(line):
+    assert line(2 * busy_poll.CONVERSATION_S).requests(10) == 10
 
 
 def ask_in_turn(port, count, name):
@@ -118,7 +130,7 @@ def ask_in_turn(port, count, name):
         return answers
 
 
-def test_nobody_is_forgotten_beside_a_conversation(serve):
+def test_all_clients_are_answered_beside_a_conversation(serve):
     async def scenario(harness):
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(3) as threads:
@@ -130,4 +142,4 @@ def test_nobody_is_forgotten_beside_a_conversation(serve):
             assert answers == [b"%s %d" % (name, number) for number in range(count)]
         await harness.until(lambda: not harness.server.connections)
 
-    serve(scenario, busy_poll_ms=0.5)
+    serve(scenario, loop_factory=lambda: asyncio.SelectorEventLoop(BusyPollSelector(0.0005)))

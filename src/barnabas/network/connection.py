@@ -18,7 +18,6 @@ from typing import Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
-from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
@@ -35,7 +34,6 @@ class Hub(Protocol):
     clock: Clock
     service: Service
     settings: SocketSettings
-    busy_poll: BusyPoll
 
     @property
     def readers(self) -> Executor:

@@ -6,7 +6,6 @@ asyncio's transports copy every byte twice and cost 4 us a frame; here the loop 
 is readable or writable. On readable: one ``recv`` into the shared buffer (or into the frame under way),
 every complete request is handled, and all their responses go out with one ``send``, then files with
 ``sendfile``. What does not fit the socket waits for writable, and until it is gone nothing more is read.
-A peer that asks one small thing after the other is read from without the loop (`network.busy_poll`).
 
 The reader is taken off the loop lazily: only when the peer sends while the conversation does not want to
 read. A client with one request in flight therefore never pays for the change.
@@ -29,7 +28,7 @@ LITTLE_BYTES: Final = 64 * 1024
 class PlainConnection(Connection):
     """A connection on a listener whose security protocol is PLAINTEXT (or SASL_PLAINTEXT)."""
 
-    __slots__ = ("_cold", "_little", "_low_water", "_reading", "_sender", "_socket", "_writing")
+    __slots__ = ("_cold", "_low_water", "_reading", "_sender", "_socket", "_writing")
 
     def __init__(self, hub: Hub, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> None:
         super().__init__(hub, listener, address)
@@ -38,7 +37,6 @@ class PlainConnection(Connection):
         self._low_water = LowWater(sock)
         self._writing = False
         self._cold = False
-        self._little = False
         self._reading = True
         hub.loop.add_reader(sock, self._on_readable)
 
@@ -48,20 +46,12 @@ class PlainConnection(Connection):
         return self._writing or self._cold
 
     def _on_readable(self) -> None:
-        if self._receive() and self._hub.busy_poll.begins(self):
-            self._keep_vigil()
-
-    def _keep_vigil(self) -> None:
-        if self.open and self._hub.busy_poll.keep(self, self._receive):
-            self._hub.clock.call_soon(self._keep_vigil)
-
-    def _receive(self) -> bool | None:
-        """Reads once and answers. None if nothing has come; whether it was little, and is answered and sent."""
+        """Reads once and answers."""
         conversation = self.conversation
         if self._writing or self._cold or not conversation.wants_read:
             self._hub.loop.remove_reader(self._socket)
             self._reading = False
-            return False
+            return
         buffers = conversation.buffers()
         try:
             if len(buffers) == 1:
@@ -69,29 +59,26 @@ class PlainConnection(Connection):
             else:
                 count = self._socket.recvmsg_into(buffers)[0]
         except (BlockingIOError, InterruptedError):
-            return None
+            return
         except OSError as error:
             self.abort(error)
-            return False
+            return
         if not count:
             # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
             self.close()
-            return False
+            return
         self._exchange(count)
         missing = conversation.missing
         if (missing or self._low_water.mark != 1) and self.open:
             self._low_water.expect(missing)
-        return self._little and count <= LITTLE_BYTES and self.open
 
     def _exchange(self, count: int) -> None:
         """Handles what has come, and sends the responses."""
         self.active = self._busy = True
-        self._little = False
         try:
             answer = self.conversation.exchange(count)
             if answer is not None and self.open:
                 outcome = self._sender.send_bytes(answer)
-                self._little = outcome is Flush.DRAINED and len(answer) <= LITTLE_BYTES
                 if outcome is not Flush.DRAINED:
                     self._wait(outcome)
         except Exception as error:
@@ -106,9 +93,9 @@ class PlainConnection(Connection):
         while not (self._writing or self._cold):
             if not conversation.output_bytes:
                 return True
-            self._little = conversation.output_bytes <= LITTLE_BYTES
+            little = conversation.output_bytes <= LITTLE_BYTES
             output = conversation.take_output()
-            if self._little:
+            if little:
                 outcome = self._sender.send(output)
             else:
                 self._sender.push(output)

@@ -32,7 +32,6 @@ from typing import Final
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.descriptors import Descriptors
 from barnabas.core.eventlog import EventLog
-from barnabas.network.busy_poll import BusyPoll
 from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.frames import FrameReader, ReceiveMemory
@@ -157,7 +156,6 @@ class Server:
         self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
         self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
-        self.busy_poll = BusyPoll(clock, self.settings.busy_poll_ms)
         self._quotas = ConnectionQuotas(self.settings)
         self._memory = ReceiveMemory()
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)

@@ -30,8 +30,6 @@ class SocketSettings:
     """max.connections, over all listeners."""
     connections_per_ip_max: int = INT_MAX
     """max.connections.per.ip"""
-    busy_poll_ms: float = 0.0
-    """barnabas.busy.poll.us, in milliseconds: how long the loop stays awake after a small request."""
     reserved_descriptors: int = RESERVE
     """barnabas.reserved.descriptors: what connections leave to files."""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
@@ -60,8 +58,6 @@ class SocketSettings:
         ):
             if key in config and config.source(key) is not Source.DEFAULT:
                 values[name] = config[key]
-        if "barnabas.busy.poll.us" in config:
-            values["busy_poll_ms"] = config["barnabas.busy.poll.us"] / 1000
         overrides = config.get("max.connections.per.ip.overrides") or ""
         return cls(**values, connections_per_ip_overrides=parse_overrides(overrides))
 

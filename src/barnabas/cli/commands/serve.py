@@ -1,6 +1,7 @@
 """``barnabas serve``: one broker in the foreground."""
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -130,7 +131,11 @@ def _run(config: Config, event_loop: str) -> None:
             ) from error
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     else:
-        factory = asyncio.new_event_loop
+        from barnabas.network.busy_poll import BusyPollSelector
+
+        window_s = config["barnabas.busy.poll.us"] / 1e6
+        selector = BusyPollSelector(window_s) if window_s else None
+        factory = functools.partial(asyncio.SelectorEventLoop, selector)
     # What the broker and its children make is for its own user: records, and locks that keep it from starting.
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:

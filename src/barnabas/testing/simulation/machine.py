@@ -120,8 +120,6 @@ class Machine:
             "broker.id": str(broker_id),
             "listeners": f"PLAINTEXT://{self.host}:9092",
             "log.dirs": "/data",
-            # Simulated time passes only while the loop sleeps.
-            "barnabas.busy.poll.us": "0",
             **config,
         }
         self.node: BrokerNode | None = None
