@@ -4,6 +4,7 @@ import pytest
 from log_world import NOW_MS, World, batch, fill, values_of
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import in_one_piece
 from barnabas.records.batch import batch_headers, build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
@@ -110,35 +111,42 @@ class TestTime:
         [(0, 0, 1000), (1005, 1, 1010), (1010, 1, 1010), (1021, 3, 1030), (1031, 5, 1040), (1050, 6, 1050)],
     )
     def test_the_first_record_at_or_after(self, codec, target, offset, timestamp):
-        assert self.log(codec).offset_for_timestamp(target) == (timestamp, offset, 4)
+        assert in_one_piece(self.log(codec).offset_for_timestamp(target)) == (timestamp, offset, 4)
 
-    def test_beyond_the_last_and_beyond_the_bound(self):
+    def test_beyond_the_last(self):
         log = self.log()
-        assert log.offset_for_timestamp(1051) is None
-        assert log.offset_for_timestamp(1050, upper_bound=6) is None
-        assert log.offset_for_timestamp(1050, upper_bound=7).offset == 6
+        assert in_one_piece(log.offset_for_timestamp(1051)) is None
 
     def test_records_before_the_log_start_do_not_count(self):
         log = self.log()
         log.high_watermark = 9
         log.maybe_increment_log_start_offset(2)
-        assert log.offset_for_timestamp(0) == (1020, 2, 4)
+        assert in_one_piece(log.offset_for_timestamp(0)) == (1020, 2, 4)
+
+    def test_a_batch_whose_only_match_lies_before_the_log_start_is_passed_over(self, world):
+        log = world.log()
+        for times in ((40, 5, 10), (30, 20, 45)):
+            records = [Record(place, time, b"k", b"v") for place, time in enumerate(times)]
+            log.append(bytearray(build_batch(records)), 4, NOW_MS)
+        log.high_watermark = 6
+        log.maybe_increment_log_start_offset(1)
+        assert in_one_piece(log.offset_for_timestamp(35)) == (45, 5, 4)
 
     def test_greatest_timestamp(self, world):
-        assert self.log().max_timestamp_offset() == (1050, 6, 4)
-        assert world.log().max_timestamp_offset() is None
+        assert in_one_piece(self.log().max_timestamp_offset()) == (1050, 6, 4)
+        assert in_one_piece(world.log().max_timestamp_offset()) is None
 
     def test_greatest_timestamp_of_an_older_segment(self):
         log = self.log()
         log.append(batch(timestamp=3), 4, NOW_MS)
         log.append(batch(timestamp=2), 4, NOW_MS)
-        assert log.max_timestamp_offset() == (1050, 6, 4)
-        assert log.offset_for_timestamp(1041).offset == 6
+        assert in_one_piece(log.max_timestamp_offset()) == (1050, 6, 4)
+        assert in_one_piece(log.offset_for_timestamp(1041)).offset == 6
 
     def test_times_survive_truncation(self):
         log = self.log()
         log.truncate_to(6)
-        assert log.max_timestamp_offset() == (1040, 5, 4)
+        assert in_one_piece(log.max_timestamp_offset()) == (1040, 5, 4)
         log.truncate_to(3)
-        assert log.max_timestamp_offset() == (1020, 2, 4)
-        assert log.offset_for_timestamp(1021) is None
+        assert in_one_piece(log.max_timestamp_offset()) == (1020, 2, 4)
+        assert in_one_piece(log.offset_for_timestamp(1021)) is None

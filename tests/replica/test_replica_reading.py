@@ -8,6 +8,7 @@ from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
@@ -310,7 +311,7 @@ def test_a_partition_that_is_elsewhere_is_not_unknown():
 
 
 def place(rig, timestamp, isolation=Isolation.HIGH_WATERMARK, epoch=-1):
-    return offset_for(rig.partition, timestamp, isolation, epoch, leader_only=True)
+    return in_one_piece(offset_for(rig.partition, timestamp, isolation, epoch, leader_only=True))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
 from barnabas.core.offload import InPlace, Offload
 from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
@@ -37,8 +38,9 @@ from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_ind
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.time_search import search_batch
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.log.validator import check_frame, validate, validate_elsewhere
+from barnabas.log.validator import HeavyBatchError, check_frame, validate, validate_elsewhere
 from barnabas.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
@@ -538,19 +540,38 @@ class Log:
 
     # -- look-up by time -----------------------------------------------------------------------------
 
-    def offset_for_timestamp(
-        self, target_ms: int, *, upper_bound: int | None = None
-    ) -> TimestampAndOffset | None:
-        """The first record at or after the time (ms since 1970), if it lies below the upper bound."""
+    def offset_for_timestamp(self, target_ms: int) -> Sliced[TimestampAndOffset | None]:
+        """``fetchOffsetByTimestamp``: the first record at or after the time (ms since 1970)."""
         self._check_online()
-        upper = self.log_end_offset if upper_bound is None else upper_bound
-        found = self._looked_up(self.segments.find_time, target_ms, self.log_start_offset)
-        return found if found is not None and found.offset < upper else None
+        start_offset = next_offset = self.log_start_offset
+        while (batch := self._looked_up(self.segments.batch_since, target_ms, next_offset)) is not None:
+            found = yield from self._search(batch, target_ms, start_offset)
+            if found is not None:
+                return found
+            # The record lies below the start of the log, or the header lies about its greatest timestamp.
+            next_offset = parse_header(batch).next_offset
+        return None
 
-    def max_timestamp_offset(self) -> TimestampAndOffset | None:
-        """The record with the greatest timestamp (KIP-734); None for a log without one."""
+    def max_timestamp_offset(self) -> Sliced[TimestampAndOffset | None]:
+        """The first record with the greatest timestamp (KIP-734); None for a log without one."""
         self._check_online()
-        return self._looked_up(self.segments.latest)
+        batch = self._looked_up(self.segments.latest_batch)
+        if batch is None:
+            return None
+        return (yield from self._search(batch, parse_header(batch).max_timestamp, 0))
+
+    def _search(self, batch: bytes, target_ms: int, start_offset: int) -> Sliced[TimestampAndOffset | None]:
+        """What `search_batch` finds, in a child process where the batch would hold the event loop."""
+        try:
+            try:
+                return search_batch(batch, target_ms, start_offset, at_once=True)
+            except HeavyBatchError:
+                run = self._resources.offload.run
+                found: TimestampAndOffset | None = yield run(search_batch, batch, target_ms, start_offset)
+                return found
+        except KafkaError as error:
+            self._mend(error)
+            raise
 
     # -- damage --------------------------------------------------------------------------------------
 

@@ -38,11 +38,11 @@ class ReadResult(NamedTuple):
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record found by its time."""
+    """A place in a log that a time names; -1 where there is none."""
 
-    timestamp: int
-    offset: int
-    leader_epoch: int
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
     """The epoch of the record's batch; -1 when unknown."""
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.core.chunks import FileSlice
-from barnabas.log.results import ReadResult, TimestampAndOffset
+from barnabas.log.results import ReadResult
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.txn_index import AbortedTxn
-from barnabas.records.batch import decode_batch
 
 RECENT_APPENDS_MAX: Final = 256
 """How many appends at the tail are remembered with their positions."""
@@ -154,33 +153,25 @@ class SegmentList:
 
     # -- look-up by time -----------------------------------------------------------------------------
 
-    def find_time(self, target_ms: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record at or after both the time and the offset."""
+    def batch_since(self, target_ms: int, start_offset: int) -> bytes | None:
+        """The first batch that may hold a record at or after both the time and the offset."""
         for segment in self._list:
             if segment.largest_timestamp >= target_ms:
-                return _find_time_in(segment, target_ms, start_offset)
+                for header in segment.headers_since(target_ms, start_offset):
+                    return segment.read_batch(header)
+                return None
         return None
 
-    def latest(self) -> TimestampAndOffset | None:
-        """The first record with the greatest timestamp of all."""
+    def latest_batch(self) -> bytes | None:
+        """The first batch with the greatest timestamp of all; None for a log without timestamps."""
         segment = max(self._list, key=lambda segment: segment.max_timestamp)
         greatest = segment.max_timestamp
         if greatest < 0:
             return None
         for header in segment.headers_from(segment.index.lookup(segment.max_timestamp_offset)[1]):
             if header.max_timestamp == greatest:
-                records = decode_batch(segment.read_batch(header))
-                record = max(records, key=lambda record: record.timestamp)
-                return TimestampAndOffset(greatest, record.offset, header.leader_epoch)
+                return segment.read_batch(header)
         return None
 
     def __repr__(self) -> str:
         return f"<SegmentList {[segment.base_offset for segment in self._list]}>"
-
-
-def _find_time_in(segment: LogSegment, target_ms: int, start_offset: int) -> TimestampAndOffset | None:
-    for header in segment.headers_since(target_ms, start_offset):
-        for record in decode_batch(segment.read_batch(header)):
-            if record.timestamp >= target_ms and record.offset >= start_offset:
-                return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
-    return None

@@ -129,13 +129,15 @@ def validate(
     if config.takes_batches_as_they_are:
         return Validated(buffer, header)
     target = config.target_codec
+    at_once = at_once and origin is _CLIENT
+    plain_bytes_max = PLAIN_FACTOR_MAX * config.max_message_bytes
     if target is not None and target is not codec:
-        section = _section(buffer, header, config, at_once=at_once and origin is _CLIENT)
+        section = plain_section(buffer, header, plain_bytes_max, at_once=at_once)
         return _recompress(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     # A coordinator's batch was made in this process: its records need no look unless their times do.
     doubted = origin is not _COORDINATOR and (config.is_compacted or config.validate_records)
     if doubted or config.limits_timestamps:
-        section = _section(buffer, header, config, at_once=at_once and origin is _CLIENT)
+        section = plain_section(buffer, header, plain_bytes_max, at_once=at_once)
         _check_records(section, header, tp=tp, config=config, origin=origin, now_ms=now_ms)
     return _apply_timestamp_type(buffer, header, config, now_ms)
 
@@ -190,11 +192,11 @@ def validate_elsewhere(records: bytes, tp: TopicPartition, config: LogConfig, no
     return None if changed == records else changed
 
 
-def _section(
-    buffer: bytearray | memoryview, header: BatchHeader, config: LogConfig, *, at_once: bool
-) -> bytes:
-    """The plain bytes of the records."""
-    limit = PLAIN_FACTOR_MAX * config.max_message_bytes
+def plain_section(buffer: Buffer, header: BatchHeader, limit: int, *, at_once: bool) -> bytes:
+    """The plain bytes of a batch's records, at most `limit` of them.
+
+    Raises CORRUPT_MESSAGE or MESSAGE_TOO_LARGE; with `at_once`, HeavyBatchError for a batch that would hold the event loop.
+    """
     if at_once:
         if header.count > RECORDS_AT_ONCE:
             raise HeavyBatchError(f"{header.count} records")

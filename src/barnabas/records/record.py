@@ -154,7 +154,9 @@ def decode_records_as(
     return records
 
 
-def decode_runs(data: bytes, count: int, base_offset: int, base_timestamp: int) -> Iterator[list[Record]]:
+def decode_runs(
+    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None = None
+) -> Iterator[list[Record]]:
     """The same records in runs of `RUN_RECORDS`, so that a batch of millions needs no memory for all of them.
 
     Raises INVALID_RECORD like `decode_records`, where the trouble is.
@@ -166,7 +168,7 @@ def decode_runs(data: bytes, count: int, base_offset: int, base_timestamp: int) 
         run = min(RUN_RECORDS, count - first)
         try:
             records, position = _decode_run(
-                make_record, data, position, run, base_offset, base_timestamp, None
+                make_record, data, position, run, base_offset, base_timestamp, append_time
             )
         except (IndexError, ValueError) as error:
             raise _invalid(str(error)) from error

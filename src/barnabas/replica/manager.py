@@ -20,6 +20,7 @@ from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
+from barnabas.log.results import TimestampAndOffset
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -28,7 +29,7 @@ from barnabas.replica.fetch import FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition
 from barnabas.replica.listeners import Listeners
-from barnabas.replica.offsets import TimestampAndOffset, offset_for
+from barnabas.replica.offsets import offset_for
 from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
@@ -178,8 +179,8 @@ class ReplicaManager:
         current_leader_epoch: int = -1,
         *,
         leader_only: bool = True,
-    ) -> TimestampAndOffset:
-        """The place that a timestamp names, as `offsets.offset_for` finds it."""
+    ) -> Sliced[TimestampAndOffset]:
+        """``fetchOffsetForTimestamp``: the place that a timestamp names, as `offsets.offset_for` finds it."""
         partition = self.partitions.serve(tp)
         return offset_for(partition, timestamp, isolation, current_leader_epoch, leader_only=leader_only)
 

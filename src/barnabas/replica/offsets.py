@@ -1,9 +1,11 @@
-"""The logic of ListOffsets: an offset by a time, or by one of the special times (``fetchOffsetForTimestamp``)."""
+"""What ListOffsets asks: an offset by a time, or by one of the special times (``fetchOffsetForTimestamp``)."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import Sliced
 from barnabas.log.log import Log
+from barnabas.log.results import TimestampAndOffset
 from barnabas.replica.partition import NO_LEADER_EPOCH, Isolation, Partition
 
 LATEST: Final = -1
@@ -13,17 +15,6 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
 NO_TIMESTAMP: Final = -1
-UNKNOWN_OFFSET: Final = -1
-
-
-class TimestampAndOffset(NamedTuple):
-    """A place in a log; -1 where there is none."""
-
-    timestamp: int = NO_TIMESTAMP
-    offset: int = UNKNOWN_OFFSET
-    leader_epoch: int = NO_LEADER_EPOCH
-
-
 NOT_FOUND: Final = TimestampAndOffset()
 
 
@@ -34,7 +25,7 @@ def offset_for(
     current_leader_epoch: int,
     *,
     leader_only: bool,
-) -> TimestampAndOffset:
+) -> Sliced[TimestampAndOffset]:
     """The place that a timestamp (milliseconds, or a special one) names, `NOT_FOUND` if there is none.
 
     Followers and the debugging consumer ask with `Isolation.LOG_END`. Raises what `Partition.log_for`
@@ -47,7 +38,9 @@ def offset_for(
         return TimestampAndOffset(NO_TIMESTAMP, partition.end_offset(log, isolation), partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _earliest(log)
-    found = _search(log, timestamp)
+    found = yield from _search(log, timestamp)
+    # The search may have taken a while: the leader may be another one now.
+    log = partition.log_for(current_leader_epoch, leader_only=leader_only)
     if found is not None and found.offset < partition.end_offset(log, isolation):
         return found
     _refuse_if_lagging(partition, log, isolation, current_leader_epoch)
@@ -62,11 +55,12 @@ def _earliest(log: Log) -> TimestampAndOffset:
     return TimestampAndOffset(NO_TIMESTAMP, start, epoch)
 
 
-def _search(log: Log, timestamp: int) -> TimestampAndOffset | None:
+def _search(log: Log, timestamp: int) -> Sliced[TimestampAndOffset | None]:
     if timestamp == LATEST_TIERED:
         return None  # nothing is tiered (KIP-405)
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return None if found is None else TimestampAndOffset(found.timestamp, found.offset, found.leader_epoch)
+    if timestamp == MAX_TIMESTAMP:
+        return (yield from log.max_timestamp_offset())
+    return (yield from log.offset_for_timestamp(timestamp))
 
 
 def _refuse_if_lagging(partition: Partition, log: Log, isolation: Isolation, epoch: int) -> None:
