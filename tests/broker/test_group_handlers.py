@@ -7,6 +7,9 @@ import pytest
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.group_requests import java_host
 from barnabas.broker.handlers import api_table
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
+from barnabas.coordinator.classic.states import GroupState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
@@ -16,21 +19,12 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
-from barnabas.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import (
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-)
-from barnabas.protocol.messages.leave_group import (
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    MemberResponse,
-)
-from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
+from barnabas.protocol.messages.heartbeat import HeartbeatRequest
+from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -56,7 +50,8 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from barnabas.protocol.messages.sync_group import SyncGroupRequest
+from standing_clock import Clock
 
 COMMITTED = 42
 
@@ -75,19 +70,19 @@ class Coordinator:
             raise answer
         return answer
 
-    def join_group(self, client, request, version):
-        good = JoinGroupResponse(member_id="m", leader="m", generation_id=1, protocol_name="range")
-        return self._answer("join_group", good, client, request, version)
+    def join_group(self, request):
+        good = JoinResult(ErrorCode.NONE, "m", generation_id=1, protocol_name="range", leader_id="m")
+        return self._answer("join_group", good, request)
 
-    def sync_group(self, client, request, version):
-        return self._answer("sync_group", SyncGroupResponse(assignment=b"part"), client, request, version)
+    def sync_group(self, request):
+        return self._answer("sync_group", SyncResult(ErrorCode.NONE, assignment=b"part"), request)
 
-    def heartbeat(self, request):
-        return self._answer("heartbeat", HeartbeatResponse(), request)
+    def heartbeat(self, group_id, member_id, group_instance_id, generation_id):
+        member = (group_id, member_id, group_instance_id, generation_id)
+        return self._answer("heartbeat", ErrorCode.NONE, *member)
 
-    def leave_group(self, request, version):
-        left = [MemberResponse(member_id=m.member_id, group_instance_id=None) for m in request.members]
-        return self._answer("leave_group", LeaveGroupResponse(members=left), request, version)
+    def leave_group(self, group_id, leaving):
+        return self._answer("leave_group", [ErrorCode.NONE] * len(leaving), group_id, leaving)
 
     def offset_commit(self, client, request, version):
         good = OffsetCommitResponse(
@@ -141,26 +136,31 @@ class Coordinator:
         )
         return self._answer("offset_delete", good, request)
 
-    def describe_groups(self, group_ids):
-        good = [DescribedGroup(group_id=each, group_state="Stable") for each in group_ids]
-        return self._answer("describe_groups", good, group_ids)
+    def classic_group(self, group_id):
+        return self._answer("classic_group", group_in("Stable", group_id), group_id)
 
-    def list_groups(self, states, types):
-        groups = [ListedGroup(group_id=each, protocol_type="consumer") for each in ("a", "b")]
-        return self._answer("list_groups", ListGroupsResponse(groups=groups), states, types)
-        yield  # a generator, as what may be long is
+    loading = ()
 
-    def delete_groups(self, group_ids):
-        good = [DeletableGroupResult(group_id=each) for each in group_ids]
-        return self._answer("delete_groups", good, group_ids)
+    def groups(self):
+        yield from self._answer("groups", [group_in("Stable", "a"), group_in("Empty", "b")])
+
+    def delete_group(self, group_id):
+        return self._answer("delete_group", None, group_id)
 
     def consumer_group_heartbeat(self, client, request, version):
         good = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1)
         return self._answer("consumer_group_heartbeat", good, client, request, version)
 
-    def consumer_group_describe(self, group_ids):
-        good = [DescribedConsumerGroup(group_id=each, group_state="Stable") for each in group_ids]
-        return self._answer("consumer_group_describe", good, group_ids)
+    def consumer_group_describe(self, group_id):
+        good = DescribedConsumerGroup(group_id=group_id, group_state="Stable")
+        return self._answer("consumer_group_describe", good, group_id)
+
+
+def group_in(state, group_id):
+    group = ClassicGroup(group_id, None, Clock(), None)
+    group.state = GroupState(state)
+    group.protocol_type = "consumer"
+    return group
 
 
 class Rights:
@@ -264,7 +264,7 @@ def test_a_member_is_known_by_its_client_id_and_its_address_as_java_shows_it(wor
     world.send(join(rebalance_timeout_ms=5), 5, client_id="c-1")
     world.send(join(rebalance_timeout_ms=5), 5, client_id=None)
 
-    assert [asked[1] for asked in coordinator.asked] == [("c-1", "/127.0.0.1"), ("", "/127.0.0.1")]
+    assert [asked[1].client for asked in coordinator.asked] == [("c-1", "/127.0.0.1"), ("", "/127.0.0.1")]
 
 
 @pytest.mark.parametrize(
@@ -284,13 +284,13 @@ def test_before_version_1_the_rebalance_takes_as_long_as_the_session(world, coor
     world.send(join(), 0)
     world.send(join(rebalance_timeout_ms=99), 1)
 
-    assert [asked[2].rebalance_timeout_ms for asked in coordinator.asked] == [7000, 99]
+    assert [asked[1].rebalance_timeout_ms for asked in coordinator.asked] == [7000, 99]
 
 
 @pytest.mark.parametrize(("version", "shown"), [(0, ""), (6, ""), (7, None), (9, None)])
 @pytest.mark.parametrize("given", [None, ""])
 def test_no_protocol_is_null_where_it_can_be(world, coordinator, version, shown, given):
-    coordinator.answers["join_group"] = JoinGroupResponse(protocol_name=given, error_code=79, member_id="m-1")
+    coordinator.answers["join_group"] = JoinResult(ErrorCode.MEMBER_ID_REQUIRED, "m-1", protocol_name=given)
     response = world.send(join(), version)
 
     assert (response.protocol_name, response.member_id) == (shown, "m-1")
@@ -325,7 +325,7 @@ def test_a_join_waits_and_may_still_be_refused(world, coordinator):
     coordinator.answers["join_group"] = first
     answer = world.start(join(member_id="m"), 9)
     assert answer() is None
-    first.complete(JoinGroupResponse(member_id="m", generation_id=3, protocol_name="range"))
+    first.complete(JoinResult(ErrorCode.NONE, "m", generation_id=3, protocol_name="range"))
     assert answer().generation_id == 3
 
     coordinator.answers["join_group"] = second
@@ -352,19 +352,16 @@ def test_sync_must_say_its_protocol_from_version_5_on(world, rights, coordinator
 def test_one_member_leaves_before_version_3(world, coordinator):
     request = LeaveGroupRequest(group_id="g", member_id="m")
     assert world.send(request, 2).error_code == 0
-    [(_, asked, _)] = coordinator.asked
-    assert [(each.member_id, each.group_instance_id) for each in asked.members] == [("m", None)]
+    assert coordinator.asked == [("leave_group", "g", [LeavingMember("m")])]
 
-    refused = MemberResponse(member_id="m", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    coordinator.answers["leave_group"] = LeaveGroupResponse(members=[refused])
+    coordinator.answers["leave_group"] = [ErrorCode.UNKNOWN_MEMBER_ID]
     assert code(world.send(request, 0).error_code) == "UNKNOWN_MEMBER_ID"
-    coordinator.answers["leave_group"] = LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    coordinator.answers["leave_group"] = error("NOT_COORDINATOR")
     assert code(world.send(request, 1).error_code) == "NOT_COORDINATOR"
 
 
 def test_several_members_leave_each_with_its_own_error(world, coordinator):
-    members = [MemberResponse(member_id="a", group_instance_id=None, error_code=25)]
-    coordinator.answers["leave_group"] = Pending.of(LeaveGroupResponse(members=members))
+    coordinator.answers["leave_group"] = Pending.of([ErrorCode.UNKNOWN_MEMBER_ID])
     response = world.send(LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="a")]), 5)
 
     assert response.error_code == 0
@@ -603,10 +600,10 @@ def test_groups_are_described_with_what_may_be_done_to_them(world, rights, versi
 
 
 def test_operations_are_told_only_to_who_asks_and_only_of_groups_without_error(world, coordinator):
-    coordinator.answers["describe_groups"] = [DescribedGroup(group_id="g", error_code=16)]
+    coordinator.answers["classic_group"] = error("NOT_COORDINATOR")
     request = DescribeGroupsRequest(groups=["g"], include_authorized_operations=True)
     assert world.send(request, 5).groups[0].authorized_operations == -(1 << 31)
-    del coordinator.answers["describe_groups"]
+    del coordinator.answers["classic_group"]
     assert world.send(DescribeGroupsRequest(groups=["g"]), 5).groups[0].authorized_operations == -(1 << 31)
 
 
@@ -641,10 +638,22 @@ def test_all_offsets_of_a_group_are_told_once_however_often_they_are_asked_for(w
 
 
 def test_all_groups_are_listed_to_who_may_describe_the_cluster(world, rights, coordinator):
-    request = ListGroupsRequest(states_filter=["Stable"], types_filter=["classic"])
-    assert [group.group_id for group in world.send(request, 5).groups] == ["a", "b"]
-    assert coordinator.asked == [("list_groups", ["Stable"], ["classic"])]
+    assert [group.group_id for group in world.send(ListGroupsRequest(), 5).groups] == ["a", "b"]
     assert rights.asked == [("DESCRIBE", "CLUSTER", "kafka-cluster")]
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "listed"),
+    [
+        (["stable"], ["Classic"], ["a"]),
+        (["Stable", "EMPTY"], [], ["a", "b"]),
+        ([], ["consumer"], []),
+        (["Dead"], [], []),
+    ],
+)
+def test_groups_are_listed_by_state_and_type_in_any_case(world, states, types, listed):
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    assert [group.group_id for group in world.send(request, 5).groups] == listed
 
 
 def test_others_see_the_groups_that_they_may_describe(world, rights, coordinator):
@@ -652,7 +661,7 @@ def test_others_see_the_groups_that_they_may_describe(world, rights, coordinator
     rights.deny(Operation.DESCRIBE, Resource.GROUP, "a")
     assert [group.group_id for group in world.send(ListGroupsRequest(), 0).groups] == ["b"]
 
-    coordinator.answers["list_groups"] = error("COORDINATOR_NOT_AVAILABLE")
+    coordinator.answers["groups"] = error("COORDINATOR_NOT_AVAILABLE")
     assert code(world.send(ListGroupsRequest(), 0).error_code) == "COORDINATOR_NOT_AVAILABLE"
 
 
@@ -666,12 +675,12 @@ def test_each_group_is_deleted_once_if_it_may_be(world, rights, coordinator):
         "hidden": "GROUP_AUTHORIZATION_FAILED",
     }
     assert len(response.results) == 3
-    assert coordinator.asked == [("delete_groups", ["a"]), ("delete_groups", ["b"])]
+    assert coordinator.asked == [("delete_group", "a"), ("delete_group", "b")]
 
 
 def test_a_deletion_that_fails_keeps_what_is_known_of_each_group(world, rights, coordinator):
     rights.deny(Operation.DELETE, Resource.GROUP, "hidden")
-    coordinator.answers["delete_groups"] = error("COORDINATOR_NOT_AVAILABLE")
+    coordinator.answers["delete_group"] = error("COORDINATOR_NOT_AVAILABLE")
     response = world.send(DeleteGroupsRequest(groups_names=["a", "hidden"]), 0)
 
     assert {each.group_id: code(each.error_code) for each in response.results} == {

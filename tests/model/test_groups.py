@@ -8,10 +8,9 @@ import pytest
 import run_groups
 from group_model.journal import SimulatedJournal
 
-from barnabas.coordinator import state_machine
+from barnabas.coordinator import group_coordinator, state_machine
+from barnabas.coordinator.classic import rebalance
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.rebalancing import Rebalances
-from barnabas.coordinator.classic.syncing import SyncRequests
 from barnabas.coordinator.consumer import plan as consumer_plan
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.offsets.group_offsets import GroupOffsets
@@ -51,26 +50,24 @@ def skip_generation_check(patch):
 
 
 def let_an_old_leader_assign(patch):
-    sync = SyncRequests.sync
+    sync = group_coordinator.classic_group_sync
 
-    def sync_without_check(requests, group, request):
+    def sync_without_check(shard, request):
         with patch.context() as meanwhile:
             meanwhile.setattr(ClassicGroup, "check_generation", lambda *_: None)
-            return sync(requests, group, request)
+            return sync(shard, request)
 
-    patch.setattr(SyncRequests, "sync", sync_without_check)
+    patch.setattr(group_coordinator, "classic_group_sync", sync_without_check)
 
 
 def wait_for_syncs_for_ever(patch):
-    patch.setattr(Rebalances, "_wait_for_syncs", lambda *_: None)
+    patch.setattr(rebalance, "_wait_for_syncs", lambda *_: None)
 
 
 def wait_for_joins_for_ever(patch):
-    complete = Rebalances._complete_join
+    complete = rebalance.complete_join
     patch.setattr(
-        Rebalances,
-        "_complete_join",
-        lambda self, group: complete(self, group) if group.members.all_joined else None,
+        rebalance, "complete_join", lambda group: complete(group) if group.members.all_joined else None
     )
 
 

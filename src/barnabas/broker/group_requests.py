@@ -66,7 +66,7 @@ def once(group_ids: Iterable[str]) -> Iterator[str | None]:
 def describe_each(
     context: RequestContext,
     group_ids: Iterable[str],
-    describe: Callable[[list[str]], list[D]],
+    describe: Callable[[str], D],
     refused: Callable[[str, ErrorCode], D],
     *,
     operations: bool,
@@ -81,7 +81,10 @@ def describe_each(
         if not may(context, Operation.DESCRIBE, group_id):
             hidden.append(refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             continue
-        (group,) = describe([group_id])
+        try:
+            group = describe(group_id)
+        except KafkaError as error:
+            group = refused(group_id, error.code)
         if operations and not group.error_code:
             group.authorized_operations = context.authorized_operations(Resource.GROUP, group_id)
         described.append(group)

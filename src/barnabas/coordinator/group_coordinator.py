@@ -7,10 +7,21 @@ here, or being loaded, or somebody else's. Led here, its `Shard` knows the group
 who answers: `classic` or `consumer`. Not led here, the client gets the code that makes it look again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.groups import classic_group_heartbeat, classic_group_leave
+from barnabas.coordinator.classic.join_group import classic_group_join
+from barnabas.coordinator.classic.members import (
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
+from barnabas.coordinator.classic.sync_group import classic_group_sync
 from barnabas.coordinator.consumer.member import JOIN_EPOCH
 from barnabas.coordinator.group import Client, Group, GroupType
 from barnabas.coordinator.offsets.removal import write_tombstones
@@ -25,19 +36,13 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
 from barnabas.core.pending import Pending, Steps, steps
-from barnabas.core.slices import Sliced, Slices
+from barnabas.core.slices import Slices
 from barnabas.log.log import Log
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.protocol.messages.delete_groups import DeletableGroupResult
-from barnabas.protocol.messages.describe_groups import DescribedGroup
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from barnabas.protocol.messages.offset_fetch import (
@@ -45,11 +50,9 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
-from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
-    from barnabas.coordinator.classic.group import ClassicGroup
     from barnabas.coordinator.classic.groups import ClassicGroups
     from barnabas.coordinator.consumer.group import ConsumerGroup
     from barnabas.coordinator.consumer.groups import ConsumerGroups
@@ -62,7 +65,6 @@ Answer: TypeAlias = T | Pending[T]
 
 _events: Final = EventLog("coordinator")
 
-DEAD: Final = "Dead"
 EXPIRY_TASK: Final = "delete-expired-group-metadata"
 _KNOWN_NAMES_MAX: Final = 65536
 _KNOWN_LENGTH_MAX: Final = 255
@@ -212,12 +214,10 @@ class GroupCoordinator:
         group.end_overdue_sessions(self._clock.monotonic_ms())
         return shard.groups.get(group_id)
 
-    def _members(self, shard: Shard, group_id: str) -> "ClassicGroups | ConsumerGroups":
-        """Who speaks the classic protocol for a group."""
+    def _consumer_groups(self, shard: Shard, group_id: str) -> "ConsumerGroups | None":
+        """What handles the classic protocol for a group of the consumer protocol; None for other groups."""
         group = shard.groups.get(group_id)
-        if group is not None and group.type is GroupType.CONSUMER and self._consumer is not None:
-            return self._consumer
-        return self._classic
+        return self._consumer if group is not None and group.type is GroupType.CONSUMER else None
 
     @property
     def loading(self) -> list[int]:
@@ -226,19 +226,18 @@ class GroupCoordinator:
 
     # --- the classic protocol ---------------------------------------------------------------------------
 
-    def join_group(
-        self, client: Client, request: JoinGroupRequest, version: int
-    ) -> Answer[JoinGroupResponse]:
-        """Joins a group; answered when all have joined."""
+    def join_group(self, request: JoinRequest) -> Answer[JoinResult]:
+        """``handleJoinGroup``: answered when all members have joined."""
         shard = self._shard(request.group_id)
         if not request.member_id:
             self._group(shard, request.group_id)
-        return self._members(shard, request.group_id).join(shard, client, request, version)
+        consumer = self._consumer_groups(shard, request.group_id)
+        if consumer is not None:
+            return consumer.join(shard, request)
+        return classic_group_join(self._classic, shard, request)
 
-    def sync_group(
-        self, client: Client, request: SyncGroupRequest, version: int
-    ) -> Answer[SyncGroupResponse]:
-        """Gets a member its assignment; answered when the leader has brought it."""
+    def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
+        """``handleSyncGroup``: answered when the leader has brought the assignment."""
         try:
             shard = self._shard(request.group_id)
         except KafkaError as refusal:
@@ -246,29 +245,33 @@ class GroupCoordinator:
                 # What the member joined is lost; joining again is the only way on.
                 raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS) from refusal
             raise
-        return self._members(shard, request.group_id).sync(shard, client, request, version)
+        consumer = self._consumer_groups(shard, request.group_id)
+        return classic_group_sync(shard, request) if consumer is None else consumer.sync(shard, request)
 
-    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        """A member lives."""
-        group_id = request.group_id
+    def heartbeat(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """``handleHeartbeat``: REBALANCE_IN_PROGRESS where the member has to join again."""
         shard = self._led.get(partition_of(group_id, self.partition_count))
         if shard is None or not group_id:
-            return self._heartbeat_refused(group_id)
+            refusal = self._refusal(group_id)
+            if refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return ErrorCode.NONE  # sessions are counted from the end of the load, so the member is alive
+            raise refusal
         group = shard.groups.get(group_id)
-        if group is not None and group.type is GroupType.CONSUMER and self._consumer is not None:
-            return self._consumer.heartbeat(shard, request)
-        return self._classic.heartbeat(shard, request)
+        if isinstance(group, ClassicGroup):
+            return classic_group_heartbeat(group, member_id, group_instance_id, generation_id)
+        if group is None or self._consumer is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return self._consumer.heartbeat(shard, group_id, member_id, group_instance_id, generation_id)
 
-    def _heartbeat_refused(self, group_id: str) -> HeartbeatResponse:
-        refusal = self._refusal(group_id)
-        if refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return HeartbeatResponse()  # sessions begin anew after the load, so the member is alive
-        raise refusal
-
-    def leave_group(self, request: LeaveGroupRequest, version: int) -> Answer[LeaveGroupResponse]:
-        """Members go."""
-        shard = self._shard(request.group_id)
-        return self._members(shard, request.group_id).leave(shard, request, version)
+    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> Answer[list[ErrorCode]]:
+        """``handleLeaveGroup``: a result for each member."""
+        shard = self._shard(group_id)
+        consumer = self._consumer_groups(shard, group_id)
+        if consumer is not None:
+            return consumer.leave(shard, group_id, leaving)
+        return classic_group_leave(shard, group_id, leaving)
 
     # --- offsets ----------------------------------------------------------------------------------------
 
@@ -317,64 +320,32 @@ class GroupCoordinator:
 
     # --- administration ---------------------------------------------------------------------------------
 
-    def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """Groups of the classic protocol, each with an error of its own."""
-        return [self._describe(group_id) for group_id in group_ids]
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """A group of the classic protocol, to be described."""
+        group = self._group(self._shard_of_any(group_id), group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
-    def _describe(self, group_id: str) -> DescribedGroup:
-        try:
-            group = self._group(self._shard_of_any(group_id), group_id)
-        except KafkaError as refusal:
-            return DescribedGroup(group_id=group_id, error_code=refusal.code)
-        if group is None or group.type is not GroupType.CLASSIC:
-            return DescribedGroup(group_id=group_id, group_state=DEAD)
-        return self._classic.describe(cast("ClassicGroup", group))
-
-    def list_groups(self, states: Iterable[str], types: Iterable[str]) -> Sliced[ListGroupsResponse]:
-        """The groups in these states and of these types, whatever their case; all where a filter is empty.
-
-        Each group is listed as it is when its turn comes.
-        """
+    def groups(self) -> Iterator[Group]:
+        """The groups of this broker, while it goes on to serve them. Raises COORDINATOR_NOT_AVAILABLE."""
         if not self._active:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        wanted_states = yield from _lowered(states)
-        wanted_types = yield from _lowered(types)
-        response = ListGroupsResponse()
-        if self._runtime.loading:
-            response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for shard in self._runtime.shards():
             for group_id in list(shard.groups):
                 group = self._group(shard, group_id)
-                if (
-                    group is not None
-                    and (not wanted_states or group.state_name.lower() in wanted_states)
-                    and (not wanted_types or group.type.value in wanted_types)
-                ):
-                    response.groups.append(_listed(group))
-                yield
-        return response
+                if group is not None:
+                    yield group
 
-    def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
-        """Deletes groups that have no members, with their offsets."""
-        return [
-            DeletableGroupResult(group_id=group_id, error_code=self._delete(group_id))
-            for group_id in dict.fromkeys(group_ids)
-        ]
-
-    def _delete(self, group_id: str) -> ErrorCode:
-        try:
-            shard = self._shard_of_any(group_id)
-            group = self._group(shard, group_id)
-            if group is None:
-                return ErrorCode.GROUP_ID_NOT_FOUND
-            group.validate_delete()
-        except KafkaError as refusal:
-            return refusal.code
+    def delete_group(self, group_id: str) -> None:
+        """Deletes a group that has no members, with its offsets. Raises KafkaError."""
+        shard = self._shard_of_any(group_id)
+        group = self._group(shard, group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group.validate_delete()
         records = [*self._offsets.delete_group_offsets(shard, group_id), *group.tombstones()]
         self._offsets.forget_group(shard, group)
         self._write_tombstones(shard, group_id, records)
         _events.info("group.deleted", group=group_id, tombstones=len(records))
-        return ErrorCode.NONE
 
     def _write_tombstones(self, shard: Shard, group_id: str, records: list[CoordinatorRecord]) -> None:
         # Nobody waits for the replicas: what is lost is found expired again by whoever leads next.
@@ -396,37 +367,14 @@ class GroupCoordinator:
             self._group(shard, request.group_id)
         return self._consumer.consumer_heartbeat(shard, client, request, version)
 
-    def consumer_group_describe(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
-        """Groups of the consumer protocol, each with an error of its own."""
+    def consumer_group_describe(self, group_id: str) -> DescribedConsumerGroup:
+        """A group of the consumer protocol. Raises KafkaError."""
         if self._consumer is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        return [self._describe_consumer(self._consumer, group_id) for group_id in group_ids]
-
-    def _describe_consumer(self, consumer: "ConsumerGroups", group_id: str) -> DescribedConsumerGroup:
-        try:
-            group = self._group(self._shard(group_id), group_id)
-        except KafkaError as refusal:
-            return DescribedConsumerGroup(group_id=group_id, error_code=refusal.code)
+        group = self._group(self._shard(group_id), group_id)
         if group is None or group.type is not GroupType.CONSUMER:
-            return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        return consumer.describe(cast("ConsumerGroup", group))
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        return self._consumer.describe(cast("ConsumerGroup", group))
 
     def __repr__(self) -> str:
         return f"<GroupCoordinator{'' if self._active else ' inactive'} {self._runtime}>"
-
-
-def _lowered(words: Iterable[str]) -> Sliced[set[str]]:
-    lowered = set()
-    for word in words:
-        lowered.add(word.lower())
-        yield
-    return lowered
-
-
-def _listed(group: Group) -> ListedGroup:
-    return ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type,
-        group_state=group.state_name,
-        group_type=group.type.value,
-    )

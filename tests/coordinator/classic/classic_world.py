@@ -3,8 +3,13 @@
 import itertools
 from dataclasses import replace
 
-from barnabas.coordinator.classic.groups import ClassicGroups
-from barnabas.coordinator.group import Client
+from barnabas.coordinator.classic.groups import (
+    ClassicGroups,
+    classic_group_heartbeat,
+    classic_group_leave,
+)
+from barnabas.coordinator.classic.join_group import classic_group_join
+from barnabas.coordinator.classic.sync_group import classic_group_sync
 from barnabas.coordinator.runtime.journal import NO_PRODUCER
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
@@ -14,10 +19,12 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from handled import answered, handled
 from standing_clock import Clock
 
 GROUP = "orders"
@@ -60,9 +67,11 @@ class FakeJournal:
 class Parked:
     """The answer that a client waits for, as it will read it off the wire."""
 
-    def __init__(self, answer, version):
+    def __init__(self, answer, version, parked=None):
         self._answer = answer if isinstance(answer, Pending) else Pending.of(answer)
         self._version = version
+        self.parked = parked
+        """What the coordinator returned."""
 
     @property
     def waits(self):
@@ -90,6 +99,34 @@ RANGE = (("range", subscription("t")),)
 """What a member offers unless the test says otherwise."""
 
 
+class ClassicCoordinator:
+    """A group coordinator of one shard, which has nothing but classic groups."""
+
+    def __init__(self, world):
+        self._world = world
+        self.answer = None
+        """What the last JoinGroup or SyncGroup was answered: a result, or the Pending of one."""
+
+    def join_group(self, request):
+        self.answer = classic_group_join(self._world.classic, self._world.shard, request)
+        return self.answer
+
+    def sync_group(self, request):
+        self.answer = classic_group_sync(self._world.shard, request)
+        return self.answer
+
+    def heartbeat(self, group_id, *member):
+        if group_id not in self._world.shard.groups:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return classic_group_heartbeat(self._world.shard.groups[group_id], *member)
+
+    def leave_group(self, group_id, leaving):
+        return classic_group_leave(self._world.shard, group_id, leaving)
+
+    def classic_group(self, group_id):
+        return self._world.shard.groups.get(group_id)
+
+
 class World:
     """One shard, and the requests that clients send to it."""
 
@@ -100,6 +137,7 @@ class World:
         self._numbers = itertools.count(1)
         self.classic = ClassicGroups(self.settings, self.clock, lambda: f"uuid{next(self._numbers)}")
         self.shard = Shard(0, 0, self.journal)
+        self.coordinator = ClassicCoordinator(self)
 
     @property
     def group(self):
@@ -133,9 +171,9 @@ class World:
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
             reason=reason,
         )
-        client = Client(client, "/127.0.0.1")
         request = on_the_wire(request, version)
-        return Parked(self.classic.join(self.shard, client, request, version), version)
+        answer = answered(self.coordinator, request, version, client_id=client)
+        return Parked(answer, version, self.coordinator.answer)
 
     def sync(
         self,
@@ -161,14 +199,15 @@ class World:
             ],
         )
         request = on_the_wire(request, version)
-        return Parked(self.classic.sync(self.shard, Client("app", "/127.0.0.1"), request, version), version)
+        answer = handled(self.coordinator, request, version)
+        return Parked(answer, version, self.coordinator.answer)
 
     def heartbeat(self, member_id, generation, instance=None):
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
         try:
-            return ErrorCode.of(self.classic.heartbeat(self.shard, request).error_code)
+            return ErrorCode.of(handled(self.coordinator, request).error_code)
         except KafkaError as refused:
             return refused.code
 
@@ -178,7 +217,11 @@ class World:
         request = LeaveGroupRequest(group_id=GROUP, members=identities)
         if version < 3:
             request = LeaveGroupRequest(group_id=GROUP, member_id=identities[0].member_id)
-        return on_the_wire(self.classic.leave(self.shard, on_the_wire(request, version), version), version)
+        return on_the_wire(handled(self.coordinator, on_the_wire(request, version), version), version)
+
+    def described(self, group_id=GROUP):
+        (group,) = handled(self.coordinator, DescribeGroupsRequest(groups=[group_id])).groups
+        return group
 
     def left(self, member_id):
         (result,) = self.leave((member_id, None, None)).members

@@ -1,7 +1,7 @@
 """Heartbeat and LeaveGroup: members that live, fall silent, go, or are removed."""
 
 import pytest
-from classic_world import GROUP, INITIAL_DELAY_MS, REBALANCE_MS, SESSION_MS, subscription
+from classic_world import GROUP, INITIAL_DELAY_MS, SESSION_MS, subscription
 
 from barnabas.core.errors import ErrorCode
 
@@ -278,7 +278,7 @@ def test_reasons_are_told_in_the_log(world, caplog):
 def test_a_stable_group_is_described_with_its_assignment(world):
     (member,) = world.stable(client="billing")
 
-    described = world.classic.describe(world.group)
+    described = world.described()
 
     assert (described.error_code, described.group_id, described.group_state) == (0, GROUP, "Stable")
     assert (described.protocol_type, described.protocol_data) == ("consumer", "range")
@@ -292,7 +292,7 @@ def test_an_unsettled_group_is_described_without(world):
     world.left(follower)
     assert world.state == "PreparingRebalance"
 
-    described = world.classic.describe(world.group)
+    described = world.described()
 
     assert (described.group_state, described.protocol_type, described.protocol_data) == (
         "PreparingRebalance",
@@ -305,7 +305,8 @@ def test_an_unsettled_group_is_described_without(world):
 
 
 def test_a_group_that_only_commits_is_described_as_empty(world):
-    described = world.classic.describe(world.classic.create_simple(world.shard, "simple"))
+    world.classic.create_simple(world.shard, "simple")
+    described = world.described("simple")
 
     assert (described.group_state, described.protocol_type, described.members) == ("Empty", "", [])
 
@@ -313,15 +314,12 @@ def test_a_group_that_only_commits_is_described_as_empty(world):
 def test_states_show(world):
     world.joining(2)
     assert repr(world.group) == "<ClassicGroup orders PreparingRebalance generation=0 members=2>"
-    assert repr(world.group.delayed_join) == f"<InitialDelayedJoin Rebalance delay_ms={INITIAL_DELAY_MS}>"
     assert repr(world.group.members) == "<Membership 2 joined=2 pending=0>"
     assert [repr(each) for each in world.group.members] == [
         "<ClassicMember app-uuid1 joining>",
         "<ClassicMember app-uuid2 joining>",
     ]
     world.clock.advance(2 * INITIAL_DELAY_MS)
-    assert repr(world.group.delayed_sync) == f"<DelayedSync Rebalance delay_ms={REBALANCE_MS}>"
-    assert repr(world.classic) == "<ClassicGroups <Rebalances initial_delay_ms=3000>>"
 
 
 @pytest.mark.parametrize(("client", "instance"), [("c" * 32_763, None), ("c", "i" * 32_763)])

@@ -25,7 +25,7 @@ def cells():
 
 
 def group_in(state):
-    group = ClassicGroup("orders", None, Clock())
+    group = ClassicGroup("orders", None, Clock(), None)
     group.state = state
     return group
 
@@ -49,7 +49,7 @@ def test_every_way_says_what_leads_along_it():
 
 def test_a_move_is_dated():
     clock = Clock()
-    group = ClassicGroup("orders", None, clock)
+    group = ClassicGroup("orders", None, clock, None)
     clock.advance(5_000)
 
     group.transition_to(GroupState.PREPARING_REBALANCE)

@@ -262,11 +262,11 @@ class GroupStorm(RuleBasedStateMachine):
     def whoever_waits_is_remembered(self):
         parked = set()
         for member in self.group.members if self.group is not None else ():
-            parked |= {id(member.parked_join.answer)} if member.parked_join else set()
+            parked |= {id(member.parked_join)} if member.parked_join else set()
             parked |= {id(member.parked_sync)} if member.parked_sync else set()
         for actor in self.actors:
             for request in (actor.join, actor.sync):
-                assert request is None or not request.waits or id(request._answer) in parked
+                assert request is None or not request.waits or id(request.parked) in parked
 
     def teardown(self):
         if not hasattr(self, "world"):

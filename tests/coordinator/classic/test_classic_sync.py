@@ -8,7 +8,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 
 def refusal(call, *args, **kwargs):
     with pytest.raises(KafkaError) as refused:
-        call(*args, **kwargs)
+        call(*args, **kwargs).result  # noqa: B018 - it raises
     return refused.value.code
 
 

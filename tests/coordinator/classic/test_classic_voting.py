@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from barnabas.coordinator.classic.voting import winner
+from barnabas.coordinator.classic.members import winner
 
 
 def test_most_votes_win():

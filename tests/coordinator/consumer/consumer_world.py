@@ -6,7 +6,14 @@ What is written goes through the codecs, so that `reloaded` reads back what Kafk
 import itertools
 from dataclasses import replace
 
-from barnabas.coordinator.classic.groups import ClassicGroups
+from barnabas.coordinator.classic.groups import (
+    ClassicGroups,
+    classic_group_heartbeat,
+    classic_group_leave,
+)
+from barnabas.coordinator.classic.join_group import classic_group_join
+from barnabas.coordinator.classic.sync_group import classic_group_sync
+from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.group import Client
@@ -31,6 +38,7 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from handled import handled
 from standing_clock import Clock
 
 GROUP = "orders"
@@ -173,8 +181,25 @@ class World:
 
     # The classic protocol, for consumer groups and for classic ones
 
-    def _classic_side(self):
-        return self.classic if self.group is None or self.group.type.value == "classic" else self.groups
+    def join_group(self, request):
+        if isinstance(self.group, ConsumerGroup):
+            return self.groups.join(self.shard, request)
+        return classic_group_join(self.classic, self.shard, request)
+
+    def sync_group(self, request):
+        if isinstance(self.group, ConsumerGroup):
+            return self.groups.sync(self.shard, request)
+        return classic_group_sync(self.shard, request)
+
+    def heartbeat(self, group_id, *member):
+        if isinstance(self.group, ConsumerGroup):
+            return self.groups.heartbeat(self.shard, group_id, *member)
+        return classic_group_heartbeat(self.group, *member)
+
+    def leave_group(self, group_id, leaving):
+        if isinstance(self.group, ConsumerGroup):
+            return self.groups.leave(self.shard, group_id, leaving)
+        return classic_group_leave(self.shard, group_id, leaving)
 
     def classic_join(
         self,
@@ -198,9 +223,9 @@ class World:
                 for name in protocols
             ],
         )
-        return settled(self._classic_side().join(self.shard, CLIENT, request, version))
+        return settled(handled(self, request, version))
 
-    def classic_sync(self, member_id, generation, *, instance_id=None, assignments=(), **fields):
+    def classic_sync(self, member_id, generation, *, instance_id=None, assignments=(), version=5, **fields):
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=generation,
@@ -212,20 +237,20 @@ class World:
                 for to, assignment in assignments
             ],
         )
-        return settled(self._classic_side().sync(self.shard, CLIENT, request, 5))
+        return settled(handled(self, request, version))
 
     def classic_beat(self, member_id, generation, instance_id=None):
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
-        return ErrorCode(self._classic_side().heartbeat(self.shard, request).error_code)
+        return ErrorCode(handled(self, request).error_code)
 
     def classic_leave(self, *members, version=5):
         request = LeaveGroupRequest(
             group_id=GROUP,
             members=[MemberIdentity(member_id=one, group_instance_id=instance) for one, instance in members],
         )
-        response = settled(self._classic_side().leave(self.shard, request, version))
+        response = settled(handled(self, request, version))
         return [ErrorCode(one.error_code) for one in response.members]
 
 

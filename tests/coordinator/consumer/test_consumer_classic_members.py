@@ -1,10 +1,11 @@
 """Members of the classic protocol inside a consumer group."""
 
 import pytest
-from consumer_world import CLIENT, GROUP, assignment_read, settled
+from consumer_world import GROUP, assignment_read, settled
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from handled import handled
 
 
 @pytest.fixture
@@ -145,10 +146,9 @@ def test_what_no_consumer_says_is_not_understood(mixed):
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"x")],
     )
-    call = mixed.groups.join
-    assert refused(call, mixed.shard, CLIENT, request, 5) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused(handled, mixed, request, 5) is ErrorCode.UNKNOWN_SERVER_ERROR
     request.session_timeout_ms = 1
-    assert refused(call, mixed.shard, CLIENT, request, 5) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert refused(handled, mixed, request, 5) is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 def test_version_0_knows_one_timeout_for_both(mixed):
@@ -159,14 +159,14 @@ def test_version_0_knows_one_timeout_for_both(mixed):
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff")],
     )
-    answer = settled(mixed.groups.join(mixed.shard, CLIENT, request, 0))
+    answer = settled(handled(mixed, request, 0))
     assert mixed.group.members[answer.member_id].rebalance_timeout_ms == 10_000
 
 
 def test_a_sync_must_name_the_protocol_of_the_join(mixed):
     assert refused(mixed.classic_sync, "c1", 2, protocol_name="x") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert refused(mixed.classic_sync, "c1", 2, protocol_type="x") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert mixed.classic_sync("c1", 2, protocol_type=None, protocol_name=None).error_code == 0
+    assert mixed.classic_sync("c1", 2, version=4, protocol_type=None, protocol_name=None).error_code == 0
 
 
 def test_generations_are_epochs(mixed):

@@ -14,7 +14,6 @@ from barnabas.core.errors import KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
-from barnabas.core.slices import in_slices
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.log.producers import AppendOrigin
@@ -22,12 +21,16 @@ from barnabas.node.coordinators import group_coordinator
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from barnabas.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
+from barnabas.protocol.messages.list_groups import ListGroupsRequest
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -40,6 +43,7 @@ from barnabas.records.compression import Codec
 from barnabas.records.record import Record
 from barnabas.replica.manager import ReplicaManager
 from barnabas.testing.disk import SimulatedFilesystem
+from handled import answered, handled
 from standing_clock import Clock
 
 CLIENT = Client("me", "/127.0.0.1")
@@ -275,7 +279,7 @@ class Life:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
-        return self.coordinator.join_group(CLIENT, request, version)
+        return handled(self.coordinator, request, version)
 
     def form(self, group="g"):
         """A stable group of one; its member's id."""
@@ -288,12 +292,22 @@ class Life:
             member_id=joined.member_id,
             assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")],
         )
-        answer = self.coordinator.sync_group(CLIENT, request, 3)
+        answer = handled(self.coordinator, request, 3)
         assert (answer.result() if isinstance(answer, Pending) else answer).assignment == b"all"
         return joined.member_id
 
     def listed(self, states=(), types=()):
-        return in_slices(self.coordinator.list_groups(states, types), self.clock)
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        return answered(self.coordinator, request)
+
+    def described(self, *group_ids):
+        return handled(self.coordinator, DescribeGroupsRequest(groups=list(group_ids))).groups
+
+    def consumer_described(self, *group_ids):
+        return handled(self.coordinator, ConsumerGroupDescribeRequest(group_ids=list(group_ids))).groups
+
+    def delete(self, *group_ids):
+        return handled(self.coordinator, DeleteGroupsRequest(groups_names=list(group_ids))).results
 
     def states(self):
         return {each.group_id: each.group_state for each in self.listed().groups}

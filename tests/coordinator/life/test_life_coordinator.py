@@ -13,11 +13,11 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.list_groups import ListedGroup
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from handled import handled
 
 HOUR_MS = 3_600_000
 
@@ -49,9 +49,9 @@ def calls(life):
     coordinator = life.coordinator
     return {
         "join": life.join,
-        "sync": lambda group: coordinator.sync_group(CLIENT, SyncGroupRequest(group_id=group), 3),
-        "heartbeat": lambda group: coordinator.heartbeat(HeartbeatRequest(group_id=group)),
-        "leave": lambda group: coordinator.leave_group(LeaveGroupRequest(group_id=group), 3),
+        "sync": lambda group: handled(coordinator, SyncGroupRequest(group_id=group), 3),
+        "heartbeat": lambda group: handled(coordinator, HeartbeatRequest(group_id=group)),
+        "leave": lambda group: coordinator.leave_group(group, []),
         "commit": life.commit,
         "fetch": life.fetched,
         "delete offsets": lambda group: coordinator.offset_delete(OffsetDeleteRequest(group_id=group)),
@@ -87,8 +87,8 @@ def test_the_group_without_a_name_stores_offsets(elected):
     elected.commit("", 5)
 
     assert elected.fetched("") == {("orders", 0): 5}
-    assert elected.coordinator.describe_groups([""])[0].group_state == "Empty"
-    assert elected.coordinator.delete_groups([""])[0].error_code == ErrorCode.NONE
+    assert elected.described("")[0].group_state == "Empty"
+    assert elected.delete("")[0].error_code == ErrorCode.NONE
 
 
 # --- elected and resigned
@@ -103,12 +103,12 @@ def test_what_was_written_is_known_after_a_restart(elected):
     elected.elect(1)
 
     assert elected.states() == {"g": "Stable", "h": "Empty"}
-    described = elected.coordinator.describe_groups(["g"])[0]
+    described = elected.described("g")[0]
     assert [each.member_id for each in described.members] == [member]
     assert described.members[0].member_assignment == b"all"
     assert elected.fetched("h") == {("orders", 0): 7}
     beat = HeartbeatRequest(group_id="g", member_id=member, generation_id=1)
-    assert elected.coordinator.heartbeat(beat).error_code == ErrorCode.NONE
+    assert handled(elected.coordinator, beat).error_code == ErrorCode.NONE
 
 
 def test_resigning_forgets_the_partition_and_no_other(elected):
@@ -225,13 +225,13 @@ def test_lists_nothing_before_its_start(elected):
 
 
 def test_a_group_that_is_not_known_is_dead(elected):
-    described = elected.coordinator.describe_groups(["nobody"])[0]
+    described = elected.described("nobody")[0]
 
     assert (described.error_code, described.group_state) == (ErrorCode.NONE, "Dead")
 
 
 def test_a_group_of_another_coordinator_has_no_state(life):
-    described = life.coordinator.describe_groups(["g"])[0]
+    described = life.described("g")[0]
 
     assert (described.error_code, described.group_state) == (ErrorCode.NOT_COORDINATOR, "")
 
@@ -240,7 +240,7 @@ def test_deletes_groups_without_members(elected):
     elected.form("full")
     elected.commit("g")
 
-    results = elected.coordinator.delete_groups(["g", "full", "nobody", "g"])
+    results = elected.delete("g", "full", "nobody", "g")
 
     assert [(each.group_id, each.error_code) for each in results] == [
         ("g", ErrorCode.NONE),
@@ -256,7 +256,7 @@ def test_the_tombstones_of_a_deleted_group(life):
     life.write(group_bytes(generation=2), commit_bytes(1), commit_bytes(2, partition=1))
     life.elect()
 
-    life.coordinator.delete_groups(["g"])
+    life.delete("g")
 
     tombstones = [key for key, value in life.written() if value is None]
     assert len(tombstones) == 3
@@ -272,7 +272,7 @@ def test_a_group_with_very_many_offsets_goes_for_good(how):
         life.write(*[commit_bytes(1, topic="t" * 100, partition=start + each) for each in range(1000)])
     if how == "deleted":
         life.elect()
-        assert life.coordinator.delete_groups(["g"])[0].error_code == ErrorCode.NONE
+        assert life.delete("g")[0].error_code == ErrorCode.NONE
     else:
         life.elect()
         life.clock.advance(HOUR_MS)
@@ -287,7 +287,7 @@ def test_a_group_with_very_many_offsets_goes_for_good(how):
 def test_a_group_that_only_stored_offsets_leaves_no_tombstone_of_its_own(elected):
     elected.commit("g")
 
-    elected.coordinator.delete_groups(["g"])
+    elected.delete("g")
 
     tombstones = [key for key, value in elected.written() if value is None]
     assert [type(key).__name__ for key in tombstones] == ["OffsetCommitKey"]
@@ -298,7 +298,7 @@ def test_a_deletion_that_cannot_be_written_is_one_all_the_same(elected, caplog):
     elected.commit("g")
     elected.disk.fail("/data", "write")
 
-    assert elected.coordinator.delete_groups(["g"])[0].error_code == ErrorCode.NONE
+    assert elected.delete("g")[0].error_code == ErrorCode.NONE
     assert elected.states() == {}
     assert "tombstones.not_written" in caplog.text
 
@@ -362,7 +362,7 @@ def test_the_consumer_protocol_is_off_unless_asked_for(elected):
     assert code(elected.coordinator.consumer_group_heartbeat, CLIENT, heartbeat, 0) is (
         ErrorCode.UNSUPPORTED_VERSION
     )
-    assert code(elected.coordinator.consumer_group_describe, ["g"]) is ErrorCode.UNSUPPORTED_VERSION
+    assert code(elected.coordinator.consumer_group_describe, "g") is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_both_protocols_side_by_side():
@@ -382,13 +382,13 @@ def test_both_protocols_side_by_side():
     assert joined.error_code == ErrorCode.NONE
     listed = {each.group_id: each.group_type for each in life.listed().groups}
     assert listed == {"new": "consumer", "old": "classic"}
-    described = life.coordinator.consumer_group_describe(["new", "old", "nobody"])
+    described = life.consumer_described("new", "old", "nobody")
     assert [each.error_code for each in described] == [
         ErrorCode.NONE,
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
-    assert [each.group_state for each in life.coordinator.describe_groups(["new", "old"])] == [
+    assert [each.group_state for each in life.described("new", "old")] == [
         "Dead",
         "Stable",
     ]

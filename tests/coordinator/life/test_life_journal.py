@@ -59,7 +59,7 @@ def test_batches_of_commits_are_numbered_as_kafka_numbers_them(life):
     group = next(name for name in "abcdefgh" if life.coordinator.partition_for(name) == 0)
 
     life.commit(group)
-    life.coordinator.delete_groups([group])
+    life.delete(group)
 
     assert [header.base_sequence for header, _ in batches(life)] == [0, -1]
 

@@ -15,6 +15,7 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from handled import answered
 
 MINUTE_MS = 60_000
 BOTH = {"group_coordinator_rebalance_protocols": "classic,consumer"}
@@ -40,7 +41,7 @@ def join(life, *, session_ms=10_000, group="g"):
             )
         ],
     )
-    return life.coordinator.join_group(CLIENT, request, 3)
+    return answered(life.coordinator, request, 3)
 
 
 def beat(life, member_id="m", epoch=0, **fields):
@@ -236,7 +237,7 @@ def test_group_consumer_assignors(configured, default, unknown):
     life = serving(**BOTH, group_consumer_assignors=configured)
     beat(life)
 
-    assert life.coordinator.consumer_group_describe(["g"])[0].assignor_name == default
+    assert life.consumer_described("g")[0].assignor_name == default
     assert code(beat, life, "another", server_assignor=unknown) is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 

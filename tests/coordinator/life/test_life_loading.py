@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from life_rig import CLIENT, Later, Life, SlowClock, Turns, code, commit_bytes, group_bytes
+from life_rig import Later, Life, SlowClock, Turns, code, commit_bytes, group_bytes
 
 from barnabas.coordinator.runtime import loading
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -13,6 +13,7 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.records.compression import Codec
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
+from handled import handled
 
 PRODUCER = (77, 0)
 
@@ -59,7 +60,7 @@ def test_offsets_of_every_version_behind_the_first_kind_of_key(life, version):
 def test_groups_of_every_version(life, version):
     life.write(group_bytes(version=version, members=["m-1", "m-2"]))
 
-    described = life.elect().coordinator.describe_groups(["g"])[0]
+    described = life.elect().described("g")[0]
 
     assert (described.group_state, described.protocol_data) == ("Stable", "range")
     assert [each.member_id for each in described.members] == ["m-1", "m-2"]
@@ -89,7 +90,7 @@ def test_a_group_that_was_taken_back_but_has_offsets_is_a_simple_one(life):
     life.elect()
 
     assert life.states() == {"g": "Empty"}
-    assert life.coordinator.describe_groups(["g"])[0].protocol_type == ""
+    assert life.described("g")[0].protocol_type == ""
     assert life.fetched() == {("orders", 0): 5}
 
 
@@ -372,19 +373,19 @@ def test_who_asks_during_a_load_is_told_to_wait(loading_life):
     assert code(life.join) is loading_code
     assert code(life.commit) is loading_code
     assert code(life.fetched) is loading_code
-    assert life.coordinator.describe_groups(["g"])[0].error_code == loading_code
-    assert life.coordinator.delete_groups(["g"])[0].error_code == loading_code
+    assert life.described("g")[0].error_code == loading_code
+    assert life.delete("g")[0].error_code == loading_code
     assert life.listed().error_code == loading_code
 
 
 def test_heartbeats_are_good_and_syncs_begin_anew_during_a_load(loading_life):
     coordinator = loading_life.coordinator
 
-    beat = coordinator.heartbeat(HeartbeatRequest(group_id="g", member_id="m", generation_id=3))
+    beat = handled(coordinator, HeartbeatRequest(group_id="g", member_id="m", generation_id=3))
 
     assert beat.error_code == ErrorCode.NONE
     sync = SyncGroupRequest(group_id="g", member_id="m", generation_id=3)
-    assert code(coordinator.sync_group, CLIENT, sync, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert code(handled, coordinator, sync, 3) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_lists_what_is_known_while_another_partition_is_loaded(loading_life):

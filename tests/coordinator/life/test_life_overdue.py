@@ -22,6 +22,7 @@ from barnabas.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from handled import handled
 
 SESSION_MS = 10_000
 BOTH = {
@@ -52,16 +53,16 @@ def consumer_beat(life, member_id="", epoch=0, **fields):
 
 
 def delete(life):
-    return life.coordinator.delete_groups(["g"])[0].error_code
+    return life.delete("g")[0].error_code
 
 
 def describe(life):
-    (group,) = life.coordinator.describe_groups(["g"])
+    (group,) = life.described("g")
     return group.error_code or len(group.members)
 
 
 def consumer_describe(life):
-    (group,) = life.coordinator.consumer_group_describe(["g"])
+    (group,) = life.consumer_described("g")
     return group.error_code or len(group.members)
 
 
@@ -99,7 +100,7 @@ def join_with_another_protocol(life):
         protocol_type="connect",
         protocols=[JoinGroupRequestProtocol(name="compatible", metadata=b"")],
     )
-    answer = life.coordinator.join_group(CLIENT, request, 3)
+    answer = handled(life.coordinator, request, 3)
     waits = isinstance(answer, Pending) and not answer.done  # for others to join: nobody refused it
     return ErrorCode.NONE if waits else settled(answer).error_code
 
@@ -177,10 +178,10 @@ def test_a_consumer_group_whose_session_is_just_over(consumer, look, before):
 
 
 def test_a_member_that_speaks_at_the_last_moment_stays(classic):
-    (member,) = classic.coordinator.describe_groups(["g"])[0].members
+    (member,) = classic.described("g")[0].members
     classic.clock.now_ms += SESSION_MS
     beat = HeartbeatRequest(group_id="g", member_id=member.member_id, generation_id=1)
-    assert classic.coordinator.heartbeat(beat).error_code == ErrorCode.NONE
+    assert handled(classic.coordinator, beat).error_code == ErrorCode.NONE
     assert describe(classic) == 1
 
     classic.clock.now_ms += SESSION_MS
@@ -198,7 +199,7 @@ def test_after_a_standstill_of_the_broker_the_timer_decides(classic):
 
 def test_offsets_of_a_group_whose_session_is_over_go_with_it(classic):
     tp = TopicPartition("orders", 0)
-    (member,) = classic.coordinator.describe_groups(["g"])[0].members
+    (member,) = classic.described("g")[0].members
     assert member.member_id
     classic.clock.now_ms += SESSION_MS
     assert commit(classic) == ErrorCode.NONE

@@ -7,8 +7,16 @@ the loader. What is simulated: the clock, the log with its replicas, and how lon
 import itertools
 from collections.abc import Callable, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from barnabas.broker.authorizer import AllowAll
+from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.delete_groups import delete_groups
+from barnabas.broker.handlers.heartbeat import heartbeat
+from barnabas.broker.handlers.join_group import join_group
+from barnabas.broker.handlers.leave_group import leave_group
+from barnabas.broker.handlers.sync_group import sync_group
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
@@ -20,9 +28,10 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
-from barnabas.core.slices import in_slices
+from barnabas.network.peer import ListenerId, NoConnection, Peer
+from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
+from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
@@ -202,9 +211,7 @@ class Host:
     def groups(self) -> list[tuple[str, str]]:
         """The groups that it knows, with their states."""
         assert self.coordinator is not None
-        listed = in_slices(self.coordinator.list_groups([], []), self.clock)
-        response = listed.result() if isinstance(listed, Pending) else listed
-        return [(group.group_id, group.group_state) for group in response.groups]
+        return [(group.group_id, group.state_name) for group in self.coordinator.groups()]
 
     def shutdown(self) -> None:
         """An orderly end of its coordinator."""
@@ -261,29 +268,42 @@ class Host:
         return f"<Host {self.number} {'alive' if self.alive else 'dead'} leads={sorted(self.leads)}>"
 
 
+_HANDLERS: Final[dict[type, Callable[[RequestContext, Any], Any]]] = {
+    DeleteGroupsRequest: delete_groups,
+    HeartbeatRequest: heartbeat,
+    JoinGroupRequest: join_group,
+    LeaveGroupRequest: leave_group,
+    SyncGroupRequest: sync_group,
+}
+
+
+def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
+    services = SimpleNamespace(
+        group_coordinator=coordinator,
+        authorizer=AllowAll(),
+        clock=coordinator._clock,
+    )
+    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999), NoConnection())
+    header = RequestHeader(0, call.version, 0, call.client_id)
+    return RequestContext(cast("Any", services), header, peer, 0)
+
+
 def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
     """What the handler of the request's API does."""
     request, version = call.request, call.version
     client = Client(call.client_id, "/10.0.1.1")
+    handler = _HANDLERS.get(type(request))
+    if handler is not None:
+        return handler(_context(coordinator, call), request)
     match request:
-        case HeartbeatRequest():
-            return coordinator.heartbeat(request)
         case OffsetCommitRequest():
             return coordinator.offset_commit(client, request, version)
         case OffsetFetchRequestGroup():
             return coordinator.offset_fetch(request, require_stable=False)
-        case JoinGroupRequest():
-            return coordinator.join_group(client, request, version)
-        case SyncGroupRequest():
-            return coordinator.sync_group(client, request, version)
-        case LeaveGroupRequest():
-            return coordinator.leave_group(request, version)
         case ConsumerGroupHeartbeatRequest():
             return coordinator.consumer_group_heartbeat(client, request, version)
         case OffsetDeleteRequest():
             return coordinator.offset_delete(request)
-        case DeleteGroupsRequest():
-            return coordinator.delete_groups(request.groups_names)
     raise TypeError(f"no member sends {request!r}")
 
 
@@ -292,6 +312,6 @@ def reply_of(body: Any) -> Reply:
     if isinstance(body, OffsetCommitResponse):
         codes = [partition.error_code for topic in body.topics for partition in topic.partitions]
         return Reply(ErrorCode(next(filter(None, codes), 0)), body)
-    if isinstance(body, list):  # of DeleteGroups
-        return Reply(ErrorCode(body[0].error_code), body)
+    if isinstance(body, DeleteGroupsResponse):
+        return Reply(ErrorCode(body.results[0].error_code), body)
     return Reply(ErrorCode(getattr(body, "error_code", 0)), body)

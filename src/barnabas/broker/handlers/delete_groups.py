@@ -44,7 +44,9 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Slic
             hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             continue
         try:
-            results += coordinator.delete_groups([group_id])
+            coordinator.delete_group(group_id)
         except KafkaError as error:
             results.append(_refused(group_id, error.code))
+        else:
+            results.append(DeletableGroupResult(group_id=group_id))
     return DeleteGroupsResponse(results=results + hidden)

@@ -1,6 +1,6 @@
 """DescribeGroups (15), v0-5.
 
-Behaviour: state and members of classic groups. One that nobody knows is Dead, which is no error.
+Behaviour: state and members of classic groups. An unknown group is Dead, which is no error.
 Versions:  v3 authorized operations (KIP-430) · v4 static members (KIP-345) · v5 flexible.
 Not implemented: nothing.
 """
@@ -11,11 +11,14 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import describe_each
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.coordinator.classic.group import ClassicGroup
+from barnabas.coordinator.classic.states import GroupState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.describe_groups import (
     DescribedGroup,
+    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
@@ -43,8 +46,34 @@ def describe_groups(
     context: RequestContext, request: DescribeGroupsRequest
 ) -> Sliced[DescribeGroupsResponse]:
     coordinator = context.broker.group_coordinator
+
+    def describe(group_id: str) -> DescribedGroup:
+        return _described(group_id, coordinator.classic_group(group_id))
+
     operations = request.include_authorized_operations and context.version >= OPERATIONS_SINCE
-    groups = yield from describe_each(
-        context, request.groups, coordinator.describe_groups, _refused, operations=operations
-    )
+    groups = yield from describe_each(context, request.groups, describe, _refused, operations=operations)
     return DescribeGroupsResponse(groups=groups)
+
+
+def _described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
+    if group is None:
+        return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+    # The protocol, metadata and assignments are shown only while they are settled.
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type,
+        protocol_data=protocol or "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client.id,
+                client_host=member.client.host,
+                member_metadata=b"" if protocol is None else member.metadata(protocol),
+                member_assignment=b"" if protocol is None else member.assignment,
+            )
+            for member in group.members
+        ],
+    )

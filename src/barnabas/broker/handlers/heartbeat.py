@@ -1,6 +1,6 @@
 """Heartbeat (12), v0-4.
 
-Behaviour: a member is alive; it hears when it must join again.
+Behaviour: a member is alive; the answer says when it has to join again.
 Versions:  v3 static members (KIP-345) · v4 flexible.
 Not implemented: nothing.
 """
@@ -15,6 +15,8 @@ from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResp
 
 @handles(ApiKey.HEARTBEAT, versions=(0, 4))
 def heartbeat(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Keeps a member in its group."""
     require_group(context, Operation.READ, request.group_id)
-    return context.broker.group_coordinator.heartbeat(request)
+    code = context.broker.group_coordinator.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return HeartbeatResponse(error_code=code)

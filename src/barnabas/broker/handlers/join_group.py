@@ -13,13 +13,20 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import afterwards, client_of, require_group
 from barnabas.broker.registry import handles
+from barnabas.coordinator.classic.members import JoinRequest, JoinResult
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from barnabas.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
 
 REBALANCE_TIMEOUT_SINCE: Final = 1
+MEMBER_ID_REQUIRED_SINCE: Final = 4
 NULL_PROTOCOL_SINCE: Final = 7
+SKIP_ASSIGNMENT_SINCE: Final = 9
 
 PROTOCOLS_MAX: Final = 1000
 """Clients bring as many as they have assignors: one to five. They are looked through each time that one joins."""
@@ -30,25 +37,49 @@ NAMELESS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GRO
 
 def _failed(request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
     member_id = "" if error.code in NAMELESS else request.member_id
-    return _shaped(JoinGroupResponse(error_code=error.code, member_id=member_id), version)
+    return _response(JoinResult(error.code, member_id), version)
 
 
-def _shaped(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    # One that has no protocol says so with null, or before v7 with an empty name.
-    response.protocol_name = response.protocol_name or (None if version >= NULL_PROTOCOL_SINCE else "")
-    return response
+def _response(result: JoinResult, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        # A response without a protocol name says null since v7, an empty string before.
+        protocol_name=result.protocol_name or (None if version >= NULL_PROTOCOL_SINCE else ""),
+        leader=result.leader_id,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in result.members
+        ],
+    )
 
 
 @handles(ApiKey.JOIN_GROUP, versions=(0, 9), failed=_failed)
 def join_group(
     context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
-    """Makes the client a member, or takes it along into the next generation."""
     require_group(context, Operation.READ, request.group_id)
     if len(request.protocols) > PROTOCOLS_MAX:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     version = context.version
-    if version < REBALANCE_TIMEOUT_SINCE:
-        request.rebalance_timeout_ms = request.session_timeout_ms
-    answer = context.broker.group_coordinator.join_group(client_of(context), request, version)
-    return afterwards(answer, lambda response: _shaped(response, version))
+    # Before v1 there is one time-out for the session and the rebalance.
+    two_timeouts = version >= REBALANCE_TIMEOUT_SINCE
+    answer = context.broker.group_coordinator.join_group(
+        JoinRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            client=client_of(context),
+            protocol_type=request.protocol_type,
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+            rebalance_timeout_ms=request.rebalance_timeout_ms if two_timeouts else request.session_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            reason=request.reason,
+            requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
+            supports_skipping_assignment=version >= SKIP_ASSIGNMENT_SINCE,
+        )
+    )
+    return afterwards(answer, lambda result: _response(result, version))

@@ -13,10 +13,11 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import require_group
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.coordinator.classic.members import LeavingMember
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 SEVERAL_SINCE: Final = 3
 PORTION: Final = 500
@@ -26,21 +27,27 @@ PORTION: Final = 500
 @handles(ApiKey.LEAVE_GROUP, versions=(0, 5))
 @sliced
 def leave_group(context: RequestContext, request: LeaveGroupRequest) -> Sliced[LeaveGroupResponse]:
-    """Takes members out of their group, some at a time: a group may lose its members one by one as well."""
     require_group(context, Operation.READ, request.group_id)
-    several = context.version >= SEVERAL_SINCE
-    leaving = request.members if several else [MemberIdentity(member_id=request.member_id)]
+    coordinator = context.broker.group_coordinator
+    if context.version < SEVERAL_SINCE:
+        answer = coordinator.leave_group(request.group_id, [LeavingMember(request.member_id)])
+        (code,) = (yield answer) if isinstance(answer, Pending) else answer
+        return LeaveGroupResponse(error_code=code)
+    # In portions: a group may lose its members one by one as well. A request without members still asks, because
+    # the group may have another coordinator.
     response = LeaveGroupResponse()
-    for start in range(0, max(len(leaving), 1), PORTION):
-        portion = LeaveGroupRequest(
-            group_id=request.group_id, member_id=request.member_id, members=leaving[start : start + PORTION]
+    for start in range(0, max(len(request.members), 1), PORTION):
+        portion = request.members[start : start + PORTION]
+        answer = coordinator.leave_group(
+            request.group_id,
+            [LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in portion],
         )
-        answer = context.broker.group_coordinator.leave_group(portion, context.version)
-        left = (yield answer) if isinstance(answer, Pending) else answer
-        if left.error_code:
-            return LeaveGroupResponse(error_code=left.error_code)
-        response.members += left.members
+        codes = (yield answer) if isinstance(answer, Pending) else answer
+        response.members += [
+            MemberResponse(
+                member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code
+            )
+            for each, code in zip(portion, codes, strict=True)
+        ]
         yield
-    if several:
-        return response
-    return LeaveGroupResponse(error_code=next((member.error_code for member in response.members), 0))
+    return response

@@ -1,32 +1,56 @@
 """ListGroups (16), v0-5.
 
-Behaviour: the groups that this broker coordinates: all to who may describe the cluster, else those that the
-client may describe. While groups are being loaded it lists what it knows and says so.
+Behaviour: the groups that this broker coordinates: all where the client may describe the cluster, else
+those that it may describe. While groups are being loaded it lists what it knows and says so.
 Versions:  v3 flexible · v4 states, also to filter by (KIP-518) · v5 types, also to filter by (KIP-848).
 Not implemented: nothing.
 """
+
+from collections.abc import Iterable
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import may
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.core.errors import ErrorCode
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from barnabas.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 @handles(ApiKey.LIST_GROUPS, versions=(0, 5))
 @sliced
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[ListGroupsResponse]:
-    everything = context.authorize_cluster(Operation.DESCRIBE)
+    may_see_all = context.authorize_cluster(Operation.DESCRIBE)
     coordinator = context.broker.group_coordinator
-    response = yield from coordinator.list_groups(request.states_filter, request.types_filter)
-    if everything:
-        return response
-    found, response.groups = response.groups, []
-    for group in found:
-        if may(context, Operation.DESCRIBE, group.group_id):
-            response.groups.append(group)
+    states = yield from _lowered(request.states_filter)
+    types = yield from _lowered(request.types_filter)
+    response = ListGroupsResponse()
+    if coordinator.loading:
+        response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    # Each group is listed as it is when its turn comes.
+    for group in coordinator.groups():
+        wanted = (not states or group.state_name.lower() in states) and (
+            not types or group.type.value in types
+        )
+        if wanted and (may_see_all or may(context, Operation.DESCRIBE, group.group_id)):
+            response.groups.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type,
+                    group_state=group.state_name,
+                    group_type=group.type.value,
+                )
+            )
         yield
     return response
+
+
+def _lowered(words: Iterable[str]) -> Sliced[set[str]]:
+    """Filters ignore case."""
+    lowered = set()
+    for word in words:
+        lowered.add(word.lower())
+        yield
+    return lowered

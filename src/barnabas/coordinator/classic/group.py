@@ -1,36 +1,52 @@
-"""`ClassicGroup`: one group of the classic protocol: its state, generation and members (``GroupMetadata``).
+"""`ClassicGroup`: one group of the classic protocol: its state, generation and members (``ClassicGroup``).
 
 Theory of operation
 -------------------
 The group moves along `states.TRANSITIONS` and counts a generation each time its members have joined. It holds
-what it is and answers questions about it; what a request does to it is told in `joining`, `rebalancing` and
-`syncing`. Parked requests hang on their members, the two waits of a rebalance (DelayedJoin, DelayedSync) on
-the group, so that closing it is enough to leave nothing behind.
+what it is and answers questions about it; what requests do to it is in `join_group`, `sync_group`, `groups` and
+`rebalance`. Parked requests hang on their members, the two timers of a rebalance on the group, so that closing it
+is enough to leave nothing behind.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from barnabas.coordinator.classic.member import ClassicMember
-from barnabas.coordinator.classic.membership import Membership
-from barnabas.coordinator.classic.responses import Answers, failed_join, failed_sync, send
-from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, check_transition
-from barnabas.coordinator.classic.subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from barnabas.coordinator.classic.members import (
+    Answers,
+    ClassicMember,
+    JoinedMember,
+    JoinResult,
+    Membership,
+    SyncResult,
+    send,
+)
+from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, IllegalTransitionError
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
 from barnabas.coordinator.runtime.session import Due
+from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
+from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.versioned import read_prefix
 
 if TYPE_CHECKING:
-    from barnabas.coordinator.classic.delays import DelayedJoin, DelayedSync
+    from collections.abc import Sequence
+
+    from barnabas.core.clock import Timer
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+_log = EventLog("coordinator.classic")
 
 
 class ClassicGroup:
     """A group whose members agree among themselves (`coordinator.group.Group`)."""
 
     __slots__ = (
-        "_clock",
+        "clock",
         "delayed_join",
         "delayed_sync",
         "due",
@@ -41,19 +57,22 @@ class ClassicGroup:
         "new_member_added",
         "protocol_name",
         "protocol_type",
+        "settings",
         "state",
         "state_since_ms",
         "subscribed_topics",
         "unsynced",
+        "waits_for_first_members",
     )
 
-    def __init__(self, group_id: str, journal: Journal, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, group_id: str, journal: Journal, clock: Clock, settings: GroupSettings) -> None:
         self.group_id = group_id
         self.journal = journal
+        self.clock = clock
+        self.settings = settings
         self.state = GroupState.EMPTY
         self.state_since_ms: int | None = clock.time_ms()
-        """None: read from a record that is too old to tell."""
+        """None: read from a record of a version that does not say."""
         self.generation_id = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None
@@ -61,33 +80,37 @@ class ClassicGroup:
         self.due = Due()
         self.subscribed_topics: frozenset[str] | None = None
         """Of the current generation of consumers; None: not known."""
-        self.delayed_join: DelayedJoin | None = None
-        self.delayed_sync: DelayedSync | None = None
+        self.delayed_join: Timer | None = None
+        """The wait for JoinGroups (``DelayedJoin``, ``InitialDelayedJoin``)."""
+        self.waits_for_first_members = False
+        """The wait is an ``InitialDelayedJoin``, which does not end before its time: who is to come is not known."""
+        self.new_member_added = False
+        """A member came during such a wait."""
+        self.delayed_sync: Timer | None = None
+        """The wait for SyncGroups (``DelayedSync``)."""
         self.unsynced: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
-        self.new_member_added = False
-        """A member came while the very first generation waits for more (``InitialDelayedJoin``)."""
 
     # What kind of group it is
 
     @property
     def type(self) -> GroupType:
-        """Its members speak the classic protocol."""
         return GroupType.CLASSIC
 
     @property
     def state_name(self) -> str:
-        """The state as tools print it."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group is at rest without members; one that rebalances to nobody is not, yet."""
+        """Whether the group is at rest without members; a group whose last member left may still be
+        rebalancing.
+        """
         return self.state is GroupState.EMPTY
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin now."""
+        """Whether a rebalance may begin now: not while one waits for members already."""
         return self.state in TRANSITIONS[GroupState.PREPARING_REBALANCE]
 
     @property
@@ -104,28 +127,47 @@ class ClassicGroup:
     # Moving on
 
     def transition_to(self, state: GroupState) -> None:
-        """Moves along the table of states; IllegalTransitionError where that has no such way."""
-        check_transition(self.group_id, self.state, state)
+        """Moves along the table of states; IllegalTransitionError where the table has no such transition."""
+        allowed = TRANSITIONS[state]
+        if self.state not in allowed:
+            raise IllegalTransitionError(
+                f"group {self.group_id} should be in one of {', '.join(each.value for each in allowed)} before "
+                f"moving to {state.value}; it is in {self.state.value}"
+            )
         self.state = state
-        self.state_since_ms = self._clock.time_ms()
+        self.state_since_ms = self.clock.time_ms()
 
     def init_next_generation(self) -> None:
-        """All who will have joined: counts the generation and settles what it speaks."""
+        """``initNextGeneration``: counts the generation and chooses its protocol; it has the members that are there."""
         self.generation_id += 1
         self.protocol_name = self.members.select_protocol() if self.members else None
-        self.note_subscriptions()
+        self.compute_subscribed_topics()
         self.unsynced.clear()
         self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY)
 
-    def note_subscriptions(self) -> None:
-        """Reads out of the members' metadata what they subscribe to, where it can be read."""
-        self.subscribed_topics = subscribed_topics(self.protocol_type, self.protocol_name, self.members)
+    def compute_subscribed_topics(self) -> None:
+        """``computeSubscribedTopics``: all topics that members of a consumer group subscribe to.
+
+        None before the first generation, and where a member's metadata is not what consumers write. Only offsets need
+        the topics: those that no member reads may expire (KIP-211) and may be deleted (KIP-496).
+        """
+        self.subscribed_topics = None
+        if not self.is_consumer_group or (self.members and self.protocol_name is None):
+            return
+        # Most members subscribe to the same, so equal bytes are read once.
+        subscriptions = {member.metadata(self.protocol_name) for member in self.members}
+        try:
+            self.subscribed_topics = frozenset(
+                topic for subscription in subscriptions for topic in _topics_of(subscription)
+            )
+        except ProtocolError as error:
+            _log.warning("classic.subscription_unreadable", protocol=self.protocol_name, error=error)
 
     # Who may do what
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """The member that makes a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for one whose
-        place another process has taken.
+        """The member that makes a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another process has
+        taken the place of the static member.
         """
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
@@ -139,19 +181,17 @@ class ClassicGroup:
         return member
 
     def check_generation(self, generation_id: int) -> None:
-        """Raises ILLEGAL_GENERATION for any but the current one."""
         if generation_id != self.generation_id:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
     def check_alive(self) -> None:
-        """Raises COORDINATOR_NOT_AVAILABLE for a group that was just given up: the client looks again."""
+        # The group was given up while the request came: the client has to look for its coordinator again.
         if self.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # What offsets and listings ask (`Group`)
 
     def end_overdue_sessions(self, now_ms: float) -> None:
-        """Removes members whose session is over though its timer has not run yet."""
         if now_ms >= self.due.at_ms:
             sessions = [member.session for member in self.members if member.session is not None]
             self.due.end_overdue(sessions, now_ms)
@@ -183,7 +223,7 @@ class ClassicGroup:
         member.alive()
 
     def validate_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
-        """Everybody may read, members or not."""
+        """Reads need no membership."""
 
     def validate_offset_delete(self) -> None:
         """Raises NON_EMPTY_GROUP where members are and the coordinator cannot know what they read."""
@@ -193,7 +233,7 @@ class ClassicGroup:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for one that is gone already."""
+        """Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND where the group is gone already."""
         if self.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty:
@@ -206,7 +246,7 @@ class ClassicGroup:
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def offset_expiry(self) -> OffsetExpiry | None:
-        """KIP-211: since the group is empty; what nobody reads any more; each commit for itself; or nothing."""
+        """KIP-211: after the group became empty; of topics that no member reads; by the age of each commit; or none."""
         if not self.protocol_type:
             return OffsetExpiry(None, frozenset())
         if self.is_empty:
@@ -220,7 +260,7 @@ class ClassicGroup:
         return [CoordinatorRecord(GroupMetadataKey(group=self.group_id))] if self.generation_id > 0 else []
 
     def close(self) -> None:
-        """Dead: the timers end, and whoever is parked learns that the coordinator is another."""
+        """Dead: the timers end, and parked requests are answered with NOT_COORDINATOR."""
         self.transition_to(GroupState.DEAD)
         for delay in (self.delayed_join, self.delayed_sync):
             if delay is not None:
@@ -235,15 +275,49 @@ class ClassicGroup:
             answers += self.refuse_parked(member, ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
         send(answers)
 
+    # Results
+
+    def join_result(self, member: ClassicMember) -> JoinResult:
+        """The current generation, as a member of it learns of it: only the leader gets to see all members."""
+        members: Sequence[JoinedMember] = ()
+        if member.member_id == self.members.leader_id:
+            members = [
+                JoinedMember(each.member_id, each.group_instance_id, each.metadata(self.protocol_name))
+                for each in self.members
+            ]
+        return JoinResult(
+            ErrorCode.NONE,
+            member.member_id,
+            self.generation_id,
+            self.protocol_type,
+            self.protocol_name,
+            self.members.leader_id or "",
+            members=members,
+        )
+
+    def sync_result(self, member: ClassicMember) -> SyncResult:
+        return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
+
+    def propagate_assignment(self, code: ErrorCode) -> Answers:
+        """``propagateAssignment``: the answers to parked SyncGroups: an error, or each member's part."""
+        answers: Answers = []
+        for member in self.members:
+            parked, member.parked_sync = member.parked_sync, None
+            if parked is not None:
+                answers.append((parked, SyncResult(code) if code else self.sync_result(member)))
+                # While the member was parked, the end of its session was ignored.
+                member.alive()
+        return answers
+
     def refuse_parked(self, member: ClassicMember, code: ErrorCode, *, member_id: str) -> Answers:
         """The answers, all errors, to what the member has parked; a JoinGroup's under this member id."""
         answers: Answers = []
         join = self.members.unpark_join(member)
         if join is not None:
-            answers.append((join.answer, failed_join(member_id, code, join.version)))
+            answers.append((join, JoinResult(code, member_id)))
         sync, member.parked_sync = member.parked_sync, None
         if sync is not None:
-            answers.append((sync, failed_sync(code)))
+            answers.append((sync, SyncResult(code)))
         return answers
 
     def __repr__(self) -> str:
@@ -251,3 +325,9 @@ class ClassicGroup:
             f"<ClassicGroup {self.group_id} {self.state.value} generation={self.generation_id} "
             f"members={len(self.members)}>"
         )
+
+
+def _topics_of(subscription: bytes) -> list[str]:
+    # Every version begins with the fields of version 0, versions that do not exist yet included.
+    read_prefix(subscription, ConsumerProtocolSubscription.__name__)
+    return ConsumerProtocolSubscription.decode(subscription, 0, 2)[0].topics

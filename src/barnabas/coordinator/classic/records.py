@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.member import ClassicMember, MemberTerms
+from barnabas.coordinator.classic.members import ClassicMember, MemberTerms
 from barnabas.coordinator.classic.states import GroupState
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord, Journal
+from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -29,7 +30,7 @@ _STORE_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What members are told when the log refuses a group's record; anything else they are told as it is."""
+"""The errors that members get where the log refuses a group's record; they get any other error as it is."""
 
 _log = EventLog("coordinator.classic")
 
@@ -44,54 +45,54 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
         leader=group.members.leader_id,
         current_state_timestamp=NO_TIMESTAMP if since_ms is None else since_ms,
         members=[
-            _member_value(member, group.protocol_name, assignments[member.member_id])
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client.id,
+                client_host=member.client.host,
+                rebalance_timeout=member.terms.rebalance_timeout_ms,
+                session_timeout=member.terms.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=assignments[member.member_id],
+            )
             for member in group.members
         ],
     )
     return CoordinatorRecord(GroupMetadataKey(group=group.group_id), value, GROUP_METADATA_VERSION)
 
 
-def _member_value(member: ClassicMember, protocol: str | None, assignment: bytes) -> MemberMetadata:
-    return MemberMetadata(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client.id,
-        client_host=member.client.host,
-        rebalance_timeout=member.terms.rebalance_timeout_ms,
-        session_timeout=member.terms.session_timeout_ms,
-        subscription=member.metadata(protocol),
-        assignment=assignment,
-    )
-
-
 def store(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Pending[ErrorCode]:
-    """Writes the generation down; NONE, or what members are to be told. The Pending never fails."""
+    """``storeGroup``: writes the generation; NONE, or the error that members get. The Pending never fails."""
     stored: Pending[ErrorCode] = Pending()
 
     def written(done: Pending[int]) -> None:
-        stored.complete(_told(group, done.error))
+        stored.complete(_member_error(group, done.error))
 
     try:
         group.journal.append([group_record(group, assignments)]).when_done(written)
     except KafkaError as refused:
-        stored.complete(_told(group, refused))
+        stored.complete(_member_error(group, refused))
     return stored
 
 
-def _told(group: ClassicGroup, error: BaseException | None) -> ErrorCode:
+def _member_error(group: ClassicGroup, error: BaseException | None) -> ErrorCode:
     if error is None:
         return ErrorCode.NONE
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-    told = _STORE_ERRORS.get(code, code)
-    _log.warning("classic.store_failed", group=group.group_id, error=error, told=told.name)
-    return told
+    answer = _STORE_ERRORS.get(code, code)
+    _log.warning("classic.store_failed", group=group.group_id, error=error, told=answer.name)
+    return answer
 
 
 def group_of(
-    key: GroupMetadataKey, value: GroupMetadataValue, journal: Journal, clock: Clock
+    key: GroupMetadataKey,
+    value: GroupMetadataValue,
+    journal: Journal,
+    clock: Clock,
+    settings: GroupSettings,
 ) -> ClassicGroup:
-    """The group as its record tells it: Stable if it has members, else Empty. Its sessions do not run yet."""
-    group = ClassicGroup(key.group, journal, clock)
+    """The group that a record describes: Stable if it has members, else Empty. Its sessions do not run yet."""
+    group = ClassicGroup(key.group, journal, clock, settings)
     group.state = GroupState.STABLE if value.members else GroupState.EMPTY
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type
@@ -101,8 +102,8 @@ def group_of(
     for member in value.members:
         group.members.add(_member_of(member, value))
     if value.leader is not None and value.leader in group.members:
-        group.members.leader_id = value.leader  # else the first, which is better than nobody
-    group.note_subscriptions()
+        group.members.leader_id = value.leader  # else the first member leads
+    group.compute_subscribed_topics()
     return group
 
 

@@ -6,11 +6,17 @@ REBALANCE_IN_PROGRESS when the member must give partitions up, when it may have 
 ahead of the member's. There is no leader, and no request waits for other members.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from barnabas.coordinator.classic.leaving import leave_response, leaving_members
-from barnabas.coordinator.classic.responses import failed_join
+from barnabas.coordinator.classic.join_group import classic_group_join
+from barnabas.coordinator.classic.members import (
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
 from barnabas.coordinator.consumer.assignment import NOTHING, pairs
 from barnabas.coordinator.consumer.conversion import assignment_by_id, classic_assignment
 from barnabas.coordinator.consumer.group import FREE, PROTOCOL_TYPE, ConsumerGroup, consumer_group
@@ -18,24 +24,16 @@ from barnabas.coordinator.consumer.heartbeat import subscribe_static_member, upd
 from barnabas.coordinator.consumer.leaving import fence_members, maybe_downgrade, timers_of
 from barnabas.coordinator.consumer.member import ClassicTerms, ConsumerMember, MemberState
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
-from barnabas.coordinator.group import Client
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.errors import ProtocolError
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-MEMBER_ID_VERSION: Final = 4
-"""From here on a dynamic member must come with an id (KIP-394)."""
 
 
-def classic_group_join(
-    runtime: ConsumerRuntime, shard: Shard, client: Client, request: JoinGroupRequest, version: int
-) -> JoinGroupResponse | Pending[JoinGroupResponse]:
+def classic_group_join_to_consumer_group(
+    runtime: ConsumerRuntime, shard: Shard, request: JoinRequest
+) -> JoinResult | Pending[JoinResult]:
     """``classicGroupJoinToConsumerGroup``: answered at once, with the epoch that the member has reached.
 
     Raises KafkaError.
@@ -52,19 +50,19 @@ def classic_group_join(
             group.member(request.member_id)
         plan.records += group.tombstones()
         write(runtime, shard, plan, None)
-        return runtime.classic.join(shard, client, request, version)
+        return classic_group_join(runtime.classic, shard, request)
 
     # Validate, and find or make the member.
     member_id = request.member_id or runtime.new_uuid()
     group.check_size(member_id, settings.consumer_max_size)
-    names = frozenset(protocol.name for protocol in request.protocols)
+    names = frozenset(name for name, _ in request.protocols)
     if not group.supports_protocols(request.protocol_type, names):
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported."
         )
     instance_id = request.group_instance_id
-    if version >= MEMBER_ID_VERSION and not request.member_id and instance_id is None:
-        return failed_join(member_id, ErrorCode.MEMBER_ID_REQUIRED, version)
+    if request.requires_known_member_id and not request.member_id and instance_id is None:
+        return JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     if instance_id is None:
         old = group.members.get(member_id) or ConsumerMember(member_id)
     elif request.member_id:
@@ -74,7 +72,7 @@ def classic_group_join(
 
     # Subscribe, make a new target, reconcile: as in a heartbeat.
     subscription = _subscription(request)
-    updated = _updated(old, client, request, subscription)
+    updated = _updated(old, request, subscription)
     owned = assignment_by_id(subscription.owned_partitions, runtime.topics)
     new = update_member(runtime, plan, old, updated, owned)
 
@@ -83,18 +81,14 @@ def classic_group_join(
     replaced = group.static_member(instance_id)
     if replaced is not None and replaced.classic is None:
         plan.afterwards.append(lambda: maybe_downgrade(runtime, shard, group.group_id))
-    answer = JoinGroupResponse(
-        member_id=new.member_id,
-        generation_id=new.member_epoch,
-        protocol_type=PROTOCOL_TYPE,
-        protocol_name=request.protocols[0].name,
-    )
+    protocol_name, _ = request.protocols[0]
+    answer = JoinResult(ErrorCode.NONE, new.member_id, new.member_epoch, PROTOCOL_TYPE, protocol_name)
     return write(runtime, shard, plan, answer)
 
 
-def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+def _subscription(request: JoinRequest) -> ConsumerProtocolSubscription:
     try:
-        return ConsumerProtocolSubscription.from_bytes(request.protocols[0].metadata)
+        return ConsumerProtocolSubscription.from_bytes(request.protocols[0][1])
     except ProtocolError as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -104,17 +98,15 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 def _updated(
     member: ConsumerMember,
-    client: Client,
-    request: JoinGroupRequest,
+    request: JoinRequest,
     subscription: ConsumerProtocolSubscription,
 ) -> ConsumerMember:
     """The member as its request and its subscription describe it."""
-    protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
     new = replace(
         member,
-        client_id=client.id,
-        client_host=client.host,
-        classic=ClassicTerms(request.session_timeout_ms, protocols),
+        client_id=request.client.id,
+        client_host=request.client.host,
+        classic=ClassicTerms(request.session_timeout_ms, request.protocols),
         subscribed_topic_names=frozenset(subscription.topics),
         subscribed_topic_regex="",  # classic members do not subscribe like this
         rebalance_timeout_ms=_rebalance_timeout_ms(request),
@@ -124,8 +116,7 @@ def _updated(
     return member if new == member else new
 
 
-def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    # Version 0 has one time-out for both.
+def _rebalance_timeout_ms(request: JoinRequest) -> int:
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 
@@ -133,7 +124,7 @@ def _schedule_timeouts(
     runtime: ConsumerRuntime,
     shard: Shard,
     group: ConsumerGroup,
-    request: JoinGroupRequest,
+    request: JoinRequest,
     member: ConsumerMember,
 ) -> None:
     timers = timers_of(runtime, shard, group, member.member_id)
@@ -146,12 +137,14 @@ def _schedule_timeouts(
 # Between joins
 
 
-def classic_group_sync(
-    runtime: ConsumerRuntime, shard: Shard, request: SyncGroupRequest
-) -> SyncGroupResponse | Pending[SyncGroupResponse]:
+def classic_group_sync_to_consumer_group(
+    runtime: ConsumerRuntime, shard: Shard, request: SyncRequest
+) -> SyncResult | Pending[SyncResult]:
     """``classicGroupSyncToConsumerGroup``: what the member has been assigned. Raises KafkaError."""
     group = consumer_group(shard, request.group_id)
-    member, classic = _classic_member(group, request)
+    member, classic = _classic_member(
+        group, request.member_id, request.group_instance_id, request.generation_id
+    )
     name = classic.protocols[0][0]
     if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
         raise KafkaError(
@@ -169,7 +162,8 @@ def classic_group_sync(
         )
     timers.sync.clear()
     timers.session.extend(classic.session_timeout_ms)
-    answer = SyncGroupResponse(
+    answer = SyncResult(
+        ErrorCode.NONE,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
         assignment=classic_assignment(member.assigned, classic.protocols[0][1], runtime.topics),
@@ -178,12 +172,17 @@ def classic_group_sync(
     return write(runtime, shard, Plan(group), answer)
 
 
-def classic_group_heartbeat(
-    runtime: ConsumerRuntime, shard: Shard, request: HeartbeatRequest
-) -> HeartbeatResponse:
+def classic_group_heartbeat_to_consumer_group(
+    runtime: ConsumerRuntime,
+    shard: Shard,
+    group_id: str,
+    member_id: str,
+    instance_id: str | None,
+    generation_id: int,
+) -> ErrorCode:
     """``classicGroupHeartbeatToConsumerGroup``: whether the member has to join again. Raises KafkaError."""
-    group = consumer_group(shard, request.group_id)
-    member, classic = _classic_member(group, request)
+    group = consumer_group(shard, group_id)
+    member, classic = _classic_member(group, member_id, instance_id, generation_id)
     timers = timers_of(runtime, shard, group, member.member_id)
     timers.session.extend(classic.session_timeout_ms)
     if (
@@ -192,24 +191,24 @@ def classic_group_heartbeat(
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     ):
         timers.join.set_if_absent(member.rebalance_timeout_ms)
-        return HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-    return HeartbeatResponse()
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
 
 
 def _classic_member(
-    group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
 ) -> tuple[ConsumerMember, ClassicTerms]:
     """``validateConsumerGroupMember``. Raises UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION."""
-    member = group.find_member(request.member_id, request.group_instance_id)
+    member = group.find_member(member_id, instance_id)
     if member.classic is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID,
             f"Member {member.member_id} does not use the classic protocol.",
         )
-    if member.member_epoch != request.generation_id:
+    if member.member_epoch != generation_id:
         raise KafkaError(
             ErrorCode.ILLEGAL_GENERATION,
-            f"The request generation id {request.generation_id} is not equal to the member epoch "
+            f"The request generation id {generation_id} is not equal to the member epoch "
             f"{member.member_epoch} of member {member.member_id}.",
         )
     return member, member.classic
@@ -227,12 +226,11 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 # Leaving
 
 
-def classic_group_leave(
-    runtime: ConsumerRuntime, shard: Shard, request: LeaveGroupRequest, version: int
-) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
+def classic_group_leave_to_consumer_group(
+    runtime: ConsumerRuntime, shard: Shard, group_id: str, leaving: Sequence[LeavingMember]
+) -> list[ErrorCode] | Pending[list[ErrorCode]]:
     """``classicGroupLeaveToConsumerGroup``: members of either protocol leave, or an administrator removes them."""
-    group = consumer_group(shard, request.group_id)
-    leaving = leaving_members(request, version)
+    group = consumer_group(shard, group_id)
     members: dict[str, ConsumerMember] = {}
     codes = []
     for each in leaving:
@@ -243,12 +241,10 @@ def classic_group_leave(
         else:
             members[member.member_id] = member
             codes.append(ErrorCode.NONE)
-    return fence_members(
-        runtime, shard, group, list(members.values()), leave_response(leaving, codes, version)
-    )
+    return fence_members(runtime, shard, group, list(members.values()), codes)
 
 
-def _leaving_member(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
+def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
     if leaving.member_id or leaving.group_instance_id is None:
         return group.find_member(leaving.member_id, leaving.group_instance_id)
     member = group.static_member(leaving.group_instance_id)

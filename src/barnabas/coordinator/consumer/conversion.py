@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.member import ClassicMember as OldMember
+from barnabas.coordinator.classic.members import Answers, send
+from barnabas.coordinator.classic.members import ClassicMember as OldMember
+from barnabas.coordinator.classic.rebalance import maybe_prepare_rebalance
 from barnabas.coordinator.classic.records import GROUP_METADATA_VERSION
-from barnabas.coordinator.classic.responses import Answers, send
 from barnabas.coordinator.classic.states import GroupState
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
@@ -178,7 +179,7 @@ def convert_to_classic_group(
         for member in classic.members:
             member.alive()
         reason = "the group was downgraded from the consumer protocol"
-        runtime.classic.rebalances.maybe_prepare(classic, reason)
+        maybe_prepare_rebalance(classic, reason)
 
     plan.afterwards.append(begin)
     _events.info("group.downgraded", group=group.group_id, members=len(members))

@@ -3,9 +3,22 @@
 What a request comes to is in `heartbeat` and `classic_members`; here are loading and changes of the metadata.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from barnabas.coordinator.consumer import classic_members, regex
+from barnabas.coordinator.classic.members import (
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
+from barnabas.coordinator.consumer import regex
+from barnabas.coordinator.consumer.classic_members import (
+    classic_group_heartbeat_to_consumer_group,
+    classic_group_join_to_consumer_group,
+    classic_group_leave_to_consumer_group,
+    classic_group_sync_to_consumer_group,
+)
 from barnabas.coordinator.consumer.description import describe
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.heartbeat import HeartbeatAnswer, consumer_group_heartbeat
@@ -18,15 +31,12 @@ from barnabas.coordinator.group import Client, Group
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class ConsumerGroups:
@@ -55,27 +65,23 @@ class ConsumerGroups:
 
     # The classic protocol
 
-    def join(
-        self, shard: Shard, client: Client, request: JoinGroupRequest, version: int
-    ) -> JoinGroupResponse | Pending[JoinGroupResponse]:
-        return classic_members.classic_group_join(self._runtime, shard, client, request, version)
+    def join(self, shard: Shard, request: JoinRequest) -> JoinResult | Pending[JoinResult]:
+        return classic_group_join_to_consumer_group(self._runtime, shard, request)
 
-    def sync(
-        self,
-        shard: Shard,
-        client: Client,  # noqa: ARG002 - the four requests are called alike
-        request: SyncGroupRequest,
-        version: int,  # noqa: ARG002
-    ) -> SyncGroupResponse | Pending[SyncGroupResponse]:
-        return classic_members.classic_group_sync(self._runtime, shard, request)
+    def sync(self, shard: Shard, request: SyncRequest) -> SyncResult | Pending[SyncResult]:
+        return classic_group_sync_to_consumer_group(self._runtime, shard, request)
 
-    def heartbeat(self, shard: Shard, request: HeartbeatRequest) -> HeartbeatResponse:
-        return classic_members.classic_group_heartbeat(self._runtime, shard, request)
+    def heartbeat(
+        self, shard: Shard, group_id: str, member_id: str, instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        return classic_group_heartbeat_to_consumer_group(
+            self._runtime, shard, group_id, member_id, instance_id, generation_id
+        )
 
     def leave(
-        self, shard: Shard, request: LeaveGroupRequest, version: int
-    ) -> LeaveGroupResponse | Pending[LeaveGroupResponse]:
-        return classic_members.classic_group_leave(self._runtime, shard, request, version)
+        self, shard: Shard, group_id: str, leaving: Sequence[LeavingMember]
+    ) -> list[ErrorCode] | Pending[list[ErrorCode]]:
+        return classic_group_leave_to_consumer_group(self._runtime, shard, group_id, leaving)
 
     # Loading, and the cluster around
 
