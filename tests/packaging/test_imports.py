@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = {"numba", "numpy", "pandas", "pyarrow", "pyspark", "kazoo", "prometheus_client", "rich", "kafka"}
+HEAVY = {"numba", "numpy", "pandas", "pyarrow", "pyspark", "kazoo", "rich", "kafka"}
 
 
 def modules_after(statement):
