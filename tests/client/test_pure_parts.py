@@ -13,7 +13,6 @@ from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, bootstrap_addresses, client_config
 from barnabas.client.errors import RecordTooLargeError
-from barnabas.client.fetch_session import FetchSession, FetchTarget
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.partitioner import StickyPartitioner, key_hash, murmur2
@@ -21,6 +20,7 @@ from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.record_decoder import decode_consumer_records
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.protocol.fetch_session import FetchSessionHandler, FetchTarget
 from barnabas.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -337,7 +337,7 @@ def target(offset, topic_id=b"i" * 16):
 
 
 def test_a_session_names_only_what_changed():
-    session, other = FetchSession(), TopicPartition("t", 1)
+    session, other = FetchSessionHandler(), TopicPartition("t", 1)
     plan = session.plan({TP: target(0), other: target(0)})
     assert (plan.session_id, plan.epoch, len(plan.named)) == (0, 0, 2)
     session.answered(ErrorCode.NONE, 42)
@@ -361,7 +361,7 @@ def test_a_session_names_only_what_changed():
     ],
 )
 def test_a_session_in_doubt_begins_again_with_everything(happen, session_id):
-    session = FetchSession()
+    session = FetchSessionHandler()
     session.plan({TP: target(0)})
     session.answered(ErrorCode.NONE, 42)
     session.plan({TP: target(0)})
@@ -371,7 +371,7 @@ def test_a_session_in_doubt_begins_again_with_everything(happen, session_id):
 
 
 def test_session_epochs_wrap_to_one():
-    session = FetchSession()
+    session = FetchSessionHandler()
     session.plan({})
     session.answered(ErrorCode.NONE, 42)
     session._epoch = 2**31 - 1

@@ -7,11 +7,10 @@ from barnabas.admin.context import AdminContext
 from barnabas.admin.coordinators import COORDINATOR_LOADING, Answers, ask_coordinators
 from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets, fetched_offsets_of_one
 from barnabas.client.coordinators import COORDINATOR_MOVED
-from barnabas.client.fetch_session import by_topic
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,

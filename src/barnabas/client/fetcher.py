@@ -17,15 +17,15 @@ from typing import Any, Final
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import ISOLATION_LEVELS
-from barnabas.client.fetch_session import FetchPlan, FetchSession, FetchTarget, by_topic
 from barnabas.client.subscription import AssignedPartition
 from barnabas.client.types import AbortedTransaction, RawFetch
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition, by_topic
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
+from barnabas.protocol.fetch_session import FetchPlan, FetchSessionHandler, FetchTarget
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -62,7 +62,7 @@ class Fetcher:
         self._config = config
         self._cluster = cluster
         self._partitions = partitions
-        self._sessions: dict[int, FetchSession] = {}
+        self._sessions: dict[int, FetchSessionHandler] = {}
         self._asked: set[int] = set()
         """The brokers that have not answered yet (``nodesWithPendingFetchRequests``)."""
         self._closed = False
@@ -90,7 +90,7 @@ class Fetcher:
                 self._fetch(node_id, partitions)
 
     def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        session = self._sessions.setdefault(node_id, FetchSession())
+        session = self._sessions.setdefault(node_id, FetchSessionHandler())
         targets = {tp: self._target(self._partitions[tp]) for tp in partitions}
         for tp in targets:
             self._partitions[tp].in_flight = True
@@ -142,7 +142,7 @@ class Fetcher:
     def _completed(
         self,
         node_id: int,
-        session: FetchSession,
+        session: FetchSessionHandler,
         targets: Mapping[TopicPartition, FetchTarget],
         call: Pending[Any],
     ) -> None:
@@ -173,7 +173,10 @@ class Fetcher:
                 self._partitions[tp].retry_at = retry_at
 
     def _answered(
-        self, session: FetchSession, targets: Mapping[TopicPartition, FetchTarget], response: FetchResponse
+        self,
+        session: FetchSessionHandler,
+        targets: Mapping[TopicPartition, FetchTarget],
+        response: FetchResponse,
     ) -> None:
         code = ErrorCode.of(response.error_code)
         session.answered(code, response.session_id)

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientTimeoutError
-from barnabas.client.fetch_session import by_topic
 from barnabas.client.keyed_call import KeyedCall
 from barnabas.client.retries import Deadline
 from barnabas.client.types import (
@@ -20,7 +19,7 @@ from barnabas.client.types import (
 )
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

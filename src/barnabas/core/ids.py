@@ -6,6 +6,7 @@ A UUID is 16 plain bytes everywhere inside; only its text form (22 characters of
 
 import base64
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -36,6 +37,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    """The partitions under their topics, in order of appearance."""
+    grouped: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        grouped.setdefault(tp.topic, []).append(tp)
+    return grouped
 
 
 def uuid_text(value: Uuid) -> str:

@@ -35,7 +35,7 @@ from barnabas.node.coordinators import group_coordinator
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
-from barnabas.replica.state_changes import FetchTarget
+from barnabas.replica.state_changes import InitialFetchState
 
 _log = EventLog("node.parts")
 
@@ -45,7 +45,7 @@ FETCH_SESSION_IDS = range(1, 2**31)
 class NoReplication:
     """Stands where the replica fetchers will: a follower here keeps what it has and copies nothing."""
 
-    def fetch(self, targets: Iterable[FetchTarget]) -> None:
+    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
         """Says which partitions are not copied."""
         for target in targets:
             _log.warning("replica.not_copied", partition=target.partition.tp, leader=target.leader)

@@ -50,8 +50,8 @@ FETCH_PORTION: Final = 100
 """So many partitions are begun to be fetched in one piece."""
 
 
-class FetchTarget(NamedTuple):
-    """A partition to fetch, and from whom."""
+class InitialFetchState(NamedTuple):
+    """A partition to fetch, and from which leader (``InitialFetchState``)."""
 
     partition: Partition
     leader: int
@@ -70,7 +70,7 @@ class RoleChanges(NamedTuple):
 class Fetchers(Protocol):
     """The threads that copy partitions from their leaders (``ReplicaFetcherManager``)."""
 
-    def fetch(self, targets: Iterable[FetchTarget]) -> None:
+    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
         """Starts, or starts anew, to fetch these."""
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -283,9 +283,9 @@ class StateChanges:
         self._logs.delete(tp)
 
 
-def _target(partition: Partition) -> FetchTarget:
+def _target(partition: Partition) -> InitialFetchState:
     assert partition.leader_id is not None, f"{partition!r} follows nobody"
-    return FetchTarget(partition, partition.leader_id, partition.leader_epoch)
+    return InitialFetchState(partition, partition.leader_id, partition.leader_epoch)
 
 
 def _partition_states(

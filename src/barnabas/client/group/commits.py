@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 from barnabas.client.cluster import Cluster
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
-from barnabas.client.fetch_session import by_topic
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Generation, Membership, MemberState
 from barnabas.client.group.settings import GroupSettings
@@ -25,7 +24,7 @@ from barnabas.client.retries import Deadline
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -6,11 +6,10 @@ from typing import Final
 from barnabas.client.assignors import Assignor, RebalanceProtocol, Subscription, Topics
 from barnabas.client.assignors.sticky_user_data import generation_of
 from barnabas.client.errors import GroupError
-from barnabas.client.fetch_session import by_topic
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from barnabas.protocol.consumer_protocol import TopicPartition as TopicPartitions
 from barnabas.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember

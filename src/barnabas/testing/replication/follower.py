@@ -15,7 +15,7 @@ from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.fetch import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.partition import EpochEnd, Isolation
-from barnabas.replica.state_changes import FetchTarget
+from barnabas.replica.state_changes import InitialFetchState
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
@@ -42,11 +42,11 @@ class Follower:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._targets: dict[TopicPartition, FetchTarget] = {}
+        self._targets: dict[TopicPartition, InitialFetchState] = {}
         self.idle = False
         """Whether it stops to copy for a while."""
 
-    def fetch(self, targets: Iterable[FetchTarget]) -> None:
+    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
         """Starts, or starts anew, to fetch these."""
         for target in targets:
             self._targets[target.partition.tp] = target
@@ -57,7 +57,7 @@ class Follower:
         for tp in partitions:
             self._targets.pop(tp, None)
 
-    def _ask(self, target: FetchTarget) -> None:
+    def _ask(self, target: InitialFetchState) -> None:
         tp, log = target.partition.tp, target.partition.log
         if self._targets.get(tp) is not target or log is None:
             return
@@ -81,7 +81,7 @@ class Follower:
             lambda answer: self._answered(target, log, answer),
         )
 
-    def _answered(self, target: FetchTarget, log: "Log", answer: Pending[Fetched]) -> None:
+    def _answered(self, target: InitialFetchState, log: "Log", answer: Pending[Fetched]) -> None:
         if self._targets.get(target.partition.tp) is not target:
             return  # an order of the controller came meanwhile
         fetched = answer.result() if answer.error is None else Fetched(ErrorCode.NETWORK_EXCEPTION)
@@ -95,7 +95,7 @@ class Follower:
         pause_ms = _BACKOFF_MS if fetched.error else self._broker.rng.expovariate(1 / _PAUSE_MS)
         self._later(target, pause_ms)
 
-    def _later(self, target: FetchTarget, delay_ms: float) -> None:
+    def _later(self, target: InitialFetchState, delay_ms: float) -> None:
         self._broker.clock.call_later(delay_ms, lambda: self._ask(target))
 
     def __repr__(self) -> str:

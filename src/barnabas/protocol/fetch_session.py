@@ -1,4 +1,4 @@
-"""`FetchSession`: the client's half of an incremental fetch session with one broker (KIP-227).
+"""Fetch sessions (KIP-227): what both sides count, and `FetchSessionHandler`, the half of the one that fetches.
 
 Theory of operation
 -------------------
@@ -6,18 +6,28 @@ A full request (epoch 0) names every partition and asks for a session; its answe
 From then on a request names only what changed since the last one, and the partitions to forget, under an
 epoch that counts up from 1 and wraps from 2^31-1 to 1. A broker that does not know the session (any more), or
 counts differently, says so; then the next request is full again. Session id 0 means that the broker keeps none.
+
+Consumers and replica fetchers both fetch, and the broker counts the same epochs: so this is a part of the protocol.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition, Uuid
 
-NO_SESSION: Final = 0
+INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
+
+
+def next_epoch(epoch: int) -> int:
+    """``FetchMetadata.nextEpoch``: it wraps to 1, because 0 would open a new session."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == _EPOCH_MAX else epoch + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +50,13 @@ class FetchPlan:
     forgotten: Mapping[TopicPartition, Uuid]
 
 
-class FetchSession:
-    """The session with one broker; one request at a time."""
+class FetchSessionHandler:
+    """The session with one broker (``FetchSessionHandler``); one request at a time."""
 
     __slots__ = ("_epoch", "_partitions", "_session_id")
 
     def __init__(self) -> None:
-        self._session_id = NO_SESSION
+        self._session_id = INVALID_SESSION_ID
         self._epoch = INITIAL_EPOCH
         self._partitions: dict[TopicPartition, FetchTarget] = {}
 
@@ -59,25 +69,25 @@ class FetchSession:
         forgotten = {
             tp: target.topic_id
             for tp, target in before.items()
-            # A topic created anew is another topic: the broker must forget the old id (KIP-516).
+            # A topic that was deleted and created again has another id: the broker must forget the old one (KIP-516).
             if tp not in wanted or wanted[tp].topic_id != target.topic_id
         }
         return FetchPlan(self._session_id, self._epoch, named, forgotten)
 
     def answered(self, error: ErrorCode, session_id: int) -> None:
-        """Takes note of an answer's top-level error and session id."""
+        """``handleResponse``: takes note of an answer's top-level error and session id."""
         if error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._restart(NO_SESSION)
+            self._restart(INVALID_SESSION_ID)
         elif error is not ErrorCode.NONE:
             self._restart(self._session_id)  # a full request under the old id closes that session
         elif self._epoch == INITIAL_EPOCH:
             self._session_id = session_id
-            self._epoch = 1 if session_id != NO_SESSION else INITIAL_EPOCH
+            self._epoch = next_epoch(INITIAL_EPOCH) if session_id != INVALID_SESSION_ID else INITIAL_EPOCH
         else:
-            self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+            self._epoch = next_epoch(self._epoch)
 
     def failed(self) -> None:
-        """The request had no answer: nobody knows what the broker has seen of it."""
+        """``handleError``: the request had no answer, so the broker may have seen it or not."""
         self._restart(self._session_id)
 
     def _restart(self, session_id: int) -> None:
@@ -86,12 +96,6 @@ class FetchSession:
         self._partitions = {}
 
     def __repr__(self) -> str:
-        return f"<FetchSession {self._session_id} epoch={self._epoch} partitions={len(self._partitions)}>"
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    """The partitions under their topics, in order of appearance."""
-    grouped: dict[str, list[TopicPartition]] = {}
-    for tp in partitions:
-        grouped.setdefault(tp.topic, []).append(tp)
-    return grouped
+        return (
+            f"<FetchSessionHandler {self._session_id} epoch={self._epoch} partitions={len(self._partitions)}>"
+        )
