@@ -8,11 +8,9 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 
 T = TypeVar("T")
-U = TypeVar("U")
 D = TypeVar("D", bound="_Described")
 
 
@@ -95,11 +93,6 @@ def require_consumer_protocol(context: RequestContext) -> None:
     """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848)."""
     if "consumer" not in context.broker.config["group.coordinator.rebalance.protocols"]:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-
-
-def afterwards(answer: T | Pending[T], function: Callable[[T], U]) -> U | Pending[U]:
-    """The function's value of an answer that is there or comes later."""
-    return answer.then(function) if isinstance(answer, Pending) else function(answer)
 
 
 class _Partition(Protocol):

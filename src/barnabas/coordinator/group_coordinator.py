@@ -217,7 +217,7 @@ class GroupCoordinator:
     def _consumer_groups(self, shard: Shard, group_id: str) -> "ConsumerGroups | None":
         """What handles the classic protocol for a group of the consumer protocol; None for other groups."""
         group = shard.groups.get(group_id)
-        return self._consumer if group is not None and group.type is GroupType.CONSUMER else None
+        return None if group is None or isinstance(group, ClassicGroup) else self._consumer
 
     @property
     def loading(self) -> list[int]:

@@ -32,7 +32,7 @@ NO_PORT: Final = -1
 
 
 class Found(NamedTuple):
-    """Where a coordinator is, or why nobody can tell (``Node.noNode``)."""
+    """Where a coordinator is, or why that is not known (``Node.noNode``)."""
 
     error: ErrorCode
     node_id: int = NO_BROKER
@@ -81,51 +81,33 @@ def find_coordinator(
 
 
 def _find(context: RequestContext, key_type: int, key: str) -> Found:
-    """Raises INVALID_REQUEST for the whole of the request when there is no such type of keys."""
-    denied = _denied(context, key_type, key)
-    if denied:
-        return Found(denied)
-    if key_type == CoordinatorType.SHARE:
-        return NOT_AVAILABLE
+    """``getCoordinator``. Raises INVALID_REQUEST for the whole request where there is no such type of keys."""
     broker = context.broker
     if key_type == CoordinatorType.GROUP:
+        if not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
+            return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(key))
     elif key_type == CoordinatorType.TRANSACTION:
-        tp = TopicPartition(TRANSACTION_STATE_TOPIC, _transaction_partition(context, key))
+        if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
+            return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        known = len(broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
+        count = known or broker.config["transaction.state.log.num.partitions"]
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition_of(key, count))
+    elif key_type == CoordinatorType.SHARE:
+        if context.version < SHARE_GROUPS_SINCE:
+            return Found(ErrorCode.INVALID_REQUEST)
+        if not context.authorize_cluster(Operation.CLUSTER_ACTION):
+            return Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return NOT_AVAILABLE
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type received: {key_type}")
+
     if tp.topic not in broker.metadata_cache:
-        # Whoever has the right to use a coordinator may have its topic made; it is no topic of his.
+        # The right to use a coordinator is enough: its topic is internal, so the client needs no right to create it.
         broker.auto_topics.create(tp.topic)
         return NOT_AVAILABLE
-    return _leader(context, tp)
-
-
-def _denied(context: RequestContext, key_type: int, key: str) -> ErrorCode:
-    if key_type == CoordinatorType.GROUP:
-        allowed = context.authorize(Operation.DESCRIBE, Resource.GROUP, key)
-        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if key_type == CoordinatorType.TRANSACTION:
-        allowed = context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key)
-        return ErrorCode.NONE if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if key_type == CoordinatorType.SHARE:
-        if context.version < SHARE_GROUPS_SINCE:
-            return ErrorCode.INVALID_REQUEST
-        allowed = context.authorize_cluster(Operation.CLUSTER_ACTION)
-        return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    return ErrorCode.NONE
-
-
-def _transaction_partition(context: RequestContext, transactional_id: str) -> int:
-    known = len(context.broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
-    count = known or context.broker.config["transaction.state.log.num.partitions"]
-    return partition_of(transactional_id, count)
-
-
-def _leader(context: RequestContext, tp: TopicPartition) -> Found:
-    cache = context.broker.metadata_cache
-    state = cache.partition(tp)
-    endpoint = cache.leader_endpoint(tp, context.listener)
+    state = broker.metadata_cache.partition(tp)
+    endpoint = broker.metadata_cache.leader_endpoint(tp, context.listener)
     if state is None or endpoint is None:
         return NOT_AVAILABLE
     return Found(ErrorCode.NONE, state.leader, endpoint.host, endpoint.port)

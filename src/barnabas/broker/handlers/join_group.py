@@ -11,7 +11,7 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import afterwards, client_of, require_group
+from barnabas.broker.group_requests import client_of, require_group
 from barnabas.broker.registry import handles
 from barnabas.coordinator.classic.members import JoinRequest, JoinResult
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ NULL_PROTOCOL_SINCE: Final = 7
 SKIP_ASSIGNMENT_SINCE: Final = 9
 
 PROTOCOLS_MAX: Final = 1000
-"""Clients bring as many as they have assignors: one to five. They are looked through each time that one joins."""
+"""Clients send one for each of their assignors: one to five. All are compared each time that a member joins."""
 
 NAMELESS: Final = frozenset({ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED})
 """Errors whose answer does not repeat the member's id."""
@@ -82,4 +82,6 @@ def join_group(
             supports_skipping_assignment=version >= SKIP_ASSIGNMENT_SINCE,
         )
     )
-    return afterwards(answer, lambda result: _response(result, version))
+    if isinstance(answer, Pending):
+        return answer.then(lambda result: _response(result, version))
+    return _response(answer, version)
