@@ -1,4 +1,4 @@
-"""What the handlers of groups share: who asks, whether he may, and which topics the coordinator gets to see."""
+"""What the handlers of groups share: the client, its rights, and which topics the coordinator gets to see."""
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ def client_of(context: RequestContext) -> Client:
 
 
 def java_host(address: str) -> str:
-    """An address as ``InetAddress.toString`` prints one that nobody gave a name: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
+    """An address as ``InetAddress.toString`` prints an address without a host name: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
     if ":" not in address:
         return f"/{address}"
     plain, mark, scope = address.partition("%")

@@ -52,9 +52,11 @@ def classic_group_join(groups: "ClassicGroups", shard: Shard, request: JoinReque
     if not isinstance(group, ClassicGroup):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not _accept_joining_member(group, request.member_id):
+        # A member of a group that became too large loses its place here, or the others would wait for it.
         refuse_member(group, request.member_id)
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
     group.check_alive()
+    # The leader assigns for all members in one protocol, so all must have one in common.
     if not group.supports(request.protocol_type, {name for name, _ in request.protocols}):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.member_id:
@@ -146,7 +148,9 @@ def _add_member(group: ClassicGroup, member_id: str, request: JoinRequest) -> Jo
 def _replace_static_member(
     group: ClassicGroup, instance_id: str, member_id: str, request: JoinRequest
 ) -> JoinAnswer:
-    """``updateStaticMemberThenRebalanceOrCompleteJoin``: the process that used the old id is fenced."""
+    """``updateStaticMemberThenRebalanceOrCompleteJoin`` (``updateStaticMemberAndRebalance``): the process that used the old
+    id is fenced.
+    """
     member = group.members[group.members.static[instance_id]]
     _log.info("classic.static_member_returns", group=group.group_id, instance=instance_id, now=member_id)
     old_member_id, old_terms, old_leader_id = member.member_id, member.terms, group.members.leader_id

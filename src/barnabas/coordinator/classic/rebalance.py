@@ -34,7 +34,7 @@ _log = EventLog("coordinator.classic")
 
 
 def maybe_prepare_rebalance(group: ClassicGroup, reason: str) -> None:
-    """``maybePrepareRebalance``: begins a rebalance unless one waits for members already."""
+    """``maybePrepareRebalanceOrCompleteJoin`` (``maybePrepareRebalance``): unless one waits for members already."""
     if group.can_rebalance:
         prepare_rebalance(group, reason)
 
@@ -61,7 +61,7 @@ def prepare_rebalance(group: ClassicGroup, reason: str) -> None:
 
 
 def reset_and_propagate_assignment_error(group: ClassicGroup, code: ErrorCode) -> Answers:
-    """``resetAndPropagateAssignmentError``: the generation will not have its assignment."""
+    """``resetAndPropagateAssignmentWithError``: the generation will not have its assignment."""
     assert group.state is GroupState.COMPLETING_REBALANCE, f"{group} has no assignment to come"
     for member in group.members:
         member.assignment = b""
@@ -143,10 +143,10 @@ def complete_join(group: ClassicGroup) -> None:
 
 
 def _wait_for_syncs(group: ClassicGroup) -> None:
-    """``schedulePendingSync`` (``DelayedSync``): a member that knows the generation and never asks for its part is dead."""
+    """``schedulePendingSync`` (``DelayedSync``): a member that never asks for its part of the generation is removed."""
     generation_id = group.generation_id
 
-    def expire_pending_sync() -> None:
+    def expire_pending_sync() -> None:  # ``expirePendingSync``
         assert generation_id == group.generation_id, f"{group} waits for syncs of generation {generation_id}"
         silent = list(group.unsynced)
         answers = _drop(group, silent)
@@ -205,7 +205,7 @@ def _expire_heartbeat(group: ClassicGroup, member: ClassicMember) -> None:
 
 
 def remove_member(group: ClassicGroup, member: ClassicMember, reason: str) -> None:
-    """``removeMemberAndMaybeRebalance``: the member is gone, and the others share its part."""
+    """``removeMemberAndUpdateClassicGroup`` (``removeMemberAndUpdateGroup``): the others share what the member had."""
     answers = _drop(group, [member.member_id])
     maybe_prepare_rebalance(group, reason)
     try_complete_join(group)
