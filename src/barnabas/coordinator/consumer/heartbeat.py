@@ -12,6 +12,7 @@ The JoinGroup of a classic member takes the same middle steps (`classic_members`
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from barnabas.coordinator.classic.group import ClassicGroup
@@ -89,7 +90,8 @@ def consumer_group_heartbeat(
     new = update_member(runtime, plan, old, _updated(old, client, request), owned)
 
     # Write all that, let the member's deadlines follow, and answer.
-    plan.effects.append(lambda group: _schedule_timeouts(runtime, shard, group, old, new))
+    # (A lambda here would make every call of this function allocate cells: 0.1 µs of the 1.7 above.)
+    plan.effects.append(partial(_schedule_timeouts, runtime, shard, old=old, new=new))
     return write(runtime, shard, plan, _response(runtime, request, old, new))
 
 
@@ -271,7 +273,12 @@ def update_member(
 
 
 def _schedule_timeouts(
-    runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember
+    runtime: ConsumerRuntime,
+    shard: Shard,
+    group: ConsumerGroup,
+    *,
+    old: ConsumerMember,
+    new: ConsumerMember,
 ) -> None:
     timers = timers_of(runtime, shard, group, new.member_id)
     timers.session.extend(runtime.settings.consumer_session_timeout_ms)
