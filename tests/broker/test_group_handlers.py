@@ -145,9 +145,9 @@ class Coordinator:
     def delete_group(self, group_id):
         return self._answer("delete_group", None, group_id)
 
-    def consumer_group_heartbeat(self, client, request, version):
+    def consumer_group_heartbeat(self, client, request):
         good = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1)
-        return self._answer("consumer_group_heartbeat", good, client, request, version)
+        return self._answer("consumer_group_heartbeat", good, client, request)
 
     def consumer_group_describe(self, group_id):
         good = DescribedConsumerGroup(group_id=group_id, group_state="Stable")

@@ -357,7 +357,7 @@ class GroupCoordinator:
     # --- the consumer protocol --------------------------------------------------------------------------
 
     def consumer_group_heartbeat(
-        self, client: Client, request: ConsumerGroupHeartbeatRequest, version: int
+        self, client: Client, request: ConsumerGroupHeartbeatRequest
     ) -> Answer[ConsumerGroupHeartbeatResponse]:
         """A member joins, lives or leaves (KIP-848)."""
         if self._consumer is None:
@@ -365,7 +365,7 @@ class GroupCoordinator:
         shard = self._shard(request.group_id)
         if request.member_epoch == JOIN_EPOCH:
             self._group(shard, request.group_id)
-        return self._consumer.consumer_heartbeat(shard, client, request, version)
+        return self._consumer.consumer_heartbeat(shard, client, request)
 
     def consumer_group_describe(self, group_id: str) -> DescribedConsumerGroup:
         """A group of the consumer protocol. Raises KafkaError."""

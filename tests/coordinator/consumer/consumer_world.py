@@ -144,7 +144,10 @@ class World:
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields
         )
-        return settled(self.groups.consumer_heartbeat(self.shard, CLIENT, request, version))
+        return settled(handled(self, request, version, client_id=CLIENT.id))
+
+    def consumer_group_heartbeat(self, client, request):
+        return self.groups.consumer_heartbeat(self.shard, client, request)
 
     def join(self, member_id, *topics, **fields):
         full = {

@@ -1,13 +1,14 @@
 """ConsumerGroupHeartbeat: joining, living, leaving, and every refusal, with Kafka's words."""
 
 import pytest
-from consumer_world import CLIENT, GROUP, REBALANCE_MS, World
+from consumer_world import GROUP, REBALANCE_MS, World
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from handled import handled
 
 
 def refused(call, *arguments, **fields):
@@ -152,8 +153,7 @@ def test_a_second_member_finds_the_group_as_planned_only_once_it_is_written(worl
 )
 def test_a_request_that_cannot_be_right_is_refused(world, fields, message):
     request = ConsumerGroupHeartbeatRequest(**{"group_id": GROUP, **fields})
-    call = world.groups.consumer_heartbeat
-    assert refused(call, world.shard, CLIENT, request, 1) == (ErrorCode.INVALID_REQUEST, message)
+    assert refused(handled, world, request) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def owned(topics, partitions):
@@ -176,12 +176,11 @@ def owned(topics, partitions):
 def test_a_heartbeat_names_no_more_than_one_piece_of_work_has_room_for(world, fields, is_refused):
     epoch = world.join("m1", "a").member_epoch
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=epoch, **fields)
-    call = world.groups.consumer_heartbeat
     if is_refused:
-        assert refused(call, world.shard, CLIENT, request, 1)[0] is ErrorCode.INVALID_REQUEST
+        assert refused(handled, world, request)[0] is ErrorCode.INVALID_REQUEST
         assert world.group.epoch == epoch
     else:
-        assert call(world.shard, CLIENT, request, 1) is not None
+        assert handled(world, request) is not None
 
 
 def test_an_assignor_that_nobody_configured_is_refused(world):

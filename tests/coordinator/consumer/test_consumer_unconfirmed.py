@@ -22,7 +22,7 @@ def joining(world):
             topic_partitions=[],
             subscribed_topic_names=["a"],
         )
-        return world.groups.consumer_heartbeat(world.shard, CLIENT, request, 1)
+        return world.groups.consumer_heartbeat(world.shard, CLIENT, request)
 
     return join
 

@@ -359,7 +359,7 @@ def test_the_offsets_of_a_deleted_topic_go(elected):
 def test_the_consumer_protocol_is_off_unless_asked_for(elected):
     heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=0)
 
-    assert code(elected.coordinator.consumer_group_heartbeat, CLIENT, heartbeat, 0) is (
+    assert code(elected.coordinator.consumer_group_heartbeat, CLIENT, heartbeat) is (
         ErrorCode.UNSUPPORTED_VERSION
     )
     assert code(elected.coordinator.consumer_group_describe, "g") is ErrorCode.UNSUPPORTED_VERSION
@@ -375,7 +375,7 @@ def test_both_protocols_side_by_side():
         subscribed_topic_names=["orders"],
         topic_partitions=[],
     )
-    joined = life.coordinator.consumer_group_heartbeat(CLIENT, heartbeat, 0)
+    joined = life.coordinator.consumer_group_heartbeat(CLIENT, heartbeat)
     joined = joined.result() if isinstance(joined, Pending) else joined
     life.form("old")
 

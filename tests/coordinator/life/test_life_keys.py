@@ -49,7 +49,7 @@ def beat(life, member_id="m", epoch=0, **fields):
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id=member_id, member_epoch=epoch, **(first if epoch == 0 else {}), **fields
     )
-    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request, 1))
+    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request))
 
 
 def commit_code(answer):

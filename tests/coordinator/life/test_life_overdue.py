@@ -49,7 +49,7 @@ def consumer_beat(life, member_id="", epoch=0, **fields):
             **fields,
         },
     )
-    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request, 1))
+    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request))
 
 
 def delete(life):

@@ -301,7 +301,7 @@ def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
         case OffsetFetchRequestGroup():
             return coordinator.offset_fetch(request, require_stable=False)
         case ConsumerGroupHeartbeatRequest():
-            return coordinator.consumer_group_heartbeat(client, request, version)
+            return coordinator.consumer_group_heartbeat(client, request)
         case OffsetDeleteRequest():
             return coordinator.offset_delete(request)
     raise TypeError(f"no member sends {request!r}")

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (68), v0-1.
 
-Behaviour: a member of a consumer group reports what changed on its side, and hears what it shall own (KIP-848).
+Behaviour: a member of a consumer group reports what changed on its side, and learns what it is to own (KIP-848).
 Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
            Kafka 3.9 with ZooKeeper advertises v0 and refuses it with UNSUPPORTED_VERSION, by which clients know
            that there is only the classic protocol; so does a broker here whose
@@ -8,6 +8,8 @@ Versions:  v0 · v1 regular expressions, and the member names itself (KIP-1082).
            too, as by Kafka 4: librdkafka speaks nothing older, and Java's clients send patterns only with it.
 Not implemented: nothing. Very many names or owned partitions are refused, which Kafka allows.
 """
+
+from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
@@ -21,25 +23,26 @@ from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
+CLIENT_MEMBER_ID_SINCE: Final = 1
+
 
 def _failed(
     _request: ConsumerGroupHeartbeatRequest, error: KafkaError, _version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    # Words only where they say more than the code does (``ApiError.fromThrowable``).
-    words = None if error.message == error.code.message else error.message
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=words)
+    # A message only where it says more than the code does (``ApiError.fromThrowable``).
+    message = None if error.message == error.code.message else error.message
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=message)
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), classic_max=0, failed=_failed)
 def consumer_group_heartbeat(
     context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
-    """Keeps a member in its group, and tells it what to own."""
     require_consumer_protocol(context)
     require_group(context, Operation.READ, request.group_id)
     if not request.group_id:
-        # Said here, because the group without a name has a coordinator too: it may store offsets.
+        # Refused here, because the group without a name has a coordinator too: it may store offsets.
         raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
-    return context.broker.group_coordinator.consumer_group_heartbeat(
-        client_of(context), request, context.version
-    )
+    if context.version >= CLIENT_MEMBER_ID_SINCE and not request.member_id.strip():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
+    return context.broker.group_coordinator.consumer_group_heartbeat(client_of(context), request)

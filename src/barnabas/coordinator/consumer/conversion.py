@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.members import Answers, send
-from barnabas.coordinator.classic.members import ClassicMember as OldMember
+from barnabas.coordinator.classic.members import Answers, ClassicMember, send
 from barnabas.coordinator.classic.rebalance import maybe_prepare_rebalance
 from barnabas.coordinator.classic.records import GROUP_METADATA_VERSION
 from barnabas.coordinator.classic.states import GroupState
@@ -88,7 +87,7 @@ def retire(group: ClassicGroup) -> None:
     send(answers)
 
 
-def _upgraded_member(group: ClassicGroup, old: OldMember, topics: TopicsImage) -> ConsumerMember:
+def _upgraded_member(group: ClassicGroup, old: ClassicMember, topics: TopicsImage) -> ConsumerMember:
     protocols = tuple((name, bytes(metadata)) for name, metadata in old.terms.protocols)
     chosen = dict(protocols).get(group.protocol_name or "", protocols[0][1])
     subscription = ConsumerProtocolSubscription.from_bytes(chosen)
@@ -106,7 +105,6 @@ def _upgraded_member(group: ClassicGroup, old: OldMember, topics: TopicsImage) -
         client_id=old.client.id,
         client_host=old.client.host,
         subscribed_topic_names=frozenset(subscription.topics),
-        # A member that has not synced yet has no assignment at all.
         assigned=assigned,
         classic=ClassicTerms(old.terms.session_timeout_ms, protocols),
     )
@@ -178,8 +176,7 @@ def convert_to_classic_group(
         assert isinstance(classic, ClassicGroup), f"{classic} was not downgraded"
         for member in classic.members:
             member.alive()
-        reason = "the group was downgraded from the consumer protocol"
-        maybe_prepare_rebalance(classic, reason)
+        maybe_prepare_rebalance(classic, "the group was downgraded from the consumer protocol")
 
     plan.afterwards.append(begin)
     _events.info("group.downgraded", group=group.group_id, members=len(members))

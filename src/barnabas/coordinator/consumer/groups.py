@@ -55,9 +55,12 @@ class ConsumerGroups:
         self._runtime = ConsumerRuntime(settings, clock, new_uuid, topics)
 
     def consumer_heartbeat(
-        self, shard: Shard, client: Client, request: ConsumerGroupHeartbeatRequest, version: int
+        self,
+        shard: Shard,
+        client: Client,
+        request: ConsumerGroupHeartbeatRequest,
     ) -> HeartbeatAnswer:
-        return consumer_group_heartbeat(self._runtime, shard, client, request, version)
+        return consumer_group_heartbeat(self._runtime, shard, client, request)
 
     def describe(self, group: Group) -> DescribedGroup:
         assert isinstance(group, ConsumerGroup), group

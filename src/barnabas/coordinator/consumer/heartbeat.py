@@ -61,7 +61,6 @@ def consumer_group_heartbeat(
     shard: Shard,
     client: Client,
     request: ConsumerGroupHeartbeatRequest,
-    version: int,
 ) -> HeartbeatAnswer:
     """``consumerGroupHeartbeat``. Raises KafkaError for a refusal, and then nothing has changed."""
     settings = runtime.settings
@@ -78,7 +77,7 @@ def consumer_group_heartbeat(
         )
 
     # Validate the request; find or make its group and its member.
-    validate_request(request, version, runtime.assignors)
+    validate_request(request, runtime.assignors)
     if request.member_epoch < JOIN_EPOCH:
         return consumer_group_leave(runtime, shard, request)
     plan = _get_or_maybe_create_group(runtime, shard, request)

@@ -8,7 +8,6 @@ from barnabas.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
-CLIENT_MADE_MEMBER_ID_VERSION: Final = 1
 NOT_GIVEN: Final = -1
 
 SUBSCRIBED_NAMES_MAX: Final = 10_000
@@ -17,9 +16,7 @@ OWNED_PARTITIONS_MAX: Final = 100_000
 """A heartbeat is handled in one piece of work, which looks through these: 10,000 names take 25 ms."""
 
 
-def validate_request(
-    request: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]
-) -> None:
+def validate_request(request: ConsumerGroupHeartbeatRequest, assignors: Collection[str]) -> None:
     """``throwIfConsumerGroupHeartbeatRequestIsInvalid``, with Kafka's messages.
 
     Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
@@ -32,7 +29,7 @@ def validate_request(
             f"TopicPartitions must not be more than {OWNED_PARTITIONS_MAX} of {OWNED_TOPICS_MAX} topics."
         )
     epoch = request.member_epoch
-    if version >= CLIENT_MADE_MEMBER_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
+    if epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
         _check_not_empty(request.member_id, "MemberId")
     _check_not_empty(request.group_id, "GroupId")
     _check_not_empty(request.instance_id, "InstanceId")
