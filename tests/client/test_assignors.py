@@ -17,7 +17,7 @@ from barnabas.client.assignors import (
 )
 from barnabas.client.assignors.sticky_user_data import read_owned, write_owned
 from barnabas.client.errors import GroupError
-from barnabas.client.group.leader import divide, offered_protocols, read_assignment, read_subscriptions
+from barnabas.client.group.assignment import divide, offered_protocols, read_assignment, read_subscriptions
 from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.messages.join_group import JoinGroupResponseMember

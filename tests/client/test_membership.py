@@ -16,7 +16,7 @@ from barnabas.client.group.membership import (
     MemberState,
 )
 from barnabas.client.group.settings import GroupSettings
-from barnabas.client.group.subscriptions import Subscriptions
+from barnabas.client.subscription_state import SubscriptionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.protocol.messages.heartbeat import HeartbeatResponse
@@ -227,7 +227,7 @@ def stay(member):
 
 
 async def commit_late(member, code, meanwhile):
-    subscriptions = Subscriptions()
+    subscriptions = SubscriptionState()
     subscriptions.subscribe(["t"], None, None, None)
     link = LateLink(member, code, meanwhile)
     commits = Commits(GroupSettings(**SETTINGS), None, link, member, subscriptions)

@@ -6,7 +6,7 @@ Each assigned partition has a position: the offset of the next record to hand ou
 fetched before, moves the positions behind it, and sees to it that requests for more are under way. Where
 there is no position yet one is looked up first (`positions`).
 
-A consumer that has `subscribe`d is a member of its group (`group.member`): each poll takes the membership a
+A consumer that has `subscribe`d is a member of its group (`group.coordinator`): each poll takes the membership a
 step further, and the listeners are called from there. Positions are committed at the *next* poll, when the
 caller has had the records before them, so nothing that was not handed out counts as read.
 
@@ -25,14 +25,13 @@ from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapS
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
 from barnabas.client.group.commits import CommitCallback, Offsets, offsets_to_commit
-from barnabas.client.group.member import GroupMember, member_of
+from barnabas.client.group.coordinator import ConsumerCoordinator, coordinator_of
 from barnabas.client.group.settings import no_group
-from barnabas.client.group.subscriptions import Listener, Subscriptions
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.positions import Positions
 from barnabas.client.retries import Deadline
-from barnabas.client.subscription import AssignedPartition
+from barnabas.client.subscription_state import AssignedPartition, Listener, SubscriptionState
 from barnabas.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -67,27 +66,26 @@ class AsyncConsumer:
         self._isolation_level = ISOLATION_LEVELS[config["isolation.level"]]
         self._timeout_ms = config["default.api.timeout.ms"]
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
-        self._subscriptions = Subscriptions()
+        self._subscriptions = SubscriptionState()
         self._partitions = self._subscriptions.partitions
         self._fetcher = Fetcher(config, self._cluster, self._partitions)
-        self._group = member_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
+        self._coordinator = coordinator_of(config, self._cluster, self._subscriptions, self._fetcher.wake)
         self._positions = Positions(
             config,
             self._cluster,
             self._partitions,
-            self._group.commits if self._group else None,
+            self._coordinator.commits if self._coordinator else None,
             self._fetcher.wake,
         )
         self._closed = False
 
-    @property
-    def _member(self) -> GroupMember:
-        """The group's member; raises KafkaError (INVALID_GROUP_ID) where there is no group."""
+    def _member(self) -> ConsumerCoordinator:
+        """Raises KafkaError (INVALID_GROUP_ID) where there is no group."""
         if self._closed:
             raise ClientClosedError("The consumer was closed")
-        if self._group is None:
+        if self._coordinator is None:
             raise no_group()
-        return self._group
+        return self._coordinator
 
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. Other calls do it by themselves."""
@@ -106,8 +104,8 @@ class AsyncConsumer:
         Raises BarnabasError while there is a subscription to topics.
         """
         wanted = [TopicPartition(*tp) for tp in partitions]
-        if self._group is not None and self._partitions:
-            self._group.commit_now()
+        if self._coordinator is not None and self._partitions:
+            self._coordinator.commit_before_assign()
         self._subscriptions.assign(wanted)
         self._cluster.need({tp.topic for tp in wanted})
 
@@ -182,7 +180,7 @@ class AsyncConsumer:
         where there is no `on_lost`). Raises KafkaError without a ``group_id``, BarnabasError while
         partitions are assigned by hand.
         """
-        member = self._member
+        member = self._member()
         names = [topics] if isinstance(topics, str) else list(topics)
         if bool(names) == (pattern is not None):
             raise BarnabasError("Subscribe to topics or to a pattern; unsubscribe() ends a subscription")
@@ -201,8 +199,8 @@ class AsyncConsumer:
         """Leaves the group and reads nothing any more. Raises what a listener raises."""
         reason = "the consumer unsubscribed from all topics"
         try:
-            if self._group is not None:
-                await self._group.leave(reason, Deadline(self._timeout_ms))
+            if self._coordinator is not None:
+                await self._coordinator.leave(reason, Deadline(self._timeout_ms))
         finally:
             self._subscriptions.unsubscribe()
             self._cluster.need_all(False)
@@ -218,7 +216,7 @@ class AsyncConsumer:
         Raises CommitFailedError when the group has gone on without this member, KafkaError
         (REBALANCE_IN_PROGRESS: poll, then try again; others are final), ClientTimeoutError.
         """
-        commits = self._member.commits
+        commits = self._member().commits
         await commits.commit(self._to_commit(offsets), self._deadline(timeout_ms))
 
     def commit_async(
@@ -229,10 +227,10 @@ class AsyncConsumer:
         """Commits without waiting, in one attempt. The callback gets the offsets and the error or None,
         from within a later `poll`, `commit` or `close`.
         """
-        self._member.commits.commit_soon(self._to_commit(offsets), callback)
+        self._member().commits.commit_soon(self._to_commit(offsets), callback)
 
     def _to_commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None) -> Offsets:
-        return self._subscriptions.consumed() if offsets is None else offsets_to_commit(offsets)
+        return self._subscriptions.all_consumed() if offsets is None else offsets_to_commit(offsets)
 
     async def committed(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], *, timeout_ms: float | None = None
@@ -241,18 +239,18 @@ class AsyncConsumer:
         ClientTimeoutError.
         """
         wanted = [TopicPartition(*tp) for tp in partitions]
-        return await self._member.commits.committed(wanted, self._deadline(timeout_ms))
+        return await self._member().commits.committed(wanted, self._deadline(timeout_ms))
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         return Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group. Raises KafkaError without a ``group_id``."""
-        return self._member.group_metadata
+        return self._member().group_metadata
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """The next poll begins a rebalance, as after a change that assignors should look at."""
-        self._member.membership.request_rejoin(reason or "rebalance enforced by user")
+        self._member().membership.request_rejoin(reason or "rebalance enforced by user")
 
     # Reading.
 
@@ -345,11 +343,11 @@ class AsyncConsumer:
         if self._fetcher.out_of_range:
             self._reset_out_of_range()
         self._cluster.refresh_if_old()
-        if self._group is None:
+        if self._coordinator is None:
             await self._positions.find(Deadline(self._timeout_ms))
         else:
             # Neither the group nor a position is waited for: partitions that have one go on.
-            await self._group.poll()
+            await self._coordinator.poll()
             self._positions.advance()
         self._fetcher.send_fetches()
 
@@ -359,7 +357,9 @@ class AsyncConsumer:
             # A caller that polls in a tight loop must let the loop turn.
             await asyncio.sleep(0)
             return True
-        await self._fetcher.wait(min(deadline.left_s, self._group.wait_s if self._group else deadline.left_s))
+        await self._fetcher.wait(
+            min(deadline.left_s, self._coordinator.wait_s if self._coordinator else deadline.left_s)
+        )
         return False
 
     def _reset_out_of_range(self) -> None:
@@ -431,8 +431,8 @@ class AsyncConsumer:
         if self._closed:
             return
         try:
-            if self._group is not None:
-                await self._group.close(Deadline(timeout_ms))
+            if self._coordinator is not None:
+                await self._coordinator.close(Deadline(timeout_ms))
         finally:
             self._closed = True
             await self._positions.close()

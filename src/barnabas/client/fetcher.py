@@ -17,7 +17,7 @@ from typing import Any, Final
 from barnabas.client.cluster import Cluster, Versions
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import ISOLATION_LEVELS
-from barnabas.client.subscription import AssignedPartition
+from barnabas.client.subscription_state import AssignedPartition
 from barnabas.client.types import AbortedTransaction, RawFetch
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError

@@ -19,7 +19,7 @@ from barnabas.client.group.commits import Commits
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.offsets import list_offsets
 from barnabas.client.retries import Deadline
-from barnabas.client.subscription import AssignedPartition
+from barnabas.client.subscription_state import AssignedPartition
 from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.core.config import Config
 from barnabas.core.ids import TopicPartition

@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 A member of a group commits in its generation, and only while it is stable in it: in between, others may have
 its partitions already. A consumer that assigns its partitions itself commits in no generation. `commit` tries
-until it is done; `commit_soon` tries once, in the background, and what became of it is told to the caller's
-callback at its next poll, in the order in which the commits were asked for.
+until it is done. `commit_soon` tries once, in the background; the caller's callback gets the outcome at
+the next poll, in the order in which the commits were asked for.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupE
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Generation, Membership, MemberState
 from barnabas.client.group.settings import GroupSettings
-from barnabas.client.group.subscriptions import Subscriptions
 from barnabas.client.retries import Deadline
+from barnabas.client.subscription_state import SubscriptionState
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -54,7 +54,7 @@ _RETRIED: Final = frozenset(
         *COORDINATOR_MOVED,
     }
 )
-_TOLD: Final = frozenset(
+_EXPLAINED: Final = frozenset(
     {
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
@@ -94,7 +94,7 @@ class Commits:
         cluster: Cluster,
         link: CoordinatorLink,
         membership: Membership,
-        subscriptions: Subscriptions,
+        subscriptions: SubscriptionState,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -110,7 +110,10 @@ class Commits:
 
         Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again), ClientTimeoutError.
         """
-        await self.settle(deadline)
+        # Commits keep their order: what was sent before is over before this one is.
+        if self._under_way:
+            await asyncio.wait([task for task, _, _ in self._under_way], timeout=deadline.left_s)
+        await self.invoke_callbacks()
         if offsets:
             await self._until_done(lambda: self.commit_once(offsets), deadline, "No offsets were committed")
 
@@ -130,7 +133,7 @@ class Commits:
             raise ClientTimeoutError(f"{error}: the coordinator of group {group_id} was not found") from error
 
     async def commit_once(self, offsets: Offsets) -> None:
-        """One attempt. Raises as `commit`, and what may be tried again."""
+        """One attempt (``sendOffsetCommitRequest``). Raises as `commit`, and what may be tried again."""
         generation = self._generation()
         request = self._commit_request(offsets, generation)
         response = await self._link.send(request, OffsetCommitResponse, versions=_BY_NAME)
@@ -209,13 +212,13 @@ class Commits:
                 # Java resets in a newer generation, too; there the answer says nothing about this membership.
                 membership.reset_after(code, "OFFSET_COMMIT")
             return CommitFailedError(code, _NOT_A_MEMBER)
-        message = code.message if code in _TOLD else f"Unexpected error in commit: {code.message}"
+        message = code.message if code in _EXPLAINED else f"Unexpected error in commit: {code.message}"
         return GroupError(code, f"{message} (committing {tp})")
 
     # Committing in the background.
 
     def commit_soon(self, offsets: Offsets, callback: CommitCallback | None) -> "asyncio.Task[None]":
-        """One attempt in the background; a poll later on tells the callback."""
+        """One attempt in the background; a later poll calls the callback (``commitOffsetsAsync``)."""
         task = asyncio.create_task(self._commit_when_found(offsets))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._under_way.append((task, offsets, callback))
@@ -231,25 +234,21 @@ class Commits:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
         await self.commit_once(offsets)
 
-    async def tell(self) -> None:
-        """Tells the callbacks of the commits that are done. Raises GroupError once a static member is fenced."""
+    async def invoke_callbacks(self) -> None:
+        """Calls the callbacks of the commits that are done (``invokeCompletedOffsetCommitCallbacks``). Raises
+        GroupError once a static member is fenced.
+        """
         while self._under_way and self._under_way[0][0].done():
             task, offsets, callback = self._under_way.popleft()
             error = None if task.cancelled() else task.exception()
             if callback is not None:
-                told = callback(offsets, error if isinstance(error, Exception) else None)
-                if isinstance(told, Awaitable):
-                    await told
+                outcome = callback(offsets, error if isinstance(error, Exception) else None)
+                if isinstance(outcome, Awaitable):
+                    await outcome
             elif error is not None:
                 _log.warning("commit.failed", group=self._settings.group_id, error=error)
             if isinstance(error, GroupError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
                 raise error
-
-    async def settle(self, deadline: Deadline) -> None:
-        """Waits for the commits under way, and tells their callbacks."""
-        if self._under_way:
-            await asyncio.wait([task for task, _, _ in self._under_way], timeout=deadline.left_s)
-        await self.tell()
 
     async def close(self) -> None:
         """Gives up the commits under way."""

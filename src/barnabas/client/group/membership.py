@@ -1,4 +1,4 @@
-"""`Membership`: where a consumer stands in its group, what it says next and what an answer means.
+"""`Membership`: the state of a consumer in its group, what its next request says and what an answer means.
 
 Theory of operation
 -------------------
@@ -7,8 +7,8 @@ A member goes round in a circle of four states::
     UNJOINED -> PREPARING_REBALANCE -> COMPLETING_REBALANCE -> STABLE
                 JoinGroup is sent       joined; SyncGroup is    it has its assignment
 
-Every rebalance sends it back to PREPARING_REBALANCE: it asks to join again because the coordinator says that
-others do, because its subscription changed, or because it has to (`request_rejoin`). `NEXT_STATE` says what
+Every rebalance sends it back to PREPARING_REBALANCE: it joins again because the coordinator says that
+others do, because its subscription changed, or because it was thrown out (`request_rejoin`). `NEXT_STATE` says what
 may happen in which state; anything else is a bug and raises.
 
 A *generation* is the coordinator's number for one round of the group, with the member's id in it. An answer
@@ -16,9 +16,9 @@ counts only for the generation that its request was sent in: what comes late, af
 is ignored. UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID forget the member id, ILLEGAL_GENERATION only the number,
 since the coordinator still knows the member (KAFKA-12890).
 
-Methods that take an answer raise `KafkaError` for what went wrong; `REJOIN_AT_ONCE` tells those after which
-the member simply joins again. Sockets, time and the caller's callbacks are `member`'s business.
-(``AbstractCoordinator`` of Kafka 3.9.)
+Methods that take an answer raise `KafkaError` for what went wrong; `REJOIN_AT_ONCE` has the codes after which
+the member joins again at once. Sockets, time and the caller's callbacks belong to `coordinator`.
+(``AbstractCoordinator`` of Kafka 3.9 and the handlers of responses in it.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,18 +138,18 @@ class Membership:
         self.generation = Generation()
         self.rejoin_needed = True
         self.prepared = False
-        """Whether the caller knows that a rebalance begins, and has given up what it has to."""
+        """Whether the caller knows that a rebalance begins, and has given up what it must (not ``needsJoinPrepare``)."""
         self._settings = settings
         self._reason = ""
 
     @property
     def stable_generation(self) -> Generation | None:
-        """The generation while the member has its assignment in it."""
+        """The generation while the member has its assignment in it (``generationIfStable``)."""
         return self.generation if self.state is MemberState.STABLE else None
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a round is under way for this member."""
+        """Whether a round is under way for this member (``rebalanceInProgress``)."""
         return self.state in {MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE}
 
     @property
@@ -158,7 +158,7 @@ class Membership:
         return self.state in {MemberState.COMPLETING_REBALANCE, MemberState.STABLE}
 
     def request_rejoin(self, reason: str, *, only_if_none: bool = False) -> None:
-        """The member will join again; the coordinator is told the reason (KIP-800)."""
+        """The member will join again, with this reason for the coordinator (``requestRejoin``, KIP-800)."""
         if self.rejoin_needed and only_if_none:
             return
         _log.info("group.rejoin", group=self._settings.group_id, reason=reason)
@@ -166,7 +166,7 @@ class Membership:
         self.rejoin_needed = True
 
     def reset(self, reason: str, *, forget_member: bool = True) -> None:
-        """The member is out of the group and will join anew; its partitions are lost."""
+        """The member is out of the group and will join again; its partitions are lost (``resetStateAndRejoin``)."""
         self._happened(Event.RESET)
         kept = NO_MEMBER_ID if forget_member else self.generation.member_id
         self.generation = Generation(member_id=kept)
@@ -174,7 +174,7 @@ class Membership:
         self.request_rejoin(reason)
 
     def reset_after(self, code: ErrorCode, request: str) -> None:
-        """As `reset`, because an answer said so."""
+        """As `reset`, because an answer said so (``resetStateOnResponseError``)."""
         self.reset(
             f"encountered {code.name} from {request} response",
             forget_member=code is not ErrorCode.ILLEGAL_GENERATION,
@@ -189,7 +189,7 @@ class Membership:
     # Joining.
 
     def join_request(self, protocols: Sequence[JoinGroupRequestProtocol]) -> JoinGroupRequest:
-        """Asks to be part of the next generation."""
+        """Asks to be part of the next generation (``sendJoinGroupRequest``)."""
         self._happened(Event.JOIN)
         return JoinGroupRequest(
             group_id=self._settings.group_id,
@@ -203,14 +203,16 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse, sent: Generation) -> bool:
-        """Takes part in the generation of the answer; whether as its leader. Raises KafkaError."""
+        """Takes part in the generation of the answer; whether as its leader (``JoinGroupResponseHandler``). Raises
+        KafkaError.
+        """
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise self._join_failed(code, response, sent)
         if response.protocol_type not in {None, PROTOCOL_TYPE}:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.state is not MemberState.PREPARING_REBALANCE:
-            # It left in the meantime; the answer is nobody's.
+            # It left in the meantime: the answer is for a member that is gone.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         self._happened(Event.JOINED)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
@@ -228,7 +230,7 @@ class Membership:
         return self._fatal(code, "join group", _JOIN_REFUSED)
 
     def sync_request(self, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
-        """Asks for its part; a leader hands in everybody's."""
+        """Asks for its part; a leader brings the parts of all members (``sendSyncGroupRequest``)."""
         return SyncGroupRequest(
             group_id=self._settings.group_id,
             generation_id=self.generation.number,
@@ -243,12 +245,12 @@ class Membership:
         )
 
     def synced(self, response: SyncGroupResponse, sent: Generation) -> bytes:
-        """The member's assignment, with which it is stable. Raises KafkaError."""
+        """The member's assignment, with which it is stable (``SyncGroupResponseHandler``). Raises KafkaError."""
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise self._sync_failed(code, sent)
         if self.state is not MemberState.COMPLETING_REBALANCE or self.generation != sent:
-            # A heartbeat was told in the meantime that this generation is over.
+            # The answer to a heartbeat has ended this generation in the meantime.
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         if response.protocol_type not in {None, PROTOCOL_TYPE} or response.protocol_name not in {
             None,
@@ -271,7 +273,7 @@ class Membership:
     # Staying, and leaving.
 
     def heartbeat_request(self) -> HeartbeatRequest:
-        """Says that the member is alive."""
+        """Says that the member is alive (``sendHeartbeatRequest``)."""
         return HeartbeatRequest(
             group_id=self._settings.group_id,
             generation_id=self.generation.number,
@@ -280,7 +282,7 @@ class Membership:
         )
 
     def heard(self, response: HeartbeatResponse, sent: Generation) -> None:
-        """An answer to a heartbeat. Raises KafkaError when the heartbeat did not count."""
+        """The answer to a heartbeat (``HeartbeatResponseHandler``). Raises KafkaError when the heartbeat did not count."""
         code = ErrorCode.of(response.error_code)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is MemberState.STABLE:
@@ -297,7 +299,7 @@ class Membership:
             raise self._fatal(code, "heartbeat", _SYNC_REFUSED)
 
     def leave_request(self, reason: str) -> LeaveGroupRequest | None:
-        """Tells the coordinator to go on without this member; None where it would say nothing.
+        """Says that this member leaves (``maybeLeaveGroup``); None where there is nothing to say.
 
         A static member never says so: it may come back within its session time-out (KIP-345).
         """

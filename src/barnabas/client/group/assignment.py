@@ -1,4 +1,4 @@
-"""What members of a group tell each other through its coordinator, and what its leader makes of it."""
+"""What members of a group send each other through its coordinator, and how the leader divides the partitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,20 +1,23 @@
-"""`Subscriptions`: what a consumer reads by choice or by assignment (``SubscriptionState``).
+"""`SubscriptionState`: what a consumer reads, by its own choice or by its group's, and where it stands in it.
 
 Either the caller assigns partitions, or subscribes to topics (by name or by a pattern) whose partitions the
-group then assigns; never both. `partitions` holds the state of each assigned partition and is shared with the
-fetcher.
+group then assigns; never both. The state of each assigned partition is shared with the fetcher.
+(``SubscriptionState`` of Kafka's consumer.)
 """
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.client.metadata import ClusterMetadata
-from barnabas.client.subscription import AssignedPartition
-from barnabas.client.types import OffsetAndMetadata
+from barnabas.client.types import OffsetAndMetadata, RawFetch
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import batch_headers
+
+if TYPE_CHECKING:
+    from barnabas.client.completed_fetch import CompletedFetch
 
 Listener: TypeAlias = Callable[[list[TopicPartition]], Awaitable[object] | object]
 """Called with partitions, in their order; may be a coroutine function."""
@@ -29,7 +32,88 @@ class Kind(Enum):
     ASSIGNED = "assigned"
 
 
-class Subscriptions:
+class AssignedPartition:
+    """State of one assigned partition. Its position is the offset of the next record to hand out."""
+
+    __slots__ = (
+        "buffered",
+        "high_watermark",
+        "in_flight",
+        "last_stable_offset",
+        "log_start_offset",
+        "paused",
+        "pending_revocation",
+        "position",
+        "position_epoch",
+        "reset_to",
+        "retry_at",
+        "tp",
+    )
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.position: int | None = None
+        self.position_epoch = -1
+        """The leader epoch of the last record before the position, which is committed with it (KIP-320)."""
+        self.reset_to: int | None = None
+        """The special timestamp whose offset becomes the position, where `seek_to_...` asked for one."""
+        self.paused = False
+        self.pending_revocation = False
+        """Nothing more is handed out: it is about to be taken away."""
+        self.buffered: CompletedFetch | None = None
+        self.in_flight = False
+        self.retry_at = 0.0
+        """No request before this time (seconds of the monotonic clock)."""
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing of it is handed out now."""
+        return self.paused or self.pending_revocation
+
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        """Continue at this offset; what was fetched ahead is dropped."""
+        self.position = offset
+        self.position_epoch = epoch
+        self.reset_to = None
+        self.buffered = None
+
+    def reset(self, timestamp: int | None) -> None:
+        """Continue where this special timestamp is (None: where ``auto.offset.reset`` says)."""
+        self.position = None
+        self.position_epoch = -1
+        self.reset_to = timestamp
+        self.buffered = None
+
+    def move_behind(self, raw: RawFetch) -> None:
+        """Continue behind the last whole batch of these."""
+        for header in batch_headers(raw.records):
+            self.position = max(raw.position, header.next_offset)
+            self.position_epoch = header.leader_epoch
+
+    def lag(self, isolation_level: int) -> int | None:
+        """Records between the position and the end that the last fetch saw; None where one is not known."""
+        end = self.last_stable_offset if isolation_level else self.high_watermark
+        return max(0, end - self.position) if end >= 0 and self.position is not None else None
+
+    def is_fetchable(self, now: float) -> bool:
+        """Whether a request for it should go out."""
+        return (
+            self.position is not None
+            and not self.is_held_back
+            and not self.in_flight
+            and self.buffered is None
+            and now >= self.retry_at
+        )
+
+    def __repr__(self) -> str:
+        state = "paused" if self.paused else "in flight" if self.in_flight else "idle"
+        return f"<AssignedPartition {self.tp} at {self.position} {state}>"
+
+
+class SubscriptionState:
     """One consumer's."""
 
     def __init__(self) -> None:
@@ -99,12 +183,12 @@ class Subscriptions:
             if tp not in self.partitions:
                 self.partitions[tp] = AssignedPartition(tp)
 
-    def hold_back(self) -> None:
-        """Hands out nothing of what is about to be revoked, so that what is committed now is the last word."""
+    def mark_pending_revocation(self) -> None:
+        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it all."""
         for state in self.partitions.values():
             state.pending_revocation = True
 
-    def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+    def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The position of every partition that has one."""
         return {
             tp: OffsetAndMetadata(state.position, leader_epoch=state.position_epoch)
@@ -112,7 +196,7 @@ class Subscriptions:
             if state.position is not None
         }
 
-    def match(self, metadata: ClusterMetadata) -> bool:
+    def apply_pattern(self, metadata: ClusterMetadata) -> bool:
         """Applies the pattern to the topics that there are; whether the topics changed."""
         if self._pattern is None:
             return False
@@ -125,13 +209,11 @@ class Subscriptions:
         self.topics = found
         return changed
 
-    def admits(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether an assignment fits the subscription as it is now."""
+    def matches(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether an assignment fits the subscription as it is now (``checkAssignmentMatchedSubscription``)."""
         if self._pattern is not None:
             return all(self._pattern.fullmatch(tp.topic) for tp in partitions)
         return all(tp.topic in self.topics for tp in partitions)
 
     def __repr__(self) -> str:
-        return (
-            f"<Subscriptions {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} partitions>"
-        )
+        return f"<SubscriptionState {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} partitions>"
