@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe tells it (``ConsumerGroup.asDescribedGroup``)."""
+"""A consumer group as ConsumerGroupDescribe shows it (``ConsumerGroup.asDescribedGroup``)."""
 
 from typing import Final
 

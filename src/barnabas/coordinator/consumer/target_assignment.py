@@ -1,16 +1,18 @@
 """The group's epoch, and the target assignment that is made for it (``TargetAssignmentBuilder``)."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.assignors.spec import GroupSpec, MemberSpec
-from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import ConsumerMember
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan
 from barnabas.coordinator.consumer.subscriptions import Subscriptions
 from barnabas.coordinator.consumer.topics import TopicDescription
+
+if TYPE_CHECKING:
+    from barnabas.core.ids import Uuid
 
 METADATA_REFRESH_INTERVAL_MS: Final = (1 << 31) - 1
 """Topics are looked at when they change; besides that, practically never."""
@@ -68,26 +70,20 @@ def update_target_assignment(
 def _group_spec(plan: Plan, members: Mapping[str, ConsumerMember]) -> GroupSpec:
     group, subscriptions = plan.group, plan.subscriptions
     # Members mostly read the same topics, so each set of names is looked up once.
-    read = {member_id: subscriptions.topics_of(member) for member_id, member in members.items()}
-    topic_ids = {names: plan.topic_ids(names) for names in set(read.values())}
+    topic_ids: dict[frozenset[str], frozenset[Uuid]] = {}
+    specs: dict[str, MemberSpec] = {}
+    for member_id, member in members.items():
+        names = subscriptions.topics_of(member)
+        if names not in topic_ids:
+            topic_ids[names] = plan.topic_ids(names)
+        target = group.targets.get(member_id)
+        if target is None and member.instance_id is not None:
+            # A static member under another id begins with the target of the one that it replaces.
+            target = group.targets.get(group.static_members.get(member.instance_id, ""))
+        target = NOTHING if target is None else target
+        specs[member_id] = MemberSpec(topic_ids[names], target, member.instance_id, member.rack_id)
     return GroupSpec(
-        members={
-            member_id: MemberSpec(
-                subscribed=topic_ids[read[member_id]],
-                assigned=_previous_target(group, member),
-                instance_id=member.instance_id,
-                rack_id=member.rack_id,
-            )
-            for member_id, member in members.items()
-        },
+        members=specs,
         partition_counts={topic.id: topic.partition_count for topic in plan.topics.values()},
         homogeneous=subscriptions.are_equal_for(len(members)),
     )
-
-
-def _previous_target(group: ConsumerGroup, member: ConsumerMember) -> Assignment:
-    """A static member that comes back under another id begins with the target of the one that it replaces."""
-    target = group.targets.get(member.member_id)
-    if target is None and member.instance_id is not None:
-        target = group.targets.get(group.static_members.get(member.instance_id, ""))
-    return NOTHING if target is None else target

@@ -1,4 +1,4 @@
-"""What consumer groups know of topics: the port `TopicsImage`, and the metadata cache behind it."""
+"""What consumer groups need of topics: the port `TopicsImage`, and the metadata cache behind it."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
@@ -21,23 +21,22 @@ class TopicsImage(Protocol):
     """The topics of the cluster, as they are now."""
 
     def describe(self, name: str) -> TopicDescription | None:
-        """A topic; None for one that does not exist or has no id yet."""
+        """None for a topic that does not exist or has no id yet."""
 
     def name_of(self, topic_id: Uuid) -> str | None:
         """The topic that has an id."""
 
     def names(self) -> Iterable[str]:
-        """All topics."""
+        """Of all topics."""
 
 
 class CachedTopics:
-    """The topics that the controller told this broker of."""
+    """The topics in the metadata cache of this broker."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
 
     def describe(self, name: str) -> TopicDescription | None:
-        """A topic; None for one that does not exist or has no id yet."""
         topic_id, partitions = self._cache.topic_id(name), self._cache.partitions(name)
         if topic_id == ZERO_UUID or not partitions:
             return None
@@ -47,11 +46,9 @@ class CachedTopics:
         )
 
     def name_of(self, topic_id: Uuid) -> str | None:
-        """The topic that has an id."""
         return self._cache.topic_name(topic_id)
 
     def names(self) -> Iterable[str]:
-        """All topics."""
         return self._cache.topics()
 
     def _racks(self, replicas: Iterable[int]) -> frozenset[str]:

@@ -27,4 +27,4 @@ class GroupSpec(NamedTuple):
 
 
 Assignor: TypeAlias = Callable[[GroupSpec], dict[str, Assignment]]
-"""The new target of each member; one that is not mentioned is to have nothing."""
+"""The new target of each member; a member without an entry gets nothing."""
