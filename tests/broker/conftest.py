@@ -45,7 +45,7 @@ from barnabas.protocol.messages.update_metadata import (
 )
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
+from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 from barnabas.testing.disk import SimulatedFilesystem
 from standing_clock import Clock
@@ -269,7 +269,7 @@ class World:
             clock=self.clock,
             replica_manager=self.replicas,
             metadata_cache=self.cache,
-            fetch_manager=FetchManager(self.sessions),
+            fetch_sessions=self.sessions,
             topics=self.topics,
             controller=self.controller,
             producer_ids=ProducerIdManager(ME, lambda: 7, self.blocks),

@@ -69,7 +69,7 @@ from barnabas.protocol.messages.update_metadata import (
 )
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.replica.fetch_session import SESSION_PARTITIONS_MAX
+from barnabas.replica.fetch_context import SESSION_PARTITIONS_MAX
 from standing_clock import Clock, TickingClock
 
 MANY = 600

@@ -6,6 +6,7 @@ import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
+from barnabas.protocol.fetch_session import next_epoch
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -13,12 +14,11 @@ from barnabas.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+from barnabas.replica.fetch_context import build_response, new_context
 from barnabas.replica.fetch_session import (
     EVICTION_MS,
     CachedPartition,
-    FetchManager,
     FetchSessionCache,
-    next_epoch,
 )
 
 
@@ -27,7 +27,6 @@ class Sessions:
         ids = itertools.count(1)
         self.clock = clock
         self.cache = FetchSessionCache(slots, new_id=lambda: next(ids), now_ms=clock.time_ms, **options)
-        self.manager = FetchManager(self.cache)
 
     def fetch(self, *partitions, session_id=0, epoch=0, follower=False, version=12, topics=("t",), data=None):
         request = FetchRequest(
@@ -42,7 +41,7 @@ class Sessions:
                 if partitions
             ],
         )
-        context = self.manager.context(request, version, {}, from_follower=follower)
+        context = new_context(self.cache, request, version, {}, from_follower=follower)
         wanted = list(context.partitions())
         results = [
             (each, (data or {}).get(each.request.partition) or PartitionData(records=b"", high_watermark=5))
@@ -176,7 +175,7 @@ def test_partitions_with_records_go_to_the_end_of_the_line(sessions):
 def test_a_duplicate_of_a_request_that_waits(sessions, clock):
     session = sessions.open(1)
     request = FetchRequest(session_id=session, session_epoch=1)
-    waiting = sessions.manager.context(request, 12, {}, from_follower=False)
+    waiting = new_context(sessions.cache, request, 12, {}, from_follower=False)
     sessions.fetch(session_id=session, epoch=2)
 
     late = waiting.respond([])
@@ -228,7 +227,7 @@ def test_what_is_forgotten_and_what_moved_on(sessions):
         topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=1, fetch_offset=9)])],
         forgotten_topics_data=[ForgottenTopic(topic="t", partitions=[0])],
     )
-    context = sessions.manager.context(request, 12, {}, from_follower=False)
+    context = new_context(sessions.cache, request, 12, {}, from_follower=False)
 
     assert [(each.request.partition, each.request.fetch_offset) for each in context.partitions()] == [(1, 9)]
 
@@ -258,8 +257,6 @@ def test_an_idle_session_gives_way_after_its_time_and_not_before(sessions, clock
 
 
 def test_neighbours_of_a_topic_share_an_entry():
-    from barnabas.replica.fetch_session import build_response
-
     def result(topic, partition):
         wanted = CachedPartition(topic, ZERO_UUID, FetchPartition(partition=partition))
         return wanted, PartitionData(partition_index=partition)

@@ -28,7 +28,7 @@ from barnabas.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
 )
-from barnabas.replica.fetch_session import FetchManager
+from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 
 
@@ -100,7 +100,7 @@ class BrokerServices:
     clock: Clock
     replica_manager: ReplicaManager
     metadata_cache: MetadataCache
-    fetch_manager: FetchManager
+    fetch_sessions: FetchSessionCache
     topics: Topics
     controller: ControllerPort
     producer_ids: ProducerIds

@@ -33,7 +33,7 @@ from barnabas.node.channels import (
 )
 from barnabas.node.coordinators import group_coordinator
 from barnabas.replica.alter_partition import AlterPartitionManager
-from barnabas.replica.fetch_session import FetchManager, FetchSessionCache
+from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import InitialFetchState
 
@@ -120,7 +120,7 @@ class Parts:
             clock=clock,
             replica_manager=self.replicas,
             metadata_cache=self.metadata,
-            fetch_manager=FetchManager(sessions),
+            fetch_sessions=sessions,
             topics=topics,
             controller=self.controller,
             producer_ids=ProducerIdManager(broker_id, epoch, self.to_controller),

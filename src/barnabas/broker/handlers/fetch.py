@@ -30,13 +30,15 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.fetch import FetchParams, PartitionRead
-from barnabas.replica.fetch_session import (
+from barnabas.replica.fetch_context import (
     PORTION,
     SESSION_PARTITIONS_MAX,
     TOPIC_IDS_SINCE,
-    CachedPartition,
     FetchContext,
+    new_context,
+    new_huge_context,
 )
+from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.partition import Isolation
 
 READ_COMMITTED: Final = 1
@@ -69,9 +71,11 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
     params = _params(request, version, services.config["fetch.max.bytes"])
     names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
     if _entries(request) > SESSION_PARTITIONS_MAX:
-        huge = services.fetch_manager.huge_context(request, version, names)
+        huge = new_huge_context(services.fetch_sessions, request, version, names)
         return in_slices(_fetch_much(context, params, huge), context.broker.clock, holder=context.peer)
-    session = services.fetch_manager.context(request, version, names, from_follower=params.from_follower)
+    session = new_context(
+        services.fetch_sessions, request, version, names, from_follower=params.from_follower
+    )
     partitions = session.partitions()
     if len(partitions) > AT_ONCE_MAX:
         return in_slices(_fetch_much(context, params, session), context.broker.clock, holder=context.peer)

@@ -1,0 +1,256 @@
+"""Each Fetch request becomes a context: what to read, and how to answer with it (``FetchManager``, KIP-227).
+
+Theory of operation
+-------------------
+Both sides of a session count an epoch; a request with another epoch than expected is answered
+INVALID_FETCH_SESSION_EPOCH, one for a session that was evicted FETCH_SESSION_ID_NOT_FOUND, and the client starts over
+with a full fetch.
+
+    epoch -1 (FINAL)     close the session if one is named; no new one
+    epoch  0 (INITIAL)   close the session if one is named; open a new one if a slot is free
+    epoch  n             the n-th incremental request of the session
+
+How a partition is read is none of its business.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import ZERO_UUID, Uuid
+from barnabas.core.slices import Sliced, in_one_piece
+from barnabas.protocol.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
+from barnabas.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.replica.fetch_session import CachedPartition, FetchSession, FetchSessionCache, PartitionKey
+
+SESSION_PARTITIONS_MAX: Final = 20_000
+"""So many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms."""
+PORTION: Final = 100
+"""Partitions of a larger fetch that are worked off in one piece."""
+TOPIC_IDS_SINCE: Final = 13
+"""The Fetch version that names topics by id (KIP-516)."""
+
+Results: TypeAlias = Iterable[tuple[CachedPartition, PartitionData]]
+
+
+def build_response(results: Results, session_id: int = INVALID_SESSION_ID) -> FetchResponse:
+    """A response in the order of the results; neighbours of one topic share an entry."""
+    topics: list[FetchableTopicResponse] = []
+    _add_results(topics, results)
+    return FetchResponse(session_id=session_id, responses=topics)
+
+
+def _add_results(topics: list[FetchableTopicResponse], results: Results) -> None:
+    last_key: Uuid | str | None = None
+    if topics:
+        last_key = topics[-1].topic if topics[-1].topic_id == ZERO_UUID else topics[-1].topic_id
+    for partition, data in results:
+        key = partition.topic if partition.topic_id == ZERO_UUID else partition.topic_id
+        if topics and key == last_key:
+            topics[-1].partitions.append(data)
+        else:
+            topics.append(
+                FetchableTopicResponse(
+                    topic=partition.topic or "", topic_id=partition.topic_id, partitions=[data]
+                )
+            )
+            last_key = key
+
+
+class FetchContext:
+    """A fetch without a session: the request says everything, and so does the response (``SessionlessFetchContext``)."""
+
+    __slots__ = ("_partitions",)
+
+    def __init__(self, partitions: Collection[CachedPartition]) -> None:
+        self._partitions = partitions
+
+    def partitions(self) -> Collection[CachedPartition]:
+        """What to read, in order."""
+        return self._partitions
+
+    def respond(self, results: Results) -> FetchResponse:
+        """The response for what was read."""
+        return build_response(results)
+
+    def respond_in_slices(
+        self, results: list[tuple[CachedPartition, PartitionData]]
+    ) -> Sliced[FetchResponse]:
+        """The same for more partitions than are answered for at once."""
+        response = FetchResponse(session_id=INVALID_SESSION_ID)
+        for start in range(0, len(results), PORTION):
+            _add_results(response.responses, results[start : start + PORTION])
+            yield
+        return response
+
+
+class _SessionContext(FetchContext):
+    """A fetch of a session: what it remembers and what the response says are of one moment."""
+
+    __slots__ = ()
+
+    def respond_in_slices(
+        self, results: list[tuple[CachedPartition, PartitionData]]
+    ) -> Sliced[FetchResponse]:
+        """The response, in one piece: a session has at most `SESSION_PARTITIONS_MAX` partitions."""
+        yield
+        return self.respond(results)
+
+
+class SessionErrorContext(_SessionContext):
+    """The request does not fit its session: nothing is read, the error is the answer."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: ErrorCode) -> None:
+        super().__init__(())
+        self._error = error
+
+    def respond(self, results: Results) -> FetchResponse:  # noqa: ARG002 - there is nothing to read
+        """The error alone."""
+        return FetchResponse(error_code=self._error, session_id=INVALID_SESSION_ID)
+
+
+class FullFetchContext(_SessionContext):
+    """A full fetch that asks for a session."""
+
+    __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
+
+    def __init__(
+        self,
+        partitions: Collection[CachedPartition],
+        cache: FetchSessionCache,
+        *,
+        privileged: bool,
+        uses_topic_ids: bool,
+    ) -> None:
+        super().__init__(partitions)
+        self._cache = cache
+        self._privileged = privileged
+        self._uses_topic_ids = uses_topic_ids
+
+    def respond(self, results: Results) -> FetchResponse:
+        """Everything, and the id of the new session if there is room for one."""
+        everything = list(results)
+        session = self._cache.open(
+            size=len(everything), privileged=self._privileged, uses_topic_ids=self._uses_topic_ids
+        )
+        if session is None:
+            return build_response(everything)
+        for partition, data in everything:
+            partition.remember(data)
+            session.partitions[partition.key] = partition
+        self._cache.touch(session)
+        return build_response(everything, session.id)
+
+
+class IncrementalFetchContext(_SessionContext):
+    """A request of a session: the session says what to read, the response has only the news."""
+
+    __slots__ = ("_expected_epoch", "_session")
+
+    def __init__(self, session: FetchSession, expected_epoch: int, names: Mapping[Uuid, str]) -> None:
+        if session.uses_topic_ids:
+            for partition in session.partitions.values():
+                partition.topic = partition.topic or names.get(partition.topic_id)
+        super().__init__(list(session.partitions.values()))
+        self._session = session
+        self._expected_epoch = expected_epoch
+
+    def respond(self, results: Results) -> FetchResponse:
+        """The partitions with news; those with records go to the end of the line, for fairness."""
+        session = self._session
+        if session.epoch != self._expected_epoch:
+            # A later request of the session was handled while this one waited: one of the two is a duplicate.
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        news = []
+        for partition, data in results:
+            if partition.has_news(data):
+                news.append((partition, data))
+                if data.records:
+                    session.move_to_end(partition)
+        return build_response(news, session.id)
+
+
+def new_context(
+    cache: FetchSessionCache,
+    request: FetchRequest,
+    version: int,
+    names: Mapping[Uuid, str],
+    *,
+    from_follower: bool,
+) -> FetchContext:
+    """``FetchManager.newContext``; `names` resolves topic ids (empty for versions without them)."""
+    partitions = _requested(request, version, names)
+    uses_topic_ids = version >= TOPIC_IDS_SINCE
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != INVALID_SESSION_ID:
+            cache.remove(request.session_id)
+        if request.session_epoch == FINAL_EPOCH:
+            return FetchContext(partitions)
+        return FullFetchContext(partitions, cache, privileged=from_follower, uses_topic_ids=uses_topic_ids)
+    session = cache.get(request.session_id)
+    if session is None:
+        return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    if session.epoch != request.session_epoch:
+        return SessionErrorContext(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    if session.uses_topic_ids != uses_topic_ids:
+        return SessionErrorContext(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+    session.update(partitions, _forgotten(request, version))
+    if not session.partitions:
+        # Nothing is left to fetch: the session has served its purpose, its slot is free again.
+        cache.remove(session.id)
+        return FetchContext(partitions)
+    if len(session.partitions) > SESSION_PARTITIONS_MAX:
+        # The client begins again with a full fetch, and gets no session for so much.
+        cache.remove(session.id)
+        return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    cache.touch(session)
+    session.epoch = next_epoch(session.epoch)
+    return IncrementalFetchContext(session, session.epoch, names)
+
+
+def new_huge_context(
+    cache: FetchSessionCache, request: FetchRequest, version: int, names: Mapping[Uuid, str]
+) -> Sliced[FetchContext]:
+    """The context of a request with more than `SESSION_PARTITIONS_MAX` entries: it gets no session."""
+    cache.remove(request.session_id)
+    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    return FetchContext((yield from _all_requested(request, version, names)))
+
+
+def _requested(request: FetchRequest, version: int, names: Mapping[Uuid, str]) -> Collection[CachedPartition]:
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        topic = topics[0]
+        name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
+        return (CachedPartition(name, topic.topic_id, topic.partitions[0]),)
+    return in_one_piece(_all_requested(request, version, names))
+
+
+def _all_requested(
+    request: FetchRequest, version: int, names: Mapping[Uuid, str]
+) -> Sliced[list[CachedPartition]]:
+    """Where a partition is named twice its last entry wins, at the place of the first."""
+    found: dict[PartitionKey, CachedPartition] = {}
+    for topic in request.topics:
+        name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
+        for entry in topic.partitions:
+            partition = CachedPartition(name, topic.topic_id, entry)
+            found[partition.key] = partition
+            yield
+        yield
+    return list(found.values())
+
+
+def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        key = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
+        for partition in topic.partitions:
+            yield key, partition
