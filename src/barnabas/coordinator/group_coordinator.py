@@ -31,7 +31,7 @@ from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.coordinator.state_machine import GroupStateMachine
-from barnabas.core.clock import Clock, Timer
+from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
@@ -121,7 +121,8 @@ class GroupCoordinator:
         """Begins to serve; so many partitions the topic of groups has, or will have."""
         self.partition_count = partition_count
         self._active = True
-        self._expiry_timer = self._clock.call_later(0, self._expire_again)
+        interval_ms = self.settings.offsets_retention_check_interval_ms
+        self._expiry_timer = every(self._clock, EXPIRY_TASK, interval_ms, self._expire_again, delay_ms=0)
         _events.info("startup.complete", partitions=partition_count)
 
     def shutdown(self) -> None:
@@ -163,8 +164,6 @@ class GroupCoordinator:
     # --- expiry -----------------------------------------------------------------------------------------
 
     def _expire_again(self) -> None:
-        interval_ms = self.settings.offsets_retention_check_interval_ms
-        self._expiry_timer = self._clock.call_later(interval_ms, self._expire_again)
         if self._expiring is None or self._expiring.done:
             self._expiring = self._expire()
 

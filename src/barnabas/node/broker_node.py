@@ -16,7 +16,7 @@ where a later step of the start fails.
 import asyncio
 import errno
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
@@ -35,6 +35,7 @@ from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnus
 from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import log_directories
+from barnabas.core.clock import every
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit
 from barnabas.core.errors import BarnabasError, ConfigError
@@ -53,7 +54,6 @@ from barnabas.node.offload import ChildEndedError
 from barnabas.node.parts import Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
-from barnabas.node.timers import Timers
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 
 _log = EventLog("node")
@@ -161,9 +161,9 @@ class BrokerNode:
             return
         server.service = dispatcher
         await wait(gate.open())
-        timers = self._start_timers(logs)
+        self._start_timers(logs)
         if peers.watched:
-            timers.repeat("neighbours", LOOK_INTERVAL_MS, peers.look)
+            self._repeat("neighbours", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
         self._environment.settle()
 
@@ -270,10 +270,8 @@ class BrokerNode:
                 next_look_ms = now_ms() + TOPICS_LOOK_MS
             await asyncio.sleep(KNOWN_POLL_S)
 
-    def _start_timers(self, logs: LogManager) -> Timers:
+    def _start_timers(self, logs: LogManager) -> None:
         config = self.config
-        timers = Timers(self._clock)
-        self._running.callback(timers.stop)
         for name, key, work in (
             ("kafka-log-retention", "log.retention.check.interval.ms", logs.clean_up),
             ("kafka-log-flusher", "log.flush.scheduler.interval.ms", logs.flush_by_time),
@@ -294,8 +292,13 @@ class BrokerNode:
             ),
         ):
             if config[key] < TIMER_MAX_MS:
-                timers.repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
-        return timers
+                self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+
+    def _repeat(
+        self, name: str, interval_ms: float, work: Callable[[], object], *, delay_ms: float = 0
+    ) -> None:
+        timer = every(self._clock, name, interval_ms, work, delay_ms=delay_ms)
+        self._running.callback(timer.cancel)
 
     # ----------------------------------------------------------------------------------- while it runs
 

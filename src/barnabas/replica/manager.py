@@ -11,11 +11,11 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.core.clock import Clock, Timer
+from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.slices import Sliced
@@ -148,7 +148,8 @@ class ReplicaManager:
         response = yield from self._changes.leader_and_isr(request, version)
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
-            self._repeat("checkpoint", interval_ms, self._logs.checkpoint_high_watermarks)
+            work = self._logs.checkpoint_high_watermarks
+            self._timers["checkpoint"] = every(self._clock, "highwatermark-checkpoint", interval_ms, work)
         return response
 
     def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
@@ -197,7 +198,7 @@ class ReplicaManager:
     def start(self) -> None:
         """Starts to look for followers that fall behind."""
         lag_max_ms = self._config["replica.lag.time.max.ms"]
-        self._repeat("isr-expiration", lag_max_ms / 2, self.shrink_isrs)
+        self._timers["isr"] = every(self._clock, "isr-expiration", lag_max_ms / 2, self.shrink_isrs)
 
     def shrink_isrs(self) -> None:
         """Lets every leader propose the removal of followers that are behind."""
@@ -218,13 +219,6 @@ class ReplicaManager:
         self.produce_purgatory.complete_all()
         self.fetch_purgatory.complete_all()
         self._logs.checkpoint_high_watermarks()
-
-    def _repeat(self, name: str, interval_ms: float, work: Callable[[], object]) -> None:
-        def run() -> None:
-            self._timers[name] = self._clock.call_later(interval_ms, run)
-            work()
-
-        self._timers[name] = self._clock.call_later(interval_ms, run)
 
     def __repr__(self) -> str:
         return f"<ReplicaManager {self.partitions} {self.produce_purgatory} {self.fetch_purgatory}>"
