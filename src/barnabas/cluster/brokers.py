@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from barnabas.network.endpoints import Endpoint
+from barnabas.network.node_link import Node
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """The numbers by which UpdateMetadata names security protocols."""
@@ -23,3 +24,8 @@ class Broker:
     def endpoint(self, listener: str) -> Endpoint | None:
         """Its endpoint on a listener, if it has that listener."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
+
+    def node(self, listener: str) -> Node | None:
+        """``Broker.node``: where a client of this listener connects to, if the broker has that listener."""
+        endpoint = self.endpoint(listener)
+        return None if endpoint is None else Node(self.id, endpoint.host, endpoint.port, self.rack)

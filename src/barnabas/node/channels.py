@@ -81,7 +81,7 @@ class _Queue:
 
     def __init__(self, node: Node | None) -> None:
         self.node = node
-        """Where the broker is; None for this one, and for one without an endpoint for brokers."""
+        """Where the broker is; None for one without an endpoint for brokers."""
         self.waiting: deque[tuple[ControlRequest, Callable[[ControlResponse], object]]] = deque()
         self.in_flight = False
 
@@ -101,15 +101,11 @@ class BrokerChannels:
 
     def add_broker(self, broker: Broker) -> None:
         """Opens the queue to a broker."""
-        node = None
-        if broker.id != self._broker_id:
-            endpoint = broker.endpoint(self._listener)
-            if endpoint is not None:
-                node = Node(broker.id, endpoint.host, endpoint.port, broker.rack)
-            else:
-                _log.error(
-                    "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
-                )
+        node = broker.node(self._listener)
+        if node is None and broker.id != self._broker_id:
+            _log.error(
+                "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
+            )
         self._queues[broker.id] = _Queue(node)
 
     def remove_broker(self, broker_id: int) -> None:
@@ -206,12 +202,12 @@ class ToController:
         if controller_id == self._broker_id:
             return self._local.handle(request)
         broker = self._metadata.alive_broker(controller_id)
-        endpoint = broker.endpoint(self._listener) if broker else None
-        if endpoint is None:
+        node = broker.node(self._listener) if broker else None
+        if node is None:
             return Pending.failed(
                 KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known at the moment")
             )
-        return self._remote.request(Node(controller_id, endpoint.host, endpoint.port), request)
+        return self._remote.request(node, request)
 
 
 def controller_client(broker_id: int, timeout_ms: int, clock: Clock, rng: Random) -> NetworkClient:
