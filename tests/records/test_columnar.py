@@ -156,6 +156,13 @@ def test_aborted_transactions_are_dropped_up_to_their_marker():
     assert offsets(decode_to_arrow(data, **PLACE)) == [0, 1, 2, 3, 5, 6, 8, 9, 10, 11]
 
 
+def test_an_aborted_transaction_of_one_record_is_dropped():
+    alone = simple(3, 1, producer_id=5, producer_epoch=0, base_sequence=0, transactional=True)
+    data = simple(0) + alone + marker(4, ControlType.ABORT, 5) + simple(5)
+
+    assert offsets(decode_to_arrow(data, **PLACE, aborted=[(5, 3)])) == [0, 1, 2, 5, 6, 7]
+
+
 def test_a_wrong_checksum_is_found_when_asked_for():
     data = bytearray(simple(0))
     data[-2] ^= 1

@@ -26,6 +26,7 @@ from barnabas.records.record import (
     decode_varint,
     encode_record,
     encode_varint,
+    offsets_are_consecutive,
 )
 
 few = settings(max_examples=40, deadline=None)
@@ -224,6 +225,25 @@ def test_minus_one_is_the_only_length_of_nothing():
     with pytest.raises(KafkaError) as caught:
         decode_records(bytes(record), 1, 0, 0)
     assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("wrong_by", [-1, 1])
+def test_a_records_length_is_that_of_its_content(wrong_by):
+    """Also where another record follows, so that there are bytes enough."""
+    records = bytearray(encode_record(0, 0, None, b"v") + encode_record(0, 1, None, b"v"))
+    assert len(decode_records(bytes(records), 2, 0, 0)) == 2
+    records[0] += 2 * wrong_by  # zigzag
+
+    with pytest.raises(KafkaError) as caught:
+        decode_records(bytes(records), 2, 0, 0)
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("offsets", "consecutive"), [((7, 8), True), ((7, 9), False), ((8, 9), False)])
+def test_a_gap_between_offsets_is_found(offsets, consecutive):
+    records = [Record(offset, 1, None, b"v") for offset in offsets]
+
+    assert offsets_are_consecutive(records, 7) is consecutive
 
 
 @few
