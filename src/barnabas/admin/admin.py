@@ -18,7 +18,7 @@ from barnabas.admin.offsets import Offsets
 from barnabas.admin.topics import Topics
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
-from barnabas.client.sync import Face, blocking, made_in_thread
+from barnabas.client.sync import Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
 
@@ -46,11 +46,7 @@ class Admin:
 
     async def start(self, *, timeout_ms: float | None = None) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers."""
-        await self._cluster.retrying(
-            self._cluster.refresh,
-            self._context.deadline(timeout_ms),
-            f"No broker of {self._cluster.bootstrap} answered",
-        )
+        await self._cluster.connect(self._context.deadline(timeout_ms))
         return self
 
     async def close(self) -> None:
@@ -84,48 +80,48 @@ def _admin_config(options: dict[str, Any]) -> Config:
 
 
 class _BlockingTopics(Face[Topics]):
-    create = blocking(Topics.create)
-    try_create = blocking(Topics.try_create)
-    list = blocking(Topics.list)
-    describe = blocking(Topics.describe)
-    try_describe = blocking(Topics.try_describe)
-    describe_all = blocking(Topics.describe_all)
-    delete = blocking(Topics.delete)
-    try_delete = blocking(Topics.try_delete)
+    create = mirrored(Topics.create)
+    try_create = mirrored(Topics.try_create)
+    list = mirrored(Topics.list)
+    describe = mirrored(Topics.describe)
+    try_describe = mirrored(Topics.try_describe)
+    describe_all = mirrored(Topics.describe_all)
+    delete = mirrored(Topics.delete)
+    try_delete = mirrored(Topics.try_delete)
 
 
 class _BlockingOffsets(Face[Offsets]):
-    list = blocking(Offsets.list)
-    try_list = blocking(Offsets.try_list)
+    list = mirrored(Offsets.list)
+    try_list = mirrored(Offsets.try_list)
 
 
 class _BlockingConfigs(Face[Configs]):
-    describe = blocking(Configs.describe)
-    try_describe = blocking(Configs.try_describe)
+    describe = mirrored(Configs.describe)
+    try_describe = mirrored(Configs.try_describe)
 
 
 class _BlockingGroups(Face[Groups]):
-    list = blocking(Groups.list)
-    describe = blocking(Groups.describe)
-    try_describe = blocking(Groups.try_describe)
-    delete = blocking(Groups.delete)
-    try_delete = blocking(Groups.try_delete)
-    remove_members = blocking(Groups.remove_members)
-    try_remove_members = blocking(Groups.try_remove_members)
-    offsets = blocking(Groups.offsets)
-    try_offsets = blocking(Groups.try_offsets)
-    alter_offsets = blocking(Groups.alter_offsets)
-    try_alter_offsets = blocking(Groups.try_alter_offsets)
-    delete_offsets = blocking(Groups.delete_offsets)
-    try_delete_offsets = blocking(Groups.try_delete_offsets)
+    list = mirrored(Groups.list)
+    describe = mirrored(Groups.describe)
+    try_describe = mirrored(Groups.try_describe)
+    delete = mirrored(Groups.delete)
+    try_delete = mirrored(Groups.try_delete)
+    remove_members = mirrored(Groups.remove_members)
+    try_remove_members = mirrored(Groups.try_remove_members)
+    offsets = mirrored(Groups.offsets)
+    try_offsets = mirrored(Groups.try_offsets)
+    alter_offsets = mirrored(Groups.alter_offsets)
+    try_alter_offsets = mirrored(Groups.try_alter_offsets)
+    delete_offsets = mirrored(Groups.delete_offsets)
+    try_delete_offsets = mirrored(Groups.try_delete_offsets)
 
 
 class _BlockingCoordinators(Face[Coordinators]):
-    find = blocking(Coordinators.find)
+    find = mirrored(Coordinators.find)
 
 
 class _BlockingClusterInfo(Face[ClusterInfo]):
-    describe = blocking(ClusterInfo.describe)
+    describe = mirrored(ClusterInfo.describe)
 
 
 class BlockingAdmin(Face[Admin]):

@@ -29,7 +29,7 @@ from barnabas.protocol.messages.offset_fetch import (
 )
 
 PROTOCOL_TYPE: Final = "consumer"
-"""What consumers call their protocol; it is empty for a group that nobody ever joined."""
+"""What consumers call their protocol; it is empty for a group that no member ever joined."""
 
 Offsets = dict[TopicPartition, OffsetAndMetadata | None]
 """Committed positions by partition; None where the group has none."""

@@ -51,7 +51,7 @@ class GroupListing:
 
     group_id: str
     is_simple: bool
-    """Whether it only keeps offsets: nobody ever joined it."""
+    """Whether it only keeps offsets: no member ever joined it."""
     state: GroupState | None
     type: GroupType | None
 

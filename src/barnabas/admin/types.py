@@ -100,7 +100,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it."""
+        """Whether it was not set anywhere."""
         return self.source is Source.DEFAULT
 
 

@@ -63,7 +63,7 @@ class GroupMember:
 
 
 def own_group() -> dict[str, str]:
-    """The options of a group that nobody else is in; it keeps no positions, so that it leaves no trace."""
+    """The options of a group for this run alone; it commits no positions, so that it leaves no trace."""
     number = random.randrange(_OWN_GROUPS)
     return {"group.id": f"console-consumer-{number}", "enable.auto.commit": "false"}
 
@@ -85,7 +85,7 @@ class RecordPrinter:
         self._format = formatter.format
 
     async def run(self, options: dict[str, Any]) -> None:
-        """Prints until there is enough, nothing comes any more, or somebody interrupts.
+        """Prints until there is enough, nothing comes any more, or Ctrl-C.
 
         No more records are taken than are printed: what a group commits has been on the screen.
         """

@@ -21,7 +21,7 @@ _ADVICE: Final = {
         " again; if it stays so, the broker that answers is behind its controller."
     ),
     Verdict.NOT_CREATED: (
-        "{topic} does not exist yet, so nobody was asked: the first FindCoordinator creates it"
+        "{topic} does not exist yet, so no broker was asked: the first FindCoordinator creates it"
         " ({config}{count}). Let a client join, or run this command with --create."
     ),
 }

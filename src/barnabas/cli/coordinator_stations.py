@@ -1,8 +1,8 @@
 """How a client finds its coordinator, station by station, for one key on a live cluster.
 
-What the cluster's metadata makes one believe is worked out first, without asking FindCoordinator: a broker that
-is asked creates the internal topic when it is not there, and who only wants to look must not change the cluster.
-Then a broker is asked, and belief and answer are compared.
+The coordinator is worked out from the cluster's metadata first, without asking FindCoordinator: a broker that
+is asked creates the internal topic when it is not there, and a look must not change the cluster.
+Then a broker is asked, and the two are compared.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Stations:
     metadata: PartitionMetadata | None
     leader: Broker | None
     answer: CoordinatorAnswer | None
-    """What FindCoordinator says; None when nobody was asked."""
+    """What FindCoordinator says; None when no broker was asked."""
 
     @property
     def topic(self) -> str:
@@ -90,7 +90,7 @@ class Stations:
 async def visit(
     admin: Admin, key: str, kind: CoordinatorType, *, create: bool, timeout_ms: float | None = None
 ) -> Stations:
-    """The stations of a key. Without `create`, nobody is asked while the internal topic does not exist."""
+    """The stations of a key. Without `create`, no broker is asked while the internal topic does not exist."""
     topic = KINDS[kind].topic
     found = (await admin.topics.try_describe([topic], timeout_ms=timeout_ms))[topic]
     obstacle = found.code if isinstance(found, KafkaError) else ErrorCode.NONE

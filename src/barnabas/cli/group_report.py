@@ -76,7 +76,7 @@ def print_error(message: str) -> None:
 
 
 def end_report() -> None:
-    """Ends the last line of a report for whoever reads it on a terminal."""
+    """Ends the last line of a report on a terminal."""
     if sys.stdout.isatty():
         click.echo()
 

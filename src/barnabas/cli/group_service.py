@@ -47,7 +47,7 @@ _OF_A_PARTITION: Final = frozenset(
 def run(given: Given) -> None:
     """Runs the one action that was asked for.
 
-    What fails is told on standard output and does not change the exit code: so does Kafka's script.
+    What fails is printed on standard output and does not change the exit code: so does Kafka's script.
     """
     try:
         timeout_ms = checked_number(given, "timeout")
@@ -180,7 +180,7 @@ class GroupService:
             click.echo(f"\nThese consumer groups were deleted successfully: '{quoted}', '")
 
     async def delete_offsets(self) -> None:
-        """``--delete-offsets``: positions of partitions that nobody reads."""
+        """``--delete-offsets``: positions of partitions that no member reads."""
         if len(self._given["group"]) > 1:
             raise ScriptError("Found multiple arguments for option group, but you asked for only one")
         (group,) = self._given["group"]
@@ -242,14 +242,14 @@ Owner = tuple[str, str, str]
 def _owners(
     group: GroupDescription | None, committed: Mapping[TopicPartition, object]
 ) -> Sequence[tuple[Owner, Sequence[TopicPartition]]]:
-    """Members with their partitions, the busiest first; at the end what is committed and nobody reads."""
+    """Members with their partitions, the busiest first; at the end what is committed and no member reads."""
     busy = [one for one in (group.members if group else ()) if one.assignment]
     busy.sort(key=lambda one: -len(one.assignment))
     owned = {tp for one in busy for tp in one.assignment}
     owners = [((one.member_id, one.host, one.client_id), _printed(one.assignment)) for one in busy]
     unowned = [tp for tp in committed if tp not in owned]
-    nobody = (report.MISSING, report.MISSING, report.MISSING)
-    return [*owners, (nobody, _printed(unowned))] if unowned else owners
+    no_owner = (report.MISSING, report.MISSING, report.MISSING)
+    return [*owners, (no_owner, _printed(unowned))] if unowned else owners
 
 
 def _printed(partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:

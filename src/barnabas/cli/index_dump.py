@@ -1,6 +1,6 @@
 """The lines of ``dump-log`` for what stands beside a log: its indexes, snapshots and aborted transactions.
 
-An index is compared with the log it belongs to; what does not fit is remembered, and told at the end.
+An index is compared with the log it belongs to; what does not fit is remembered, and printed at the end.
 """
 
 import struct

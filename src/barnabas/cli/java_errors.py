@@ -12,7 +12,7 @@ from barnabas.network.errors import DisconnectedError, UnsupportedVersionError
 
 _KAFKA: Final = "org.apache.kafka.common.errors."
 EXECUTION: Final = "java.util.concurrent.ExecutionException: "
-"""What stands before an error that a future gave and nobody unwrapped."""
+"""What stands before an error that a future gave and that was not unwrapped."""
 
 # Where the name of the class is not that of the code (``org.apache.kafka.common.protocol.Errors``).
 _CLASSES: Final = {

@@ -98,7 +98,7 @@ def _read(
 
 
 def _open(shown: dict[str, Any], name: str, message: type[Versioned], data: bytes) -> None:
-    """Shows what consumers told each other; what cannot be read stays base64."""
+    """Shows what consumers sent each other; what cannot be read stays base64."""
     try:
         version = read_prefix(data, name)
         if 0 <= version <= message.max_version:
@@ -169,7 +169,7 @@ def _folded_hash(tp: TopicPartition) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-# Records of anybody (``o.a.k.tools.api.Decoder``)
+# Other records (``o.a.k.tools.api.Decoder``)
 
 
 def _integer(size: int) -> Callable[[bytes], str]:
@@ -191,7 +191,7 @@ _OLD_PACKAGE: Final = "kafka.serializer."
 
 
 def decoding_parser(key_decoder: str, value_decoder: str) -> RecordParser:
-    """A parser out of two of Kafka's decoder classes. Raises ClickException for a class of somebody's own."""
+    """A parser out of two of Kafka's decoder classes. Raises ClickException for another class."""
     decode_value, decode_key = _decoder(value_decoder), _decoder(key_decoder)
 
     def parse(record: Record) -> Texts:

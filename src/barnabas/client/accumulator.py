@@ -119,7 +119,7 @@ class RecordAccumulator:
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
         # Whatever can fail comes before the queue knows the batch: one that is left behind there without its
-        # first record would take in all later ones, and nobody would send it.
+        # first record would take in all later ones, and would never be sent.
         batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
         batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
         if batch.size_bytes > self._request_bytes_max:
@@ -134,7 +134,7 @@ class RecordAccumulator:
         return Delivery(batch, 0, timestamp)
 
     def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
-        """Every queue whose first batch waits for nothing but time, with that time. Nobody lingers while
+        """Every queue whose first batch waits for nothing but time, with that time. No batch lingers while
         the buffer is full.
         """
         with self._lock:

@@ -21,6 +21,7 @@ from barnabas.client.config import bootstrap_addresses
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError
 from barnabas.client.metadata import ClusterMetadata, TopicMetadata
 from barnabas.client.retries import Attempts, Deadline, is_retriable
+from barnabas.client.topic_names import check_sendable
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -43,23 +44,7 @@ Versions: TypeAlias = tuple[int, int]
 _WARN_AFTER: Final = 3
 """Failed attempts after which a person who waits in front of a terminal should read why."""
 
-_STRING_BYTES_MAX: Final = 2**15 - 1
-"""The longest text that every version of a request can carry."""
-
 _log = EventLog("client")
-
-
-def _check_sendable(name: Any) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"a topic's name must be str, not {type(name).__name__}")
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        size = -1
-    if not 0 <= size <= _STRING_BYTES_MAX:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {name[:80]!r} cannot be sent"
-        )
 
 
 class Cluster:
@@ -203,6 +188,10 @@ class Cluster:
                 reason = f": {last}" if str(last) else ""
                 raise ClientTimeoutError(f"{failure} in {deadline.total_ms:.0f} ms{reason}") from last
 
+    async def connect(self, deadline: Deadline) -> None:
+        """Waits for the first metadata; raises ClientTimeoutError when no broker answers."""
+        await self.retrying(self.refresh, deadline, f"No broker of {self.bootstrap} answered")
+
     def need(self, topics: Iterable[str]) -> None:
         """From now on these topics are asked about as well. Raises TypeError for a name that is no text, and
         KafkaError (INVALID_TOPIC_EXCEPTION) for a text that UTF-8 cannot encode: a request for it could never
@@ -210,7 +199,7 @@ class Cluster:
         """
         names = set(topics)
         for name in names:
-            _check_sendable(name)
+            check_sendable(name)
         self._topics |= names
 
     def need_all(self, needed: bool) -> None:
@@ -233,14 +222,14 @@ class Cluster:
         if self._refreshing is None or self._refreshing.done():
             names = None if self._all_topics else frozenset(self._topics)
             self._refreshing = asyncio.create_task(self._ask(names))
-            # Whoever waited may be gone by the time it fails: that is nobody's mistake.
+            # The caller may be gone by the time it fails; then its error is read here.
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.shield(self._refreshing)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():
-                # `close` cancelled the request, not somebody this caller.
+                # `close` cancelled the request; this caller was not cancelled.
                 raise ClientClosedError("The client was closed") from None
             raise
 
@@ -250,10 +239,10 @@ class Cluster:
         self.update(await self.ask_any(request, MetadataResponse), complete=names is None)
 
     def update(self, response: MetadataResponse, *, complete: bool) -> None:
-        """Works an answer into `metadata` and tells the watchers."""
+        """Works an answer into `metadata`, and hands that to the watchers."""
         self._updated_at = time.monotonic()
         if not response.brokers:
-            return  # a broker that has just started knows nobody yet
+            return  # a broker that has just started knows no brokers yet
         self._complete = complete
         self.metadata = self.metadata.updated(response, complete=complete)
         previous, self._nodes = (

@@ -54,7 +54,11 @@ PRODUCER_CONFIG: Final = ConfigTable(
     [
         *_COMMON,
         ConfigKey(
-            "acks", _STRING, "all", "Whose word counts: 0 nobody's, 1 the leader's, all the ISR's.", _acks
+            "acks",
+            _STRING,
+            "all",
+            "Which replicas must have a record: none (0), the leader (1), all in sync (all).",
+            _acks,
         ),
         ConfigKey("enable.idempotence", _BOOLEAN, True, "No duplicates, and order kept, through retries."),
         ConfigKey("linger.ms", _LONG, 0, "How long a batch may wait for more records.", at_least(0)),

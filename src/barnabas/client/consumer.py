@@ -89,11 +89,7 @@ class AsyncConsumer:
 
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. Other calls do it by themselves."""
-        await self._cluster.retrying(
-            self._cluster.refresh,
-            Deadline(self._timeout_ms),
-            f"No broker of {self._cluster.bootstrap} answered",
-        )
+        await self._cluster.connect(Deadline(self._timeout_ms))
         return self
 
     # Assignment and positions.
@@ -321,12 +317,20 @@ class AsyncConsumer:
 
         Needs ``barnabas[arrow]``. Raises as `poll`, and ColumnarError for damaged batches.
         """
-        from barnabas.client.arrow import decode  # noqa: PLC0415 - numba and pyarrow only where they are wanted
+        from barnabas.records.columnar import decode_to_arrow  # noqa: PLC0415 - numba, pyarrow only when wanted
 
         deadline = Deadline(timeout_ms)
         while True:
             batches = [
-                decode(raw, include_headers=include_headers, check_crc=self._config["check.crcs"])
+                decode_to_arrow(
+                    raw.records,
+                    topic=raw.tp.topic,
+                    partition=raw.tp.partition,
+                    start_offset=raw.position,
+                    aborted=raw.aborted,
+                    include_headers=include_headers,
+                    check_crc=self._config["check.crcs"],
+                )
                 for raw in await self.fetch_raw(deadline.left_s * 1000)
             ]
             batches = [batch for batch in batches if batch.num_rows]
@@ -374,7 +378,7 @@ class AsyncConsumer:
         return tp in self._partitions and self._partitions[tp].position == offset
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Every record, for ever: ``async for record in consumer``."""
+        """Every record, without end: ``async for record in consumer``."""
         while True:
             for record in await self.poll(timeout_ms=1000):
                 yield record

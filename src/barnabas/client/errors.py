@@ -11,7 +11,7 @@ class ClientClosedError(BarnabasError):
 
 
 class ClientTimeoutError(BarnabasError):
-    """Nobody gave an answer in time; the text says what was waited for, how long, and the last failure."""
+    """There was no answer in time; the text says what was waited for, how long, and the last failure."""
 
 
 class InvalidRecordError(BarnabasError, ValueError):
@@ -43,7 +43,7 @@ class DeliveryError(KafkaError):
 
 
 class GroupError(KafkaError):
-    """The group will not have this member as it is; trying again does not help. The text names the group."""
+    """The group refuses this member as it is; trying again does not help. The text names the group."""
 
     @property
     def retriable(self) -> bool:

@@ -191,7 +191,7 @@ class Fetcher:
                 tp = TopicPartition(name, data.partition_index)
                 state = self._partitions.get(tp)
                 target = targets.get(tp)
-                # Sought elsewhere, or not assigned any more: nobody waits for this.
+                # Otherwise the caller sought elsewhere, or the partition is not assigned any more.
                 if state is not None and target is not None and state.position == target.offset:
                     self._arrived(state, target, data)
 

@@ -1,4 +1,4 @@
-"""`AsyncProducer`: records into topics, idempotent unless told otherwise.
+"""`AsyncProducer`: records into topics, idempotent unless configured otherwise.
 
 Theory of operation
 -------------------
@@ -26,13 +26,12 @@ from barnabas.client.record_arguments import (
     PARTITION_MAX,
     TIMESTAMP_MAX,
     as_bytes,
-    check_topic,
     plain_headers,
-    plain_topic,
     whole_number,
 )
 from barnabas.client.retries import Deadline
 from barnabas.client.sender import Sender
+from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.types import Headers, RecordMetadata
 from barnabas.core.eventlog import EventLog
 from barnabas.records.compression import Codec
@@ -83,10 +82,7 @@ class AsyncProducer:
     async def start(self) -> Self:
         """Connects; raises `ClientTimeoutError` when no broker answers. `send` does it by itself otherwise."""
         self._attach()
-        deadline = Deadline(self.max_block_ms)
-        await self._cluster.retrying(
-            self._cluster.refresh, deadline, f"No broker of {self._cluster.bootstrap} answered"
-        )
+        await self._cluster.connect(Deadline(self.max_block_ms))
         return self
 
     def _attach(self) -> None:
@@ -151,7 +147,7 @@ class AsyncProducer:
             raise ClientClosedError("The producer was closed")
         # The usual kinds cost one comparison each; what differs is looked at closely.
         if topic.__class__ is not str:
-            topic = plain_topic(topic)
+            topic = plain_topic(topic, "a record's topic")
         if value is not None and value.__class__ is not bytes:
             value = as_bytes("value", value)
         if key is not None and key.__class__ is not bytes:
@@ -170,7 +166,7 @@ class AsyncProducer:
         """Waits until the topic is known and there is room; raises as `send` does."""
         self._attach()
         if not self._accumulator.knows(topic):
-            check_topic(topic)
+            check_valid(topic)
             await self._cluster.topic(topic, deadline)
         while not self._accumulator.has_room:
             self._sender.pump()
@@ -180,7 +176,8 @@ class AsyncProducer:
         waiter = asyncio.get_running_loop().create_future()
         self._room.append(waiter)
         try:
-            await asyncio.wait_for(waiter, deadline.left_s)
+            async with asyncio.timeout(deadline.left_s):
+                await waiter
         except TimeoutError:
             raise ClientTimeoutError(
                 f"No room in the buffer of {self._config['buffer.memory']} bytes (buffer.memory)"
@@ -225,8 +222,8 @@ class AsyncProducer:
     async def flush(self) -> None:
         """Sends everything accepted so far, without lingering, and waits until it is stored.
 
-        Raises the first failure since the last flush of a record whose `Delivery` nobody waited for: what
-        nobody looks at is not lost in silence. Raises ClientClosedError where the event loop that the producer
+        Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that no
+        record is lost in silence. Raises ClientClosedError where the event loop that the producer
         ran on is closed.
         """
         self._check_loop()

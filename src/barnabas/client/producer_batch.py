@@ -45,7 +45,7 @@ class ProducerBatch:
         self.attempts = 0
         self.base_sequence = NO_SEQUENCE
         self.observed: set[int] = set()
-        """The records in it, by index, whose outcome somebody waits for, or has."""
+        """The records in it, by index, whose outcome a caller waits for, or has."""
         self._future: Future[tuple[int, int]] = Future()
         self._future.set_running_or_notify_cancel()  # a waiter that gives up must not cancel the batch
 
@@ -66,7 +66,7 @@ class ProducerBatch:
 
     @property
     def is_observed(self) -> bool:
-        """Whether somebody looks at the outcome of each of its records."""
+        """Whether a caller looks at the outcome of each of its records."""
         return len(self.observed) == self.count
 
     def complete(self, base_offset: int, log_append_time: int) -> None:
@@ -74,7 +74,7 @@ class ProducerBatch:
         self._future.set_result((base_offset, log_append_time))
 
     def fail(self, error: Exception) -> None:
-        """It will not be stored (or nobody can know)."""
+        """It will not be stored, or that cannot be known."""
         self._future.set_exception(error)
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Delivery:
         return self._metadata(*stored)
 
     def _not_seen_yet(self) -> None:
-        """A wait has ended. When it was cut short, nobody has the outcome: then `flush` tells it."""
+        """A wait has ended. When it was cut short, the caller has no outcome: then `flush` raises it."""
         if not self._batch.future.done():
             self._batch.observed.discard(self._index)
 

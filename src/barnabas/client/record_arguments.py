@@ -9,26 +9,9 @@ from typing import Any, Final
 
 from barnabas.client.errors import InvalidRecordError
 from barnabas.client.types import Header, Headers
-from barnabas.core.errors import KafkaError
-from barnabas.core.ids import validate_topic_name
 
 PARTITION_MAX: Final = 2**31 - 1
 TIMESTAMP_MAX: Final = 2**63 - 1
-
-
-def plain_topic(topic: Any) -> str:
-    """A topic's name as a plain text; raises TypeError."""
-    if not isinstance(topic, str):
-        raise TypeError(f"a record's topic must be str, not {type(topic).__name__}")
-    return str(topic)
-
-
-def check_topic(topic: str) -> None:
-    """Raises InvalidRecordError for a name that no topic can have."""
-    try:
-        validate_topic_name(topic)
-    except KafkaError as error:
-        raise InvalidRecordError(f"a record's topic cannot be {topic[:300]!r}: {error}") from None
 
 
 def as_bytes(what: str, value: Any) -> bytes:

@@ -84,7 +84,7 @@ class Sender:
         """Whether `pump` runs in the next turn of the loop."""
         self._closed = False
         self.hurry = 0
-        """While above 0 (somebody flushes) no batch lingers."""
+        """While above 0 (a caller flushes) no batch lingers."""
 
     def pump(self) -> None:
         """Sends what is due and arms the timer for what will be (``Sender.runOnce``)."""

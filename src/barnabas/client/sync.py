@@ -1,8 +1,7 @@
 """The synchronous faces: the same clients, run on an event loop in a thread of their own.
 
-Nothing is written twice. `blocking` makes a method that hands the coroutine of its asynchronous twin to the
-loop and waits; `in_loop` does so for a method that is no coroutine, since a client's state belongs to its loop.
-Types and parameters are those of the twin.
+Nothing is written twice. `mirrored` makes a method out of that of the asynchronous twin: it runs on the loop, as a
+client's state belongs to its loop, and the caller waits for it. Types and parameters are those of the twin.
 
 What the caller hands in to be called back (listeners, commit callbacks) runs in the caller's own thread while it
 waits, not in the loop's: there it may call the consumer again, and take its time.
@@ -11,12 +10,13 @@ waits, not in the loop's: there it may call the consumer again, and take its tim
 import asyncio
 import concurrent.futures
 import functools
+import inspect
 import queue
 import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
@@ -41,7 +41,7 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._callers: list[queue.SimpleQueue[Callable[[], object] | None]] = []
-        """What those who wait are to run meanwhile, the innermost last; None when they need not wait longer."""
+        """What each waiting caller has to run meanwhile, the innermost last; None ends its wait."""
         self._entrance = threading.Lock()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -143,8 +143,8 @@ class Face(Generic[A]):
         self._ending = threading.RLock()
 
     def end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Closes the twin, then the thread; harmless when repeated. Who comes second, on a thread of its own,
-        waits: what the first one flushes must not lose its loop.
+        """Closes the twin, then the thread; harmless when repeated. A second thread that closes waits for the first:
+        what that one flushes must not lose its loop.
         """
         with self._ending:
             if not self._thread.closed:
@@ -167,36 +167,28 @@ def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
         raise
 
 
-class blocking(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
-    """A method that waits for the coroutine of the asynchronous twin."""
+class mirrored(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
+    """A method of a face: runs that of the twin on the loop's thread, and waits for its coroutine if it gives one."""
 
-    def __init__(self, function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> None:
+    @overload
+    def __init__(self, function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> None: ...
+    @overload
+    def __init__(self, function: Callable[Concatenate[A, P], T]) -> None: ...
+    def __init__(self, function: Callable[Concatenate[A, P], Any]) -> None:
         self._function = function
         self.__doc__ = function.__doc__
 
     def __get__(self, face: Face[A], owner: type[Face[A]]) -> Callable[P, T]:
-        function = self._function
+        function, twin, thread = self._function, face._twin, face._thread  # noqa: SLF001
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            return face._thread.run(function(face._twin, *args, **kwargs))  # noqa: SLF001
+            async def work() -> T:
+                outcome = function(twin, *args, **kwargs)
+                value: T = await outcome if inspect.iscoroutine(outcome) else outcome
+                return value
 
-        return call
-
-
-class in_loop(Generic[A, P, T]):  # noqa: N801
-    """A method that runs the plain method of the asynchronous twin in its loop."""
-
-    def __init__(self, function: Callable[Concatenate[A, P], T]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, face: Face[A], owner: type[Face[A]]) -> Callable[P, T]:
-        function = self._function
-
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            return face._thread.call(lambda: function(face._twin, *args, **kwargs))  # noqa: SLF001
+            return thread.run(work())
 
         return call
 
@@ -246,8 +238,8 @@ class Producer(Face[AsyncProducer]):
         """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
         return self.send(topic, value, key, **options).result()
 
-    flush = blocking(AsyncProducer.flush)
-    partitions_for = blocking(AsyncProducer.partitions_for)
+    flush = mirrored(AsyncProducer.flush)
+    partitions_for = mirrored(AsyncProducer.partitions_for)
 
     def close(self) -> None:
         """Flushes and closes; raises as `flush`. Harmless when repeated."""
@@ -305,39 +297,39 @@ class Consumer(Face[AsyncConsumer]):
         callback: Callable[[Offsets, Exception | None], object] | None = None,
     ) -> None:
         """See `AsyncConsumer.commit_async`; the callback is a plain function, called in the polling thread."""
-        told = self._thread.in_caller(callback)
-        self._thread.call(lambda: self._twin.commit_async(offsets, told))
+        called = self._thread.in_caller(callback)
+        self._thread.call(lambda: self._twin.commit_async(offsets, called))
 
-    assign = in_loop(AsyncConsumer.assign)
-    assignment = in_loop(AsyncConsumer.assignment)
-    subscription = in_loop(AsyncConsumer.subscription)
-    unsubscribe = blocking(AsyncConsumer.unsubscribe)
-    commit = blocking(AsyncConsumer.commit)
-    committed = blocking(AsyncConsumer.committed)
-    group_metadata = in_loop(AsyncConsumer.group_metadata)
-    enforce_rebalance = in_loop(AsyncConsumer.enforce_rebalance)
-    seek = in_loop(AsyncConsumer.seek)
-    seek_to_beginning = in_loop(AsyncConsumer.seek_to_beginning)
-    seek_to_end = in_loop(AsyncConsumer.seek_to_end)
-    pause = in_loop(AsyncConsumer.pause)
-    resume = in_loop(AsyncConsumer.resume)
-    paused = in_loop(AsyncConsumer.paused)
-    position = blocking(AsyncConsumer.position)
-    lag = in_loop(AsyncConsumer.lag)
-    poll = blocking(AsyncConsumer.poll)
-    poll_arrow = blocking(AsyncConsumer.poll_arrow)
-    fetch_raw = blocking(AsyncConsumer.fetch_raw)
-    partitions_for = blocking(AsyncConsumer.partitions_for)
-    beginning_offsets = blocking(AsyncConsumer.beginning_offsets)
-    end_offsets = blocking(AsyncConsumer.end_offsets)
-    offsets_for_times = blocking(AsyncConsumer.offsets_for_times)
+    assign = mirrored(AsyncConsumer.assign)
+    assignment = mirrored(AsyncConsumer.assignment)
+    subscription = mirrored(AsyncConsumer.subscription)
+    unsubscribe = mirrored(AsyncConsumer.unsubscribe)
+    commit = mirrored(AsyncConsumer.commit)
+    committed = mirrored(AsyncConsumer.committed)
+    group_metadata = mirrored(AsyncConsumer.group_metadata)
+    enforce_rebalance = mirrored(AsyncConsumer.enforce_rebalance)
+    seek = mirrored(AsyncConsumer.seek)
+    seek_to_beginning = mirrored(AsyncConsumer.seek_to_beginning)
+    seek_to_end = mirrored(AsyncConsumer.seek_to_end)
+    pause = mirrored(AsyncConsumer.pause)
+    resume = mirrored(AsyncConsumer.resume)
+    paused = mirrored(AsyncConsumer.paused)
+    position = mirrored(AsyncConsumer.position)
+    lag = mirrored(AsyncConsumer.lag)
+    poll = mirrored(AsyncConsumer.poll)
+    poll_arrow = mirrored(AsyncConsumer.poll_arrow)
+    fetch_raw = mirrored(AsyncConsumer.fetch_raw)
+    partitions_for = mirrored(AsyncConsumer.partitions_for)
+    beginning_offsets = mirrored(AsyncConsumer.beginning_offsets)
+    end_offsets = mirrored(AsyncConsumer.end_offsets)
+    offsets_for_times = mirrored(AsyncConsumer.offsets_for_times)
 
     def close(self, timeout_ms: float | None = None) -> None:
         """See `AsyncConsumer.close`."""
         self.end(self._twin.close if timeout_ms is None else lambda: self._twin.close(timeout_ms))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Every record, for ever."""
+        """Every record, without end."""
         while True:
             yield from self.poll(timeout_ms=1000)
 

@@ -65,7 +65,7 @@ def dump_log(files: str | None, **given: Any) -> None:
     """Print segments (.log), indexes (.index, .timeindex, .txnindex) and producer snapshots (.snapshot) as
     kafka-dump-log.sh does. The broker need not run, and its files are only read.
 
-    An index is compared with the log beside it; what does not fit is told on stderr at the end.
+    An index is compared with the log beside it; what does not fit is printed on stderr at the end.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def dump_log(files: str | None, **given: Any) -> None:
 
 
 def _parser(given: Mapping[str, Any]) -> "RecordParser | None":
-    """What prints keys and values; None when nobody asked for them."""
+    """What prints keys and values; None when they are not asked for."""
     from barnabas.cli.record_parsers import decoding_parser, parse_offsets, parse_transaction
 
     key_decoder, value_decoder = given["key_decoder_class"], given["value_decoder_class"]

@@ -56,11 +56,11 @@ def coordinator(
     """Print the stations from a group's name to its coordinator's endpoint.
 
     They are: the hash of the name, the number of partitions of the internal topic, the partition, its leader and
-    where the leader can be reached as the cluster's metadata tells it, and what FindCoordinator answers. Where the
+    where the leader can be reached as the cluster's metadata says, and what FindCoordinator answers. Where the
     two differ, the last line says so.
 
     A broker that gets a FindCoordinator creates the internal topic if it is not there. This command looks first,
-    in a way that creates nothing, and asks nobody while the topic does not exist, except with --create.
+    in a way that creates nothing, and asks no broker while the topic does not exist, except with --create.
 
     Exit code 1 when belief and answer differ or the broker names no coordinator, 0 otherwise.
 

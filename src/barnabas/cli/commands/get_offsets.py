@@ -84,7 +84,7 @@ async def _print_offsets(
         if not partitions:
             raise click.ClickException("Could not match any topic-partitions with the specified filters")
         results = await admin.offsets.try_list(dict.fromkeys(partitions, timestamp))
-    # Sorted as text, so that t-10 stands before t-2: whoever compares with Kafka's script sees no difference.
+    # Sorted as text, so that t-10 stands before t-2: a comparison with Kafka's script shows no difference.
     for tp in sorted(results, key=str):
         result = results[tp]
         if isinstance(result, BarnabasError):

@@ -20,7 +20,7 @@ from barnabas.cli.options import bootstrap_option
 @click.option("--delete", is_flag=True, help="Delete groups without members, with their offsets.")
 @click.option("--reset-offsets", is_flag=True, help="Set the positions of a group without members.")
 @click.option(
-    "--delete-offsets", is_flag=True, help="Forget a group's positions in topics that nobody reads."
+    "--delete-offsets", is_flag=True, help="Forget a group's positions in topics that no member reads."
 )
 @click.option("--group", multiple=True, metavar="NAME", help="The group to act on; repeatable.")
 @click.option("--all-groups", is_flag=True, help="Act on all groups.")
@@ -70,7 +70,7 @@ from barnabas.cli.options import bootstrap_option
 def groups(ctx: click.Context, /, **_given: object) -> None:
     """List, describe, reset and delete consumer groups, with the flags and lines of kafka-consumer-groups.sh 3.9.
 
-    As with that script, what the cluster refuses is told on standard output and leaves the exit code 0; only
+    As with that script, what the cluster refuses is printed on standard output and leaves the exit code 0; only
     flags that do not go together end with exit code 1.
 
     Before a JVM 3.9 broker may coordinate in a cluster with groups of the consumer protocol (KIP-848), move them

@@ -1,7 +1,7 @@
 """How the leader of a classic group divides partitions among its members, as Kafka's Java client does it.
 
 One file an assignor. They are pure: topics and subscriptions in, partitions by member out; what an assignor
-remembers (the sticky ones) is only what it tells the next leader about itself.
+remembers (the sticky ones) is only what it sends the next leader about itself.
 """
 
 from collections.abc import Iterable

@@ -26,7 +26,7 @@ class RebalanceProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member has told about itself."""
+    """What one member says about itself."""
 
     topics: Sequence[str]
     user_data: bytes | None = None
@@ -45,7 +45,7 @@ class Assignor(ABC):
     protocols: ClassVar[frozenset[RebalanceProtocol]] = frozenset({RebalanceProtocol.EAGER})
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - part of the contract
-        """What this member tells the next leader's assignor about itself."""
+        """What this member sends the next leader's assignor about itself."""
         return None
 
     def on_assignment(  # noqa: B027 - most have nothing to remember

@@ -49,7 +49,7 @@ class _StickyAlgorithm(Assignor):
         self, topics: Topics, subscriptions: Mapping[str, Subscription]
     ) -> tuple[Assignment, dict[TopicPartition, str]]:
         """The assignment, and which partitions go straight from one member to another."""
-        # In the order of their ids: whoever leads divides alike.
+        # In the order of their ids, so that all leaders divide alike.
         subscriptions = dict(sorted(subscriptions.items()))
         wanted = {topic for one in subscriptions.values() for topic in one.topics}
         topics = {topic: racks for topic, racks in topics.items() if topic in wanted}
@@ -114,7 +114,7 @@ class CooperativeStickyAssignor(_StickyAlgorithm):
         return MemberData(subscription.owned, generation)
 
     def assign(self, topics: Topics, subscriptions: Mapping[str, Subscription]) -> Assignment:
-        """See `Assignor.assign`; what changes hands is given to nobody yet."""
+        """See `Assignor.assign`; what changes hands is left out for now."""
         assignment, changing_hands = self._divide(topics, subscriptions)
         for tp, member_id in changing_hands.items():
             assignment[member_id].remove(tp)

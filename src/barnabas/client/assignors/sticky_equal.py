@@ -83,7 +83,7 @@ class EqualSubscriptions:
             self.changing_hands[tp] = member_id
 
     def _deal_near(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Deals what is near somebody with room; the others."""
+        """Deals what is near a member with room; the rest."""
         turn = 0
         far = []
         for tp in partitions:

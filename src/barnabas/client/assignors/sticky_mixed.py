@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-Every member keeps what it had and still may have. What belongs to nobody goes to the member with the fewest
+Every member keeps what it had and still may have. What has no owner goes to the member with the fewest
 partitions that wants the topic. Then partitions move, one by one, from members that have at least two more
 than another one that wants the topic too, until no move helps: first only those that were unassigned before
 (unless something had to be revoked anyway), then any. A move prefers the member that had the partition in an

@@ -1,4 +1,4 @@
-"""What sticky members tell the next leader in their user data, as Java's clients write it.
+"""What sticky members send the next leader in their user data, as Java's clients write it.
 
     sticky v1             [topic, [partition]] generation      strings int16-long, arrays int32-long
     sticky v0             [topic, [partition]]
@@ -33,7 +33,7 @@ def read_generation(user_data: bytes | None) -> int | None:
 
 
 def generation_of(number: int | None) -> int | None:
-    """The number as a generation, None for that of nobody."""
+    """The number as a generation, None for no generation."""
     return None if number is None or number < 0 else number
 
 
