@@ -55,7 +55,7 @@ def test_programs_get_json(explain, cluster):
 def test_looking_does_not_create_the_topic(explain, cluster):
     result = explain("g")
     assert result.exit_code == 0
-    assert "__consumer_offsets does not exist yet, so nobody was asked" in result.stdout
+    assert "__consumer_offsets does not exist yet, so no broker was asked" in result.stdout
     assert "run this command with --create" in result.stdout
     assert cluster.requests(ApiKey.FIND_COORDINATOR) == []
     assert not any(one.allow_auto_topic_creation for one in cluster.requests(ApiKey.METADATA))

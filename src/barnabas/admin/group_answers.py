@@ -1,6 +1,6 @@
 """Answers of coordinators about groups, as the admin client gives them on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from barnabas.admin.group_types import (
@@ -11,6 +11,7 @@ from barnabas.admin.group_types import (
     MemberDescription,
     NotAConsumerGroupError,
 )
+from barnabas.client.committed import fetched_offset
 from barnabas.client.metadata import Broker
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -24,8 +25,6 @@ from barnabas.protocol.messages.list_groups import ListedGroup
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
 )
 
 PROTOCOL_TYPE: Final = "consumer"
@@ -124,39 +123,17 @@ def _classic_member(member: classic.DescribedGroupMember) -> MemberDescription:
     )
 
 
-def fetched_offsets(group: OffsetFetchResponseGroup) -> Offsets:
-    """The positions of one of several groups; a partition with an error is left out."""
-    return _fetched(
-        {
-            TopicPartition(topic.name, one.partition_index): one
-            for topic in group.topics
-            for one in topic.partitions
-        }
-    )
-
-
-def fetched_offsets_of_one(response: OffsetFetchResponse) -> Offsets:
-    """As `fetched_offsets`, from an answer about a single group."""
-    return _fetched(
-        {
-            TopicPartition(topic.name, one.partition_index): one
-            for topic in response.topics
-            for one in topic.partitions
-        }
-    )
-
-
-def _fetched(
-    answers: Mapping[TopicPartition, OffsetFetchResponsePartition | OffsetFetchResponsePartitions],
-) -> Offsets:
+def fetched_offsets(answer: OffsetFetchResponseGroup | OffsetFetchResponse) -> Offsets:
+    """The positions of one group, alone in its answer or one of several; a partition with an error is left out."""
+    answers = {
+        TopicPartition(topic.name, one.partition_index): one
+        for topic in answer.topics
+        for one in topic.partitions
+    }
     offsets: Offsets = {}
     for tp, one in answers.items():
         if one.error_code:
             _log.warning("offset.skipped", partition=tp, error=ErrorCode.of(one.error_code).name)
-        elif one.committed_offset < 0:
-            offsets[tp] = None
         else:
-            offsets[tp] = OffsetAndMetadata(
-                one.committed_offset, one.metadata or "", one.committed_leader_epoch
-            )
+            offsets[tp] = fetched_offset(one)
     return offsets

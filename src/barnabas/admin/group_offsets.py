@@ -5,7 +5,8 @@ from typing import Final, TypeVar
 
 from barnabas.admin.context import AdminContext
 from barnabas.admin.coordinators import COORDINATOR_LOADING, Answers, ask_coordinators
-from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets, fetched_offsets_of_one
+from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets
+from barnabas.client.committed import commit_topics, with_metadata
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.types import OffsetAndMetadata
@@ -14,8 +15,6 @@ from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 from barnabas.protocol.messages.offset_delete import (
@@ -107,7 +106,7 @@ class GroupOffsets:
                 OffsetFetchResponse,
                 versions=_FETCH_STABLE if batch.require_stable else _FETCH_SINGLE,
             )
-            answers[group.group_id] = error_of(response.error_code) or fetched_offsets_of_one(response)
+            answers[group.group_id] = error_of(response.error_code) or fetched_offsets(response)
         return answers
 
     async def alter_offsets(
@@ -128,8 +127,8 @@ class GroupOffsets:
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
         """As `alter_offsets`, with an error per partition; raises what keeps the coordinator from answering."""
-        positions = {TopicPartition(*tp): position for tp, position in offsets.items()}
-        request = OffsetCommitRequest(group_id=group, member_id="", topics=_committed_topics(positions))
+        topics = commit_topics(with_metadata(offsets))
+        request = OffsetCommitRequest(group_id=group, member_id="", topics=topics)
 
         async def ask(node: int, _groups: Sequence[str]) -> Answers[dict[TopicPartition, ErrorCode]]:
             response = await self._context.cluster.send(node, request, OffsetCommitResponse, versions=_COMMIT)
@@ -192,25 +191,6 @@ def _asked_topics(partitions: Iterable[TopicPartition] | None) -> list[OffsetFet
 
 def _old_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchRequestTopic:
     return OffsetFetchRequestTopic(name=topic.name, partition_indexes=topic.partition_indexes)
-
-
-def _committed_topics(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-) -> list[OffsetCommitRequestTopic]:
-    return [
-        OffsetCommitRequestTopic(name=topic, partitions=[_committed(tp, offsets[tp]) for tp in members])
-        for topic, members in by_topic(offsets).items()
-    ]
-
-
-def _committed(tp: TopicPartition, position: OffsetAndMetadata | int) -> OffsetCommitRequestPartition:
-    one = OffsetAndMetadata(position) if isinstance(position, int) else position
-    return OffsetCommitRequestPartition(
-        partition_index=tp.partition,
-        committed_offset=one.offset,
-        committed_leader_epoch=one.leader_epoch,
-        committed_metadata=one.metadata,
-    )
 
 
 def _deleted_topics(partitions: Iterable[TopicPartition]) -> list[OffsetDeleteRequestTopic]:

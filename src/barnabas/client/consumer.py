@@ -20,11 +20,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.committed import Offsets
 from barnabas.client.completed_fetch import CompletedFetch
 from barnabas.client.config import CONSUMER_CONFIG, ISOLATION_LEVELS, BootstrapServers, client_config
 from barnabas.client.errors import ClientClosedError, ClientTimeoutError, NoOffsetError
 from barnabas.client.fetcher import Fetcher
-from barnabas.client.group.commits import CommitCallback, Offsets, offsets_to_commit
+from barnabas.client.group.commits import CommitCallback, offsets_to_commit
 from barnabas.client.group.coordinator import ConsumerCoordinator, coordinator_of
 from barnabas.client.group.settings import no_group
 from barnabas.client.keyed_call import raise_first

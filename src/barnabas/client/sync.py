@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
 
+from barnabas.client.committed import Offsets
 from barnabas.client.config import BootstrapServers
 from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.errors import ClientClosedError
-from barnabas.client.group.commits import Offsets
 from barnabas.client.producer import AsyncProducer, warn_of_records
 from barnabas.client.producer_batch import Delivery
 from barnabas.client.retries import Deadline

@@ -11,9 +11,10 @@ the next poll, in the order in which the commits were asked for.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from barnabas.client.cluster import Cluster
+from barnabas.client.committed import Offsets, commit_topics, fetched_offset, with_metadata
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
 from barnabas.client.group.coordinator_link import CoordinatorLink
@@ -28,8 +29,6 @@ from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.network.errors import UnsupportedVersionError
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
 from barnabas.protocol.messages.offset_fetch import (
@@ -38,7 +37,8 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+T = TypeVar("T")
+
 CommitCallback: TypeAlias = Callable[[Offsets, Exception | None], Awaitable[object] | object]
 """Called with what was to be committed and what went wrong; may be a coroutine function."""
 
@@ -75,10 +75,7 @@ _log = EventLog("client.group")
 
 def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
     """What the caller wants committed, as offsets with metadata. Raises BarnabasError for a negative offset."""
-    offsets = {
-        TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
-        for tp, one in given.items()
-    }
+    offsets = with_metadata(given)
     for tp, one in offsets.items():
         if one.offset < 0:
             raise BarnabasError(f"Invalid offset: {one.offset} (committing {tp})")
@@ -117,15 +114,13 @@ class Commits:
         if offsets:
             await self._until_done(lambda: self.commit_once(offsets), deadline, "No offsets were committed")
 
-    async def _until_done(
-        self, attempt: Callable[[], Awaitable[None]], deadline: Deadline, failure: str
-    ) -> None:
-        async def found() -> None:
+    async def _until_done(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline, failure: str) -> T:
+        async def found() -> T:
             await self._link.find()
-            await attempt()
+            return await attempt()
 
         try:
-            await self._cluster.retrying(found, deadline, failure)
+            return await self._cluster.retrying(found, deadline, failure)
         except ClientTimeoutError as error:
             if self._link.node is not None:
                 raise
@@ -165,27 +160,12 @@ class Commits:
         raise CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID, _NOT_A_MEMBER)
 
     def _commit_request(self, offsets: Offsets, generation: Generation) -> OffsetCommitRequest:
-        topics = [
-            OffsetCommitRequestTopic(
-                name=name,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=tp.partition,
-                        committed_offset=offsets[tp].offset,
-                        committed_leader_epoch=offsets[tp].leader_epoch,
-                        committed_metadata=offsets[tp].metadata,
-                    )
-                    for tp in members
-                ],
-            )
-            for name, members in by_topic(sorted(offsets)).items()
-        ]
         return OffsetCommitRequest(
             group_id=self._settings.group_id,
             generation_id_or_member_epoch=generation.number,
             member_id=generation.member_id,
             group_instance_id=self._settings.group_instance_id if self._subscriptions.automatic else None,
-            topics=topics,
+            topics=commit_topics({tp: offsets[tp] for tp in sorted(offsets)}),
         )
 
     def _commit_failed(self, code: ErrorCode, tp: TopicPartition, sent: Generation) -> KafkaError:
@@ -264,13 +244,10 @@ class Commits:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What is committed for each partition. Raises KafkaError, ClientTimeoutError."""
         wanted = list(partitions)
-        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
-
-        async def attempt() -> None:
-            found.update(await self._fetch_once(wanted))
-
-        if wanted:
-            await self._until_done(attempt, deadline, "No committed offsets were found")
+        if not wanted:
+            return {}
+        failure = "No committed offsets were found"
+        found = await self._until_done(lambda: self._fetch_once(wanted), deadline, failure)
         return {tp: found.get(tp) for tp in wanted}
 
     async def _fetch_once(
@@ -293,10 +270,7 @@ class Commits:
                 code = ErrorCode.of(one.error_code)
                 if code is not ErrorCode.NONE:
                     raise self._fetch_failed(code, tp)
-                known = OffsetAndMetadata(
-                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
-                )
-                found[tp] = known if known.offset >= 0 else None
+                found[tp] = fetched_offset(one)
         return found
 
     async def _ask(self, topics: list[OffsetFetchRequestTopic]) -> OffsetFetchResponse:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.client.assignors import Assignor, RebalanceProtocol, Topics, assignors_named, common_protocol
 from barnabas.client.cluster import Cluster
+from barnabas.client.committed import Offsets
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, GroupError
 from barnabas.client.group.assignment import (
@@ -37,7 +38,7 @@ from barnabas.client.group.assignment import (
     read_subscriptions,
     topics_with_racks,
 )
-from barnabas.client.group.commits import Commits, Offsets
+from barnabas.client.group.commits import Commits
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat, HeartbeatTask, now_ms
 from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState

@@ -1,0 +1,50 @@
+"""Committed offsets between what callers give and get and what OffsetCommit and OffsetFetch carry."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from barnabas.client.types import OffsetAndMetadata
+from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from barnabas.protocol.messages.offset_fetch import (
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+def with_metadata(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
+    """What a caller wants committed: a plain number has no metadata."""
+    return {
+        TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+        for tp, one in given.items()
+    }
+
+
+def commit_topics(offsets: Offsets) -> list[OffsetCommitRequestTopic]:
+    """The topics of an OffsetCommit request."""
+    return [
+        OffsetCommitRequestTopic(
+            name=name,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=offsets[tp].offset,
+                    committed_leader_epoch=offsets[tp].leader_epoch,
+                    committed_metadata=offsets[tp].metadata,
+                )
+                for tp in members
+            ],
+        )
+        for name, members in by_topic(offsets).items()
+    ]
+
+
+def fetched_offset(
+    one: OffsetFetchResponsePartition | OffsetFetchResponsePartitions,
+) -> OffsetAndMetadata | None:
+    """What an OffsetFetch response says of a partition; None where nothing is committed."""
+    if one.committed_offset < 0:
+        return None
+    return OffsetAndMetadata(one.committed_offset, one.metadata or "", one.committed_leader_epoch)
