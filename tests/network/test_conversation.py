@@ -1,4 +1,5 @@
 import struct
+from random import Random
 
 import pytest
 
@@ -16,6 +17,7 @@ class Line:
 
     def __init__(self, clock, handle, parked_max=500):
         self.woken = 0
+        self.short = b""
         self.aborted = []
         self.requests = []
         self._handle = handle
@@ -43,10 +45,12 @@ class Line:
     def send(self, *bodies):
         data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
         self.conversation.buffers()[0][: len(data)] = data
-        self.conversation.received(len(data))
+        # What comes by the short way is sent before anything that `take_output` gives.
+        self.short += self.conversation.received(len(data)) or b""
 
     def output(self):
-        return materialize(self.conversation.take_output())
+        short, self.short = self.short, b""
+        return short + materialize(self.conversation.take_output())
 
 
 @pytest.fixture
@@ -218,13 +222,13 @@ def test_what_comes_behind_a_held_request_is_handled_when_it_is_released(clock):
     assert line.conversation.wants_read
 
 
-def test_a_lone_request_waits_behind_a_held_one_too(clock):
+def test_a_request_alone_waits_behind_a_held_one_too(clock):
     line = Line(clock, lambda _, body: Pending())
     line.conversation.peer.hold()
     data = struct.pack(">i", 1) + b"x"
     line.conversation.buffers()[0][: len(data)] = data
 
-    assert line.conversation.exchange(len(data)) is None
+    assert line.conversation.received(len(data)) is None
     assert line.requests == []
 
 
@@ -350,7 +354,7 @@ def exchange(line, *bodies):
     """A read of these requests by the short way; the answer that it returns, if it does."""
     data = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
     line.conversation.buffers()[0][: len(data)] = data
-    return line.conversation.exchange(len(data))
+    return line.conversation.received(len(data))
 
 
 def test_one_small_request_is_answered_on_the_short_way(clock):
@@ -360,6 +364,37 @@ def test_one_small_request_is_answered_on_the_short_way(clock):
     assert line.output() == b""
     assert exchange(line, b"two", b"three") is None
     assert line.output() == b"TWOTHREE"
+
+
+def test_the_short_way_and_the_long_way_answer_alike(clock):
+    """The same requests one by one, which is the short way where it is free, and together, which is the long one."""
+    for seed in range(50):
+        rng = Random(seed)
+        kinds = [rng.choice(["at once", "pieces", "later", "none", "done"]) for _ in range(12)]
+        outputs = []
+        for way in ("one by one", "together"):
+            pendings = []
+
+            def handle(_peer, body, kinds=kinds, pendings=pendings):
+                kind = kinds[int(body)]
+                if kind == "later":
+                    pendings.append((body, Pending()))
+                    return pendings[-1][1]
+                return {"at once": [body], "pieces": [body, b"."], "none": None, "done": Pending.of([body])}[
+                    kind
+                ]
+
+            line = Line(clock, handle)
+            bodies = [b"%02d" % number for number in range(len(kinds))]
+            output = b""
+            for lot in [[body] for body in bodies] if way == "one by one" else [bodies]:
+                line.send(*lot)
+                output += line.output()
+            for body, pending in pendings:
+                pending.complete([body])
+                output += line.output()
+            outputs.append(output)
+        assert outputs[0] == outputs[1]
 
 
 @pytest.mark.parametrize(
@@ -415,15 +450,14 @@ def test_the_short_way_overtakes_no_request_that_was_read_before(clock):
     assert line.output() == bodies[-1] + b"later"
 
 
-@pytest.mark.parametrize("way", [Line.send, exchange], ids=["long", "short"])
-def test_nothing_is_handled_after_drain(clock, way):
+def test_nothing_is_handled_after_drain(clock):
     line = Line(clock, lambda _, body: [body])
-    way(line, b"before")
+    line.send(b"before")
     line.output()
 
     line.conversation.drain()
-    way(line, b"after")
-    way(line, b"more", b"and more")
+    line.send(b"after")
+    line.send(b"more", b"and more")
 
     assert line.requests == [b"before"]
     assert line.output() == b""

@@ -145,36 +145,22 @@ def test_the_largest_allowed_size_passes():
     assert "between frames" in repr(reader)
 
 
-def land(reader, data):
-    """The bytes of one read; how many."""
-    reader.buffers()[0][: len(data)] = data
-    return len(data)
-
-
 @pytest.mark.parametrize("size", [1001, 5000, RECEIVE_BYTES - 4])
-def test_a_lone_frame_that_is_too_large_is_none(size):
+def test_a_frame_alone_in_a_read_that_is_too_large_closes(size):
     reader = FrameReader(ReceiveMemory(), 1000)
-    data = framed(b"m" * size)
 
-    assert reader.lone_frame(land(reader, data)) is None
-    assert reader.received(len(data)) == []
+    assert feed(reader, framed(b"m" * size)) == []
     assert f"size = {size} larger than 1000" in reader.problem.reason
 
 
 @pytest.mark.parametrize("size", [1, 999, 1000])
-def test_a_lone_frame_up_to_the_limit_is_one(size):
+def test_a_frame_alone_in_a_read_up_to_the_limit_passes(size):
     reader = FrameReader(ReceiveMemory(), 1000)
 
-    assert reader.lone_frame(land(reader, framed(b"m" * size))) == b"m" * size
+    assert feed(reader, framed(b"m" * size)) == [b"m" * size]
 
 
-def test_what_is_no_lone_frame_is_left_to_the_long_way():
-    reader = FrameReader(ReceiveMemory(), 1000)
-    for data in (framed(b""), framed(b"one") + b"\x00", framed(b"one")[:-1], framed(b"a") + framed(b"b")):
-        assert reader.lone_frame(land(reader, data)) is None
-
-
-def test_the_end_of_a_frame_and_the_beginning_of_the_next_are_no_lone_frame():
+def test_the_end_of_a_frame_comes_with_the_beginning_of_the_next():
     """The shared buffer holds the next size first, which may be that of the whole read."""
     reader = FrameReader(ReceiveMemory(), 1000)
     assert feed(reader, framed(b"h" * 10)[:10]) == []
@@ -182,18 +168,15 @@ def test_the_end_of_a_frame_and_the_beginning_of_the_next_are_no_lone_frame():
     rest[:4] = b"hhhh"
     shared[:20] = framed(b"n" * 20)[:20]
 
-    assert reader.lone_frame(24) is None
     assert reader.received(24) == [b"h" * 10]
     assert feed(reader, b"nnnn") == [b"n" * 20]
 
 
-def test_a_piece_of_a_size_is_no_lone_frame():
+def test_a_piece_of_a_size_is_put_before_the_next_read():
     reader = FrameReader(ReceiveMemory(), 1000)
     assert feed(reader, b"\x00\x00") == []
 
-    data = b"\x00\x05" + b"hello"
-    assert reader.lone_frame(land(reader, framed(b"x"))) is None
-    assert feed(reader, data) == [b"hello"]
+    assert feed(reader, b"\x00\x05" + b"hello") == [b"hello"]
 
 
 @pytest.mark.parametrize("after", [framed(b"z"), b"", b"\x00\x00", framed(b"q" * 900)[:500]])
@@ -208,12 +191,10 @@ def test_a_frame_that_is_too_large_among_whole_ones_of_a_read_closes(size, after
 
 
 @pytest.mark.parametrize("size", [-1, -100, -(2**31)])
-def test_a_negative_size_is_no_lone_frame(size):
+def test_a_negative_size_closes(size):
     reader = FrameReader(ReceiveMemory(), 1000)
-    data = struct.pack(">i", size) + b"x" * 20
 
-    assert reader.lone_frame(land(reader, data)) is None
-    assert reader.received(len(data)) == []
+    assert feed(reader, struct.pack(">i", size) + b"x" * 20) == []
     assert reader.problem.reason == f"Invalid receive (size = {size})"
 
 

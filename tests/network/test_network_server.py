@@ -223,7 +223,7 @@ def test_a_cold_range_is_read_by_a_thread_first(serve, tmp_path, monkeypatch):
         pagecache.read_ahead(descriptor, position, end)
 
     monkeypatch.setattr(sender, "warm_until", warm_until)
-    monkeypatch.setattr("barnabas.network.plain_connection.read_ahead", read_ahead)
+    monkeypatch.setattr("barnabas.network.kafka_channel.read_ahead", read_ahead)
 
     def service(_peer, frame):
         if frame == b"file":
@@ -248,7 +248,7 @@ def test_a_disk_error_while_reading_ahead_closes_only_that_connection(serve, tmp
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(sender, "warm_until", lambda _descriptor, position, _end: position)
-    monkeypatch.setattr("barnabas.network.plain_connection.read_ahead", read_ahead)
+    monkeypatch.setattr("barnabas.network.kafka_channel.read_ahead", read_ahead)
 
     def service(_peer, frame):
         if frame == b"file":

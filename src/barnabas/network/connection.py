@@ -14,15 +14,19 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Final, Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
+from barnabas.network.channel_states import ChannelState
 from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
 from barnabas.network.peer import ListenerId, Service
 from barnabas.network.settings import SocketSettings
+
+_CLOSED: Final = ChannelState.CLOSED
+_DRAINING: Final = ChannelState.DRAINING
 
 events = EventLog("network")
 
@@ -61,14 +65,12 @@ class Connection:
     __slots__ = (
         "_awake",
         "_busy",
-        "_draining",
         "_hub",
         "_queued",
         "active",
         "conversation",
         "idle_since_ms",
         "listener",
-        "open",
     )
 
     def __init__(self, hub: Hub, listener: ListenerId, address: tuple[str, int]) -> None:
@@ -83,14 +85,16 @@ class Connection:
             address=address,
             parked_max=hub.settings.parked_max,
         )
-        self.open = True
         self.active = True
         """Whether bytes went either way since the idle sweep last looked."""
         self.idle_since_ms = 0.0
         self._awake = False
         self._busy = False
         self._queued = False
-        self._draining = False
+
+    @property
+    def open(self) -> bool:
+        return self.conversation.state is not _CLOSED
 
     @property
     def address(self) -> tuple[str, int]:
@@ -111,23 +115,17 @@ class Connection:
     def _on_awake(self) -> None:
         self._awake = False
         if self.open:
-            self._pump()
+            self._run()
 
-    def _pump(self) -> None:
-        """Sends what there is."""
-        self._run(0)
-
-    def _received(self, count: int) -> None:
-        """Handles what has come, and sends the responses."""
-        self.active = True
-        self._run(count)
-
-    def _run(self, count: int) -> None:
+    def _run(self, count: int = 0) -> None:
+        """Handles what `count` received bytes complete, sends the responses, and goes on."""
         self._busy = True
         try:
-            if count:
-                self.conversation.received(count)
-            self._send()
+            answer = self.conversation.received(count) if count else None
+            if answer is None:
+                self._send()
+            elif self.open:
+                self._send_bytes(answer)
         except Exception as error:
             self._failed(error)
         self._busy = False
@@ -151,17 +149,15 @@ class Connection:
 
     def _go_on(self) -> None:
         """Queues for another turn, or reads, or closes: what comes after each turn."""
-        if not self.open:
-            return
-        if self.conversation.runnable:
-            # While the transport takes no more, there is no turn: it says when it is ready, and pumps.
+        conversation = self.conversation
+        if conversation.runnable:
+            # While the transport takes no more, there is no turn: it says when it is ready, and a turn follows.
             if not self._queued and not self.sending:
                 self._queued = True
                 self._hub.queue(self._take_turn)
-        elif self._draining:
+        elif conversation.state is _DRAINING:
             self._close_if_settled()
-        if self.open:
-            self._read_on()
+        self._read_on()
 
     def _failed(self, error: Exception) -> None:
         """The peer broke a rule, or the service its own."""
@@ -175,6 +171,10 @@ class Connection:
 
     def _send(self) -> bool:
         """Sends the conversation's output; False if the transport takes no more for now."""
+        raise NotImplementedError
+
+    def _send_bytes(self, answer: bytes) -> None:
+        """Sends an answer before which nothing waits in the conversation."""
         raise NotImplementedError
 
     def _read_on(self) -> None:
@@ -199,7 +199,6 @@ class Connection:
     def close(self) -> None:
         """Ends the connection now; what was not sent is dropped. Harmless when it is closed."""
         if self.open:
-            self.open = False
             inside_a_frame = self.conversation.missing > 0
             self._close_transport()
             self.conversation.closed()
@@ -212,7 +211,6 @@ class Connection:
 
     def drain(self) -> None:
         """Takes no further request, sends what is owed, and closes then."""
-        self._draining = True
         self.conversation.drain()
         self._close_if_settled()
 

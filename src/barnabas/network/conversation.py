@@ -5,18 +5,20 @@ Theory of operation
 Requests are handled as soon as their frames are there, responses leave in the order of the requests.
 A response that comes later (a `Pending`) holds back those behind it; until then they wait in `_slots`.
 
-Four things make a conversation stop handling requests; frames already read stay in `_backlog` and the
-transport is told to stop reading (`wants_read`), so that TCP pushes back on the peer:
+Three things make a conversation stop handling requests; frames already read stay in `_backlog` and the
+transport is asked to stop reading (`wants_read`), so that TCP pushes back on the peer:
 
 - `parked_max` responses wait (for their Pending, or behind one);
 - more than `OUTPUT_BYTES_MAX` of response memory was not taken by the transport (a peer that does not
   read), or waits behind a response that is not there yet; ranges of files count only as their object;
-- the service muted the peer (quotas);
-- the service holds the peer: a request is decoded or appended in later turns, and those behind it wait, as
-  Kafka mutes a channel until its request is handled.
+- its `state` is not OPEN (`channel_states`): the service holds the peer or throttles it, or the connection ends.
 
 Apart from that, requests are handled for at most `TURN_MS`, and at most `TURN_REQUESTS_MAX` of them, in one go: a
-*turn*. What is left waits for the connection's next turn, which comes after those of all others (`Hub.queue`).
+*turn*. What is left waits for the connection's next turn, which comes after those of all others (`Processor.queue`).
+
+There is one short way, for a request that comes alone and is answered at once with one piece of bytes: `received`
+returns the answer, which passes neither through the backlog nor through the output. It saves 0.8 us of the 50 us of processor
+time that a produce takes; `test_the_short_way_and_the_long_way_answer_alike` holds it to the long one.
 
 A conversation and its peer know each other, and so do a conversation and its transport. `closed` cuts both ties:
 reference counting alone then frees what a connection has received, and nothing waits for the garbage collector.
@@ -31,6 +33,7 @@ from typing import Final, Protocol
 from barnabas.core.chunks import Chunks, FileSlice
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.pending import Pending
+from barnabas.network.channel_states import ChannelEvent, ChannelState, after
 from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
 from barnabas.network.peer import ListenerId, Peer, Service
@@ -45,6 +48,7 @@ OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """Response bytes in memory beyond which no further request of the peer is handled."""
 
 _SLICE_COST: Final = 128
+_OPEN: Final = ChannelState.OPEN
 
 
 class Transport(Protocol):
@@ -78,10 +82,7 @@ class Conversation:
     __slots__ = (
         "_backlog",
         "_clock",
-        "_closed",
-        "_draining",
-        "_halted",
-        "_held",
+        "_holds",
         "_muted_until",
         "_output",
         "_output_bytes",
@@ -93,6 +94,7 @@ class Conversation:
         "_transport",
         "_unmute",
         "peer",
+        "state",
     )
 
     def __init__(
@@ -120,21 +122,18 @@ class Conversation:
         self._parked_bytes = 0
         self._muted_until = 0.0
         self._unmute: Timer | None = None
-        self._held = 0
-        self._draining = False
-        self._closed = False
-        # Muted, held, draining or closed: one flag for the loop over requests to look at.
-        self._halted = False
+        self._holds = 0
+        self.state = _OPEN
 
     @property
     def wants_read(self) -> bool:
         """Whether the transport should receive more."""
-        return not (self._backlog or self._halted or self._is_full())
+        return self.state is _OPEN and not (self._backlog or self._is_full())
 
     @property
     def runnable(self) -> bool:
         """Whether requests that were read already can be handled now, by `resume`."""
-        return bool(self._backlog) and not (self._halted or self._is_full())
+        return bool(self._backlog) and self.state is _OPEN and not self._is_full()
 
     def _is_full(self) -> bool:
         """Whether as many responses wait as may."""
@@ -161,31 +160,32 @@ class Conversation:
         """Where the transport receives the next bytes."""
         return self._reader.buffers()
 
-    def exchange(self, count: int) -> bytes | None:
-        """As `received`, but the answer is returned where one request came and one piece of bytes answers it,
-        with nothing before it to be sent: nearly all requests are like that, and the way is short.
-        """
-        if not (self._slots or self._backlog or self._output_bytes or self._halted):
-            frame = self._reader.lone_frame(count)
-            if frame is not None:
-                outcome = self._service.handle(self.peer, frame)
-                if type(outcome) is list and len(outcome) == 1 and type(outcome[0]) is bytes:
-                    return outcome[0]
-                self._take_in(outcome)
-                return None
-        self.received(count)
-        return None
-
-    def received(self, count: int) -> None:
+    def received(self, count: int) -> bytes | None:
         """Handles what the `count` bytes received into `buffers` complete.
 
-        Raises what the service raises, and CloseConnection for a frame that is too large: then abort.
+        An answer that is one piece of bytes to one request, with nothing before it to be sent, is returned: send it
+        before anything else. Raises what the service raises, and CloseConnection for a frame that is too large:
+        then abort.
         """
-        has_turn = not (self._backlog or self._halted or self._is_full())
-        self._backlog.extend(self._reader.received(count))
-        if has_turn:
-            self._handle()
+        frames = self._reader.received(count)
+        if (
+            len(frames) == 1
+            and self.state is _OPEN
+            and not (self._slots or self._backlog or self._output_bytes)
+        ):
+            outcome = self._service.handle(self.peer, frames[0])
+            if type(outcome) is list and len(outcome) == 1 and self._reader.problem is None:
+                answer = outcome[0]
+                if type(answer) is bytes:
+                    return answer
+            self._respond(outcome)
+        else:
+            has_turn = self.wants_read
+            self._backlog.extend(frames)
+            if has_turn:
+                self._handle()
         self._raise_problem()
+        return None
 
     def resume(self) -> None:
         """Handles requests that were read in an earlier turn; raises like `received`. Only while `runnable`."""
@@ -216,12 +216,12 @@ class Conversation:
                 output.append(outcome[0])
                 self._output_bytes += len(outcome[0])
             else:
-                self._take_in(outcome)
+                self._respond(outcome)
             left -= 1
-            if self._halted or self._is_full() or not left or (backlog and now_ms() >= turn_over):
+            if self.state is not _OPEN or self._is_full() or not left or (backlog and now_ms() >= turn_over):
                 return
 
-    def _take_in(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
+    def _respond(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
         """Puts a response where its turn is; there is none to some requests."""
         if isinstance(outcome, Pending):
             self._park(outcome)
@@ -245,7 +245,7 @@ class Conversation:
         pending.when_done(self._settled)
 
     def _settled(self, pending: Pending[Chunks | None]) -> None:
-        if self._closed:
+        if self.state is ChannelState.CLOSED:
             return
         slots = self._slots
         if pending is not slots[0]:
@@ -270,46 +270,44 @@ class Conversation:
     def mute_until(self, monotonic_ms: float) -> None:
         """Handles no request before this time; the latest time counts."""
         now = self._clock.monotonic_ms()
-        if self._closed or monotonic_ms <= max(now, self._muted_until):
+        if monotonic_ms <= max(now, self._muted_until):
             return
+        self._move(ChannelEvent.THROTTLE)
         if self._unmute is not None:
             self._unmute.cancel()
         self._muted_until = monotonic_ms
-        self._halted = True
         self._unmute = self._clock.call_later(monotonic_ms - now, self._on_unmute)
 
     def _on_unmute(self) -> None:
         self._unmute = None
-        self._go_on()
+        self._move(ChannelEvent.UNTHROTTLE)
+        self._transport.wake()
 
     def hold(self) -> None:
         """Handles no request until `release`; holds add up."""
-        self._held += 1
-        self._halted = True
+        self._holds += 1
+        if self._holds == 1:
+            self._move(ChannelEvent.HOLD)
 
     def release(self) -> None:
         """Takes back one `hold`; not called while a request is being handled."""
-        self._held -= 1
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Handles requests again unless something else is against it."""
-        self._halted = self._closed or self._draining or self._held > 0 or self._unmute is not None
-        self._transport.wake()
+        self._holds -= 1
+        if not self._holds:
+            self._move(ChannelEvent.RELEASE)
+            self._transport.wake()
 
     def drain(self) -> None:
         """Takes no further request; what was handled is still answered."""
-        self._draining = self._halted = True
+        self._move(ChannelEvent.DRAIN)
         self._backlog.clear()
 
     def close(self, reason: str) -> None:
         """Ends the connection with one log line, as a service wishes."""
-        if not self._closed:
-            self._transport.abort(CloseConnection(reason))
+        self._transport.abort(CloseConnection(reason))
 
     def closed(self) -> None:
         """The transport is gone: lets go of everything."""
-        self._closed = self._halted = True
+        self._move(ChannelEvent.CLOSE)
         if self._unmute is not None:
             self._unmute.cancel()
             self._unmute = None
@@ -320,16 +318,12 @@ class Conversation:
         self.peer.gone()
         self._transport = _GONE
 
+    def _move(self, event: ChannelEvent) -> None:
+        self.state = after(self.state, event)
+
     def __repr__(self) -> str:
-        states = {
-            "closed": self._closed,
-            "draining": self._draining,
-            "muted": self._unmute is not None,
-            "held": self._held > 0,
-        }
-        state = next((name for name, on in states.items() if on), "open")
         return (
-            f"<Conversation {state} waiting={len(self._slots)} backlog={len(self._backlog)} "
+            f"<Conversation {self.state.value} waiting={len(self._slots)} backlog={len(self._backlog)} "
             f"output={self._output_bytes}>"
         )
 

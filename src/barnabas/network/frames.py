@@ -89,21 +89,11 @@ class FrameReader:
         """Bytes that must still come for the frame under way; 0 when none is."""
         return 0 if self._frame is None else self._size - self._filled
 
-    def lone_frame(self, count: int) -> memoryview | None:
-        """The frame, if these `count` bytes are one and nothing else: what a client with one request in flight
-        always sends. Otherwise None, and `received` takes them.
-        """
-        if self._frame is None and not self._head and count > _HEAD:
-            (size,) = _SIZE.unpack_from(self._shared, _HEAD)
-            if size == count - _HEAD and size <= self.size_max:
-                return memoryview(bytearray(self._shared[2 * _HEAD : _HEAD + count]))
-        return None
-
     def received(self, count: int) -> list[memoryview]:
         """The frames that these `count` bytes complete; look at `problem` after them."""
         frame = self._frame
         if frame is None:
-            return self._cut(_HEAD - len(self._head), _HEAD + count)
+            return self._cut(_HEAD, _HEAD + count)
         overflow = count - (len(frame) - self._filled)
         if overflow < 0 or len(frame) < self._size:
             self._filled += count
@@ -118,25 +108,23 @@ class FrameReader:
         self._head = b""
 
     def _cut(self, start: int, end: int) -> list[memoryview]:
-        shared = self._shared
+        """The frames between two positions of the shared buffer; a rest begins the next one."""
+        shared, size_max, unpack = self._shared, self.size_max, _SIZE.unpack_from
         if self._head:
+            start -= len(self._head)
             shared[start:_HEAD] = self._head
             self._head = b""
-        if end - start < _HEAD:
-            self._head = bytes(shared[start:end])
-            return []
-        body = start + _HEAD
-        (size,) = _SIZE.unpack_from(shared, start)
-        if body + size > end or size < 0:
-            self._begin(size, shared[body:end])
-            return []
-        return self._cut_copy(memoryview(bytearray(shared[start:end])))
-
-    def _cut_copy(self, data: memoryview) -> list[memoryview]:
+        if end - start >= _HEAD:
+            (size,) = unpack(shared, start)
+            if start + _HEAD + size > end or size < 0:
+                # Not one complete frame: what there is of a large one is copied once, to where it stays.
+                self._begin(size, shared[start + _HEAD : end])
+                return []
+        # All complete frames of a read leave the shared buffer with one copy.
+        data = memoryview(bytearray(shared[start:end]))
         frames: list[memoryview] = []
-        position, end, size_max, unpack = 0, len(data), self.size_max, _SIZE.unpack_from
-        last = end - _HEAD
-        while position <= last:
+        position, end = 0, len(data)
+        while end - position >= _HEAD:
             (size,) = unpack(data, position)
             position += _HEAD
             after = position + size

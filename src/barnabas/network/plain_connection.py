@@ -12,43 +12,42 @@ read. A client with one request in flight therefore never pays for the change.
 """
 
 import socket
-from concurrent.futures import Future
 from typing import Final
 
 from barnabas.network.connection import Connection, Hub
+from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
-from barnabas.network.pagecache import read_ahead
 from barnabas.network.peer import ListenerId
-from barnabas.network.sender import Flush, Sender
+from barnabas.network.sender import Flush
 
 LITTLE_BYTES: Final = 64 * 1024
 """Output up to this is joined and sent at once; more is gathered without a copy."""
+
+_DRAINED: Final = Flush.DRAINED
 
 
 class PlainConnection(Connection):
     """A connection on a listener whose security protocol is PLAINTEXT (or SASL_PLAINTEXT)."""
 
-    __slots__ = ("_cold", "_low_water", "_reading", "_sender", "_socket", "_writing")
+    __slots__ = ("_channel", "_low_water", "_reading", "_socket")
 
     def __init__(self, hub: Hub, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> None:
         super().__init__(hub, listener, address)
         self._socket = sock
-        self._sender = Sender(sock)
+        self._channel = KafkaChannel(sock, hub.loop, hub.readers, self)
         self._low_water = LowWater(sock)
-        self._writing = False
-        self._cold = False
         self._reading = True
         hub.loop.add_reader(sock, self._on_readable)
 
     @property
     def sending(self) -> bool:
         """Whether something waits for the socket or for the disk."""
-        return self._writing or self._cold
+        return self._channel.waits_for is not _DRAINED
 
     def _on_readable(self) -> None:
         """Reads once and answers."""
         conversation = self.conversation
-        if self._writing or self._cold or not conversation.wants_read:
+        if self._channel.waits_for is not _DRAINED or not conversation.wants_read:
             self._hub.loop.remove_reader(self._socket)
             self._reading = False
             return
@@ -64,94 +63,43 @@ class PlainConnection(Connection):
             self.abort(error)
             return
         if not count:
-            # Like Kafka's selector: who closes its half is gone, and what it still waits for is dropped.
+            # As in Kafka's selector: a peer that closes its half is gone, and what it still waits for is dropped.
             self.close()
             return
-        self._exchange(count)
+        self.active = True
+        self._run(count)
         missing = conversation.missing
         if (missing or self._low_water.mark != 1) and self.open:
             self._low_water.expect(missing)
 
-    def _exchange(self, count: int) -> None:
-        """Handles what has come, and sends the responses."""
-        self.active = self._busy = True
-        try:
-            answer = self.conversation.exchange(count)
-            if answer is not None and self.open:
-                outcome = self._sender.send_bytes(answer)
-                if outcome is not Flush.DRAINED:
-                    self._wait(outcome)
-        except Exception as error:
-            self._failed(error)
-            answer = None
-        self._busy = False
-        if self.open and (answer is None or self._draining):
-            self._run(0)
-
     def _send(self) -> bool:
-        conversation = self.conversation
-        while not (self._writing or self._cold):
+        conversation, channel = self.conversation, self._channel
+        while channel.waits_for is _DRAINED:
             if not conversation.output_bytes:
                 return True
             little = conversation.output_bytes <= LITTLE_BYTES
             output = conversation.take_output()
             if little:
-                outcome = self._sender.send(output)
+                outcome = channel.send(output)
             else:
-                self._sender.push(output)
-                outcome = self._sender.flush()
-            if outcome is not Flush.DRAINED:
-                self._wait(outcome)
+                channel.push(output)
+                outcome = channel.flush()
+            if outcome is not _DRAINED:
+                channel.wait(outcome)
         return False
 
-    def _wait(self, outcome: Flush) -> None:
-        """Sees to it that sending goes on."""
-        if outcome is Flush.COLD:
-            self._warm_up()
-        else:
-            self._writing = True
-            self._hub.loop.add_writer(self._socket, self._on_writable)
+    def _send_bytes(self, answer: bytes) -> None:
+        outcome = self._channel.send_bytes(answer)
+        if outcome is not _DRAINED:
+            self._channel.wait(outcome)
 
-    def _on_writable(self) -> None:
+    def flushed(self, outcome: Flush) -> None:
         self.active = True
-        try:
-            outcome = self._sender.flush()
-        except OSError as error:
-            self.abort(error)
-            return
-        if self._writing and outcome is Flush.BLOCKED:
-            return
-        if self._writing:
-            self._writing = False
-            self._hub.loop.remove_writer(self._socket)
-        if outcome is Flush.DRAINED:
-            self._pump()
-        else:
-            self._wait(outcome)
+        if outcome is _DRAINED:
+            self._run()
 
-    def _warm_up(self) -> None:
-        """Lets a thread read the next range of a file, and goes on when it is in memory."""
-        piece, position, end = self._sender.cold_range()
-        self._cold = True
-        reading = self._hub.readers.submit(read_ahead, piece.file.fileno(), position, end)
-        loop = self._hub.loop
-
-        # The closure holds the slice, so the file stays open while the thread reads.
-        def done(future: Future[None], _piece: object = piece) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._on_warm, end, future.exception())
-
-        reading.add_done_callback(done)
-
-    def _on_warm(self, end: int, error: BaseException | None) -> None:
-        self._cold = False
-        if not self.open:
-            return
-        if isinstance(error, Exception):
-            self.abort(error)
-            return
-        self._sender.warmed(end)
-        self._on_writable()
+    def send_failed(self, error: Exception) -> None:
+        self.abort(error)
 
     def _read_on(self) -> None:
         if not self._reading and not self.sending and self.conversation.wants_read:
@@ -163,10 +111,7 @@ class PlainConnection(Connection):
         self._low_water.expect(0)
 
     def _close_transport(self) -> None:
-        loop = self._hub.loop
         if self._reading:
-            loop.remove_reader(self._socket)
-        if self._writing:
-            loop.remove_writer(self._socket)
-        self._sender.clear()
+            self._hub.loop.remove_reader(self._socket)
+        self._channel.close()
         self._socket.close()

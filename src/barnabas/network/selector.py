@@ -15,7 +15,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 
@@ -26,10 +26,10 @@ from barnabas.core.pending import Pending
 from barnabas.network.clock import LoopClock
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.frames import FrameReader, ReceiveMemory
+from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
-from barnabas.network.pagecache import read_ahead
-from barnabas.network.sender import Flush, Sender
+from barnabas.network.sender import Flush
 
 events = EventLog("network.client")
 
@@ -46,19 +46,13 @@ class Selector:
         self.loop = asyncio.get_running_loop()
         self.clock = clock or LoopClock(self.loop)
         self._memory = ReceiveMemory()
-        self._threads: ThreadPoolExecutor | None = None
+        self.threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
+        """For what blocks: the resolver, and files that are not in memory. A thread starts when it is needed."""
         self._scheduled: list[Callable[[], None]] = []
 
-    def channel(self, link: NodeLink, response_bytes_max: int) -> "KafkaChannel":
+    def channel(self, link: NodeLink, response_bytes_max: int) -> "NodeChannel":
         """A channel that calls back into the link."""
-        return KafkaChannel(self, link, response_bytes_max)
-
-    @property
-    def threads(self) -> Executor:
-        """Threads for what blocks: the resolver, and files that are not in memory. Started on first use."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
-        return self._threads
+        return NodeChannel(self, link, response_bytes_max)
 
     def new_reader(self, response_bytes_max: int) -> FrameReader:
         """A frame reader over the one receive memory."""
@@ -77,18 +71,17 @@ class Selector:
 
     async def close(self) -> None:
         """Ends the threads; the client has closed its channels."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self.threads.shutdown(wait=False, cancel_futures=True)
         # Lets futures that have just failed reach the tasks that await them.
         await asyncio.sleep(0)
 
 
-class KafkaChannel:
+class NodeChannel:
     """`node_link.Channel` on a plaintext socket."""
 
     __slots__ = (
         "_addresses",
-        "_cold",
+        "_channel",
         "_collected",
         "_link",
         "_low_water",
@@ -96,11 +89,9 @@ class KafkaChannel:
         "_reader",
         "_response_bytes_max",
         "_selector",
-        "_sender",
         "_socket",
         "_timer",
         "_timer_ms",
-        "_writing",
     )
 
     def __init__(self, selector: Selector, link: NodeLink, response_bytes_max: int) -> None:
@@ -110,12 +101,10 @@ class KafkaChannel:
         self._node: Node | None = None
         self._addresses: list[_Address] = []
         self._socket: socket.socket | None = None
-        self._sender: Sender | None = None
+        self._channel: KafkaChannel | None = None
         self._reader: FrameReader | None = None
         self._low_water: LowWater | None = None
         self._collected: Chunks = []
-        self._writing = False
-        self._cold = False
         self._timer: Timer | None = None
         self._timer_ms = 0.0
 
@@ -148,7 +137,7 @@ class KafkaChannel:
 
     def writable(self) -> bool:
         """Whether the socket has taken everything."""
-        return not self._writing and not self._cold
+        return self._channel is None or self._channel.waits_for is Flush.DRAINED
 
     def close(self) -> None:
         """Drops the socket and what was not sent."""
@@ -213,7 +202,6 @@ class KafkaChannel:
             self._try_next(node, OSError(errno.EADDRNOTAVAIL, str(failure)))
             return
         if code in _UNDER_WAY:
-            self._writing = True
             self._selector.loop.add_writer(sock, self._on_connected, node)
         else:
             self._connected(node, code)
@@ -222,7 +210,6 @@ class KafkaChannel:
         sock = self._socket
         assert sock is not None
         self._selector.loop.remove_writer(sock)
-        self._writing = False
         self._connected(node, sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     def _connected(self, node: Node, code: int) -> None:
@@ -231,7 +218,7 @@ class KafkaChannel:
         if code:
             self._try_next(node, OSError(code, os.strerror(code)))
             return
-        self._sender = Sender(sock)
+        self._channel = KafkaChannel(sock, self._selector.loop, self._selector.threads, self)
         self._reader = self._selector.new_reader(self._response_bytes_max)
         self._low_water = LowWater(sock)
         self._selector.loop.add_reader(sock, self._on_readable)
@@ -266,54 +253,26 @@ class KafkaChannel:
             )
 
     def _flush_collected(self) -> None:
-        if self._sender is None or not self._collected or not self.writable():
+        channel = self._channel
+        if channel is None or not self._collected or not self.writable():
             return
         collected, self._collected = self._collected, []
-        self._sender.push(collected)
-        self._flush()
-
-    def _flush(self) -> None:
-        sender, sock = self._sender, self._socket
-        assert sender is not None
-        assert sock is not None
+        channel.push(collected)
         try:
-            outcome = sender.flush()
+            outcome = channel.flush()
         except OSError as error:
-            self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
+            self.send_failed(error)
             return
-        if outcome is Flush.COLD:
-            self._warm_up(sender)
-        blocked = outcome is Flush.BLOCKED
-        if blocked != self._writing:
-            self._writing = blocked
-            if blocked:
-                self._selector.loop.add_writer(sock, self._on_writable)
-            else:
-                self._selector.loop.remove_writer(sock)
+        if outcome is not Flush.DRAINED:
+            channel.wait(outcome)
 
-    def _on_writable(self) -> None:
-        self._flush()
-        if self.writable() and self._sender is not None:
+    def flushed(self, outcome: Flush) -> None:
+        if outcome is Flush.DRAINED:
             self._flush_collected()
             self._link.advance(self._selector.clock.monotonic_ms())
 
-    def _warm_up(self, sender: Sender) -> None:
-        piece, position, end = sender.cold_range()
-        self._cold = True
-        loop = self._selector.loop
-
-        def done(_future: object, _piece: object = piece) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._on_warm, sender, end)
-
-        reading = self._selector.threads.submit(read_ahead, piece.file.fileno(), position, end)
-        reading.add_done_callback(done)
-
-    def _on_warm(self, sender: Sender, end: int) -> None:
-        if sender is self._sender:
-            self._cold = False
-            sender.warmed(end)
-            self._on_writable()
+    def send_failed(self, error: Exception) -> None:
+        self._lost(DisconnectedError(f"connection to {self._link.node} was lost: {error}"))
 
     def _lost(self, error: Exception) -> None:
         events.debug("client.disconnected", node=self._link.node.id, reason=error)
@@ -322,18 +281,19 @@ class KafkaChannel:
 
     def _drop_socket(self) -> None:
         sock, self._socket = self._socket, None
-        if sock is not None:
-            loop = self._selector.loop
-            if self._writing:
-                loop.remove_writer(sock)
-            if self._reader is not None:
-                loop.remove_reader(sock)
-            sock.close()
-        self._sender = self._reader = self._low_water = None
-        self._writing = self._cold = False
+        if sock is None:
+            return
+        if self._channel is not None:
+            self._channel.close()
+            self._selector.loop.remove_reader(sock)
+        else:
+            # It was connecting.
+            self._selector.loop.remove_writer(sock)
+        sock.close()
+        self._channel = self._reader = self._low_water = None
 
     def __repr__(self) -> str:
-        return f"<KafkaChannel {'open' if self._socket is not None else 'closed'} {self._link}>"
+        return f"<NodeChannel {'open' if self._socket is not None else 'closed'} {self._link}>"
 
 
 def completed(pending: Pending[Any]) -> "asyncio.Future[Any]":

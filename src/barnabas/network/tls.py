@@ -59,7 +59,8 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes came."""
         if self.open:
-            self._received(nbytes)
+            self.active = True
+            self._run(nbytes)
 
     def eof_received(self) -> bool:
         """The peer will send no more; like on plaintext it is gone."""
@@ -80,7 +81,7 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         self._full = False
         self.active = True
         if self.open and not self._busy:
-            self._pump()
+            self._run()
 
     @property
     def sending(self) -> bool:
@@ -98,6 +99,10 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
                 self._queue.extend(self.conversation.take_output())
             transport.write(b"".join(self._next_step()))
         return False
+
+    def _send_bytes(self, answer: bytes) -> None:
+        self._queue.append(answer)
+        self._send()
 
     def _next_step(self) -> list[bytes | bytearray | memoryview]:
         parts: list[bytes | bytearray | memoryview] = []
