@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from barnabas.admin.context import AdminContext
+from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -71,9 +71,8 @@ class Configs:
         )
         return {
             ConfigResource(ResourceType(one.resource_type), one.resource_name): (
-                KafkaError(ErrorCode.of(one.error_code), one.error_message or None)
-                if one.error_code
-                else {entry.name: _entry(entry) for entry in one.configs}
+                error_of(one.error_code, one.error_message)
+                or {entry.name: _entry(entry) for entry in one.configs}
             )
             for response in responses
             for one in response.results

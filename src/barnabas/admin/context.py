@@ -60,3 +60,8 @@ class AdminContext:
         response = await self.cluster.send_to_any(request, MetadataResponse, deadline)
         self.cluster.update(response, complete=topics is None)
         return response
+
+
+def error_of(code: int, message: str | None = None) -> KafkaError | None:
+    """The error that a code stands for; None for no error."""
+    return KafkaError(ErrorCode.of(code), message or None) if code else None

@@ -14,7 +14,7 @@ from barnabas.admin.group_types import (
 from barnabas.client.committed import fetched_offset
 from barnabas.client.metadata import Broker
 from barnabas.client.types import OffsetAndMetadata
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.protocol.consumer_protocol import ConsumerProtocolAssignment
@@ -34,11 +34,6 @@ Offsets = dict[TopicPartition, OffsetAndMetadata | None]
 """Committed positions by partition; None where the group has none."""
 
 _log = EventLog("admin.groups")
-
-
-def error_of(code: int, message: str | None = None) -> KafkaError | None:
-    """The error that a code stands for; None for no error."""
-    return KafkaError(ErrorCode.of(code), message or None) if code else None
 
 
 def is_for_consumers(protocol_type: str) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from barnabas.admin.context import AdminContext
+from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.coordinators import COORDINATOR_LOADING, Answers, ask_coordinators
-from barnabas.admin.group_answers import Offsets, error_of, fetched_offsets
+from barnabas.admin.group_answers import Offsets, fetched_offsets
 from barnabas.client.committed import commit_topics, with_metadata
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.keyed_call import raise_first

@@ -9,17 +9,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from barnabas.admin.context import error_of
 from barnabas.admin.coordinators import Answers, ask_coordinators
-from barnabas.admin.group_answers import (
-    classic_group,
-    consumer_group,
-    error_of,
-    is_for_consumers,
-    listing,
-)
+from barnabas.admin.group_answers import classic_group, consumer_group, is_for_consumers, listing
 from barnabas.admin.group_offsets import GroupOffsets, errors_by_part
 from barnabas.admin.group_types import GroupDescription, GroupListing, GroupState, GroupType
 from barnabas.client.cluster import Versions
+from barnabas.client.group.membership import REASON_LENGTH_MAX
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import Broker
 from barnabas.client.retries import Deadline
@@ -33,9 +29,6 @@ from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, Delete
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from barnabas.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-
-REASON_LENGTH_MAX: Final = 255
-"""Characters of a reason that go on the wire (KIP-800)."""
 
 _LEAVE_BATCHED: Final = (3, LeaveGroupRequest.max_version)
 _WITH_STATES: Final = (4, ListGroupsRequest.max_version)

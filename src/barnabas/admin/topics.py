@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from barnabas.admin.context import AdminContext
+from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import CreatedTopic, NewTopic, TopicDescription, TopicListing
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import TopicMetadata
@@ -123,7 +123,7 @@ class Topics:
             self._context.deadline(timeout_ms),
             lambda answer: (one.error_code for one in answer.responses),
         )
-        return {one.name or "": _error(one.error_code, one.error_message) for one in response.responses}
+        return {one.name or "": error_of(one.error_code, one.error_message) for one in response.responses}
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -140,7 +140,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:
-    error = _error(answer.error_code, answer.error_message)
+    error = error_of(answer.error_code, answer.error_message)
     if error is not None:
         return error
     return CreatedTopic(answer.name, answer.topic_id, answer.num_partitions, answer.replication_factor)
@@ -148,7 +148,3 @@ def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:
 
 def _description(topic: TopicMetadata) -> TopicDescription:
     return TopicDescription(topic.name, topic.topic_id, topic.is_internal, list(topic.partitions.values()))
-
-
-def _error(code: int, message: str | None) -> KafkaError | None:
-    return KafkaError(ErrorCode.of(code), message or None) if code else None

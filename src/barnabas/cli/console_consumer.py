@@ -2,7 +2,8 @@
 
 import random
 import sys
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -15,51 +16,38 @@ _POLL_RECORDS: Final = 2000
 _OWN_GROUPS: Final = 100_000
 
 
-class Opening(Protocol):
-    """Where a consumer reads."""
-
-    async def open(self, consumer: AsyncConsumer) -> None:
-        """Assigns partitions or subscribes; raises ClickException."""
+Opening: TypeAlias = Callable[[AsyncConsumer], Awaitable[None]]
+"""Assigns partitions or subscribes; raises ClickException."""
 
 
-class AssignedPartitions:
-    """Partitions of a topic (all for None) from an offset, or from the special timestamp of one."""
+def assigned_partitions(topic: str, partition: int | None, start: int) -> Opening:
+    """Reads partitions of a topic (all for None) from an offset, or from the special timestamp of one."""
 
-    def __init__(self, topic: str, partition: int | None, start: int) -> None:
-        self._topic = topic
-        self._partition = partition
-        self._start = start
-
-    async def open(self, consumer: AsyncConsumer) -> None:
-        """See `Opening.open`."""
-        partitions = await consumer.partitions_for(self._topic)
-        if self._partition is not None and self._partition not in partitions:
+    async def assign(consumer: AsyncConsumer) -> None:
+        partitions = await consumer.partitions_for(topic)
+        if partition is not None and partition not in partitions:
             raise click.ClickException(
-                f"Topic {self._topic} has no partition {self._partition}, only 0 to {len(partitions) - 1}"
+                f"Topic {topic} has no partition {partition}, only 0 to {len(partitions) - 1}"
             )
-        wanted = partitions if self._partition is None else [self._partition]
-        consumer.assign((self._topic, number) for number in wanted)
-        if self._start == EARLIEST_TIMESTAMP:
+        wanted = partitions if partition is None else [partition]
+        consumer.assign((topic, number) for number in wanted)
+        if start == EARLIEST_TIMESTAMP:
             consumer.seek_to_beginning()
-        elif self._start == LATEST_TIMESTAMP:
+        elif start == LATEST_TIMESTAMP:
             consumer.seek_to_end()
         else:
-            consumer.seek((self._topic, wanted[0]), self._start)
+            consumer.seek((topic, wanted[0]), start)
+
+    return assign
 
 
-class GroupMember:
-    """What the group gives of a topic, or of all topics whose whole name matches an expression."""
+def group_member(topic: str | None, include: str | None) -> Opening:
+    """Reads what the group gives of a topic, or of all topics whose whole name matches an expression."""
 
-    def __init__(self, topic: str | None, include: str | None) -> None:
-        self._topic = topic
-        self._include = include
+    async def subscribe(consumer: AsyncConsumer) -> None:
+        consumer.subscribe([] if topic is None else [topic], pattern=include if topic is None else None)
 
-    async def open(self, consumer: AsyncConsumer) -> None:
-        """See `Opening.open`."""
-        if self._topic is not None:
-            consumer.subscribe([self._topic])
-        else:
-            consumer.subscribe(pattern=self._include)
+    return subscribe
 
 
 def own_group() -> dict[str, str]:
@@ -91,7 +79,7 @@ class RecordPrinter:
         """
         options = {"max.poll.records": _POLL_RECORDS, **options}
         async with AsyncConsumer(options.pop("bootstrap.servers"), **options) as consumer:
-            await self._opening.open(consumer)
+            await self._opening(consumer)
             while self._left > 0:
                 records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
                 if not records and self._timeout_ms is not None:

@@ -83,7 +83,7 @@ def consume(
       barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 --bootstrap-server 127.0.0.1:9092
       barnabas consume --topic orders --from-beginning --property print.key=true --bootstrap-server 127.0.0.1:9092
     """
-    from barnabas.cli.console_consumer import RecordPrinter
+    from barnabas.cli.console_consumer import RecordPrinter, assigned_partitions
     from barnabas.cli.record_formatter import RecordFormatter
     from barnabas.client.config import CONSUMER_CONFIG
 
@@ -95,23 +95,16 @@ def consume(
     formatter = RecordFormatter(printing)
     given = client_options(config_file, pairs, CONSUMER_CONFIG, bootstrap_server, "console-consumer")
     given = {"isolation.level": isolation_level, **given, **_group_options(group, given)}
-    opening: Opening
     if include is not None or "group.id" in given:
         opening, given = _as_member(topic, include, partition, given, from_beginning=from_beginning)
     else:
-        opening = _of_partitions(topic, partition, start)
+        assert topic is not None  # --include makes a group, so it does not come here
+        opening = assigned_partitions(topic, partition, start)
     printer = RecordPrinter(opening, formatter, max_messages, timeout_ms)
     try:
         asyncio.run(printer.run(given))
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
-
-
-def _of_partitions(topic: str | None, partition: int | None, start: int) -> "Opening":
-    from barnabas.cli.console_consumer import AssignedPartitions
-
-    assert topic is not None  # --include makes a group, so it does not come here
-    return AssignedPartitions(topic, partition, start)
 
 
 def _group_options(group: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +127,7 @@ def _as_member(
     from_beginning: bool,
 ) -> "tuple[Opening, dict[str, Any]]":
     """How a member of a group begins, with its options; raises UsageError."""
-    from barnabas.cli.console_consumer import GroupMember, own_group
+    from barnabas.cli.console_consumer import group_member, own_group
 
     if partition is not None:
         raise click.UsageError("Options group and partition cannot be specified together.")
@@ -147,7 +140,7 @@ def _as_member(
     defaults = {"auto.offset.reset": "earliest" if from_beginning else "latest"}
     if "group.id" not in given:
         defaults |= own_group()
-    return GroupMember(topic, include), defaults | given
+    return group_member(topic, include), defaults | given
 
 
 def _start(partition: int | None, offset: str | None, *, from_beginning: bool) -> int:

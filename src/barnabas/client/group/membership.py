@@ -47,6 +47,7 @@ from barnabas.protocol.messages.sync_group import (
 NO_GENERATION: Final = -1
 NO_MEMBER_ID: Final = ""
 REASON_LENGTH_MAX: Final = 255
+"""Characters of a reason that go on the wire (KIP-800)."""
 
 REJOIN_AT_ONCE: Final = frozenset(
     {
