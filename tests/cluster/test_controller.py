@@ -1,5 +1,7 @@
 """Whole controllers on a memory store, with brokers that do as they are told."""
 
+from itertools import pairwise
+
 import pytest
 from brokers_fake import FakeBroker
 
@@ -668,6 +670,65 @@ def test_alter_partition_by_name_before_version_2(three):
     response = three.wait(three.controller.controller.alter_partition(request, 1))
     assert response.topics[0].topic_name == "t"
     assert response.topics[0].partitions[0].error_code == ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _many_altered(cluster, partitions):
+    """A request for many partitions of t, on a clock that each look moves on by 0.1 ms."""
+    cluster.create("t", {number: [1, 2, 0] for number in range(partitions)})
+    clock = cluster.clock
+
+    def look():
+        clock.now_ms += 0.1
+        return clock.now_ms
+
+    clock.monotonic_ms = look
+    request = _alteration(cluster, 1, [1, 0])
+    request.topics[0].partitions = [
+        AlterPartitionRequestPartitionData(
+            partition_index=number, new_isr_with_epochs=[BrokerState(broker_id=each) for each in (1, 0)]
+        )
+        for number in range(partitions)
+    ]
+    return request
+
+
+def test_many_altered_partitions_are_worked_off_in_slices(three):
+    request = _many_altered(three, 600)
+    begun_ms = three.clock.now_ms
+    answer = three.controller.controller.alter_partition(request, 3)
+    turns_ms = [begun_ms]
+
+    def take_a_turn():
+        turns_ms.append(three.clock.now_ms)
+        if not answer.done:
+            three.loop.call_soon(take_a_turn)
+
+    take_a_turn()
+    response = three.wait(answer)
+    three.settle()
+
+    assert [each.error_code for each in response.topics[0].partitions] == [0] * 600
+    assert [each.partition_index for each in response.topics[0].partitions] == list(range(600))
+    assert three.brokers[2].cache.partition(TopicPartition("t", 599)).isr == (1, 0)
+    assert turns_ms[-1] - begun_ms >= 4 * 600 * 0.1, (
+        "judged, noted, announced and answered with a look at each"
+    )
+    assert max(after - before for before, after in pairwise(turns_ms)) < 6, "slices of 5 ms"
+
+
+@pytest.mark.parametrize("turns", [3, 300, 629, 645])
+def test_a_controller_that_ends_between_two_slices_sends_nothing_more(three, turns):
+    request = _many_altered(three, 600)
+    broker = three.controller
+    answer = broker.controller.alter_partition(request, 3)
+    for _ in range(turns):
+        three.loop._queue.get_nowait()()
+    for each in three.brokers.values():
+        each.requests.clear()
+    broker.stop()
+
+    assert answer.done
+    assert not any(update.controller_id == 0 for each in three.brokers.values() for update in each.requests)
 
 
 # ------------------------------------------------- shutdown, producer ids, preferred leaders

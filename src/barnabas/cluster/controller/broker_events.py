@@ -55,8 +55,8 @@ def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[
         context.add_broker(broker, epoch)
         context.offline_log_dirs.pop(broker.id, None)
     ids = [broker.id for broker, _ in arrivals]
-    term.batch.send_update_metadata([], [each for each in context.live_brokers if each not in ids])
-    term.batch.send_update_metadata(context.partitions_with_leaders(), ids)
+    yield term.batch.send_update_metadata([], [each for each in context.live_brokers if each not in ids])
+    yield term.batch.send_update_metadata(context.partitions_with_leaders(), ids)
     replicas = context.replicas_on(ids)
     yield term.replicas.handle(replicas, ReplicaPhase.ONLINE)
     yield term.partitions.trigger_online()
@@ -87,7 +87,7 @@ def process_broker_modification(term: Term, name: str) -> Steps[None]:
     if old is not None and (old.endpoints, old.features) != (new.endpoints, new.features):
         _events.info("broker_modified", broker=new)
         term.context.live_brokers[broker_id] = new
-        term.batch.send_update_metadata([])
+        yield term.batch.send_update_metadata([])
 
 
 @steps

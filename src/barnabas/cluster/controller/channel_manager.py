@@ -17,9 +17,12 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from barnabas.cluster.brokers import SECURITY_PROTOCOLS, Broker
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment
+from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
@@ -87,12 +90,15 @@ class RequestBatch:
         channel: ControllerChannelManager,
         listener: str,
         handlers: ResponseHandlers,
+        clock: Clock,
     ) -> None:
         self._controller_id = controller_id
         self._context = context
         self._channel = channel
         self._listener = listener
         self._handlers = handlers
+        self._clock = clock
+        self._over = False
         self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrPartitionState]] = {}
         self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
         self._update_brokers: dict[int, None] = {}
@@ -171,19 +177,31 @@ class RequestBatch:
 
     # ------------------------------------------------------------------------------------------- send
 
+    @steps
     def send_update_metadata(
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int] | None = None
-    ) -> None:
+    ) -> Steps[None]:
         """``sendUpdateMetadataRequest``: a batch of its own, for all brokers or for these."""
         self.begin()
-        self.add_update_metadata(self._context.live_brokers if brokers is None else brokers, partitions)
+        self.add_update_metadata(self._context.live_brokers if brokers is None else brokers, ())
+        slices = Slices(self._clock)
+        for tp in partitions:
+            if slices.over():
+                yield slices.next_turn()
+            self.add_update_metadata((), [tp])
         self.send()
 
     def send(self) -> None:
         """``sendRequestsToBrokers``: sends what was gathered to the brokers that are registered."""
-        self._send_leader_and_isr()
-        self._send_update_metadata()
-        self._send_stop_replica()
+        if not self._over:
+            self._send_leader_and_isr()
+            self._send_update_metadata()
+            self._send_stop_replica()
+        self.clear()
+
+    def end(self) -> None:
+        """The term is over: nothing is sent any more."""
+        self._over = True
         self.clear()
 
     def _send_leader_and_isr(self) -> None:

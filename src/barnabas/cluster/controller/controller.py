@@ -319,6 +319,7 @@ class KafkaController:
             self._channel,
             self._handlers,
             ZnodeWatches(self._store, ZNODE_EVENTS, self._put),
+            self._clock,
             self._new_uuid,
             epoch=epoch,
             epoch_version=version,

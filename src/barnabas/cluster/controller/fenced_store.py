@@ -5,9 +5,9 @@ that was replaced without noticing fails that check, and gets `ControllerMovedEr
 error ends whatever the controller is in the middle of when its session is lost or its term is over.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store import znodes
@@ -28,8 +28,12 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
 
-OPERATIONS_MAX: Final = 500
-"""Operations in one transaction; ZooKeeper bounds a request at 1 MB."""
+IN_FLIGHT_MAX: Final = 500
+"""So many calls are made before the first answer is awaited: what they take holds the loop, and is garbage at once.
+So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
+"""
+
+T = TypeVar("T")
 
 
 class ControllerMovedError(KafkaError):
@@ -93,53 +97,65 @@ class FencedStore:
         self, partitions: Sequence[TopicPartition]
     ) -> Steps[dict[TopicPartition, PartitionLeadership | Exception]]:
         """Leadership of each partition, or why there is none (NoNodeError, an unreadable payload)."""
-        self.check_term()
-        read = [self.store.get(znodes.partition_state_path(tp)) for tp in partitions]
-        yield gather(read)
-        for each in read:
-            if isinstance(each.error, SessionExpiredError):
-                raise ControllerMovedError("The controller's session is over.") from each.error
-        return {tp: _decoded(each) for tp, each in zip(partitions, read, strict=True)}
+        states: dict[TopicPartition, PartitionLeadership | Exception] = {}
+        for some in _lots(partitions):
+            self.check_term()
+            reads = [self.store.get(znodes.partition_state_path(tp)) for tp in some]
+            yield gather(reads)
+            for tp, read in zip(some, reads, strict=True):
+                if isinstance(read.error, SessionExpiredError):
+                    raise ControllerMovedError("The controller's session is over.") from read.error
+                try:
+                    states[tp] = znodes.decode_partition_state(*read.result())
+                except (StoreError, ValueError, KeyError, TypeError) as error:
+                    states[tp] = error
+        return states
 
     @steps
     def create_states(
         self, leaderships: Mapping[TopicPartition, PartitionLeadership]
     ) -> Steps[dict[TopicPartition, Exception | None]]:
         """Creates the state znodes, with their parents; for each partition None or why it failed."""
-        topics = dict.fromkeys(tp.topic for tp in leaderships)
-        parents = [self.write(Create(znodes.partitions_path(topic))) for topic in topics]
-        parents += [self.write(Create(znodes.partition_path(tp))) for tp in leaderships]
-        created = [
-            self.write(Create(znodes.partition_state_path(tp), znodes.encode_partition_state(leadership)))
-            for tp, leadership in leaderships.items()
-        ]
-        yield gather([*parents, *created])
-        _raise_if_moved(parents)
-        _raise_if_moved(created)
-        return {tp: _failure(each) for tp, each in zip(leaderships, created, strict=True)}
+        failures: dict[TopicPartition, Exception | None] = {}
+        for some in _lots(list(leaderships)):
+            topics = dict.fromkeys(tp.topic for tp in some)
+            parents = [self.write(Create(znodes.partitions_path(topic))) for topic in topics]
+            parents += [self.write(Create(znodes.partition_path(tp))) for tp in some]
+            created = [
+                self.write(
+                    Create(znodes.partition_state_path(tp), znodes.encode_partition_state(leaderships[tp]))
+                )
+                for tp in some
+            ]
+            yield gather([*parents, *created])
+            _raise_if_moved(parents)
+            _raise_if_moved(created)
+            failures |= {tp: _failure(each) for tp, each in zip(some, created, strict=True)}
+        return failures
 
     @steps
     def update_states(self, states: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[UpdateResult]:
         """Writes partition states, each on condition that its znode has the state's partition epoch."""
-        writes = [
-            self.write(
-                SetData(
-                    znodes.partition_state_path(tp),
-                    znodes.encode_partition_state(PartitionLeadership(state, self._epoch)),
-                    state.partition_epoch,
-                )
-            )
-            for tp, state in states.items()
-        ]
-        yield gather(writes)
-        _raise_if_moved(writes)
         result = UpdateResult()
-        for (tp, state), write in zip(states.items(), writes, strict=True):
-            failure = _failure(write)
-            if isinstance(failure, BadVersionError):
-                result.to_retry.append(tp)
-            else:
-                result.finished[tp] = failure or state.with_partition_epoch(write.result()[0].version)
+        for some in _lots(list(states.items())):
+            writes = [
+                self.write(
+                    SetData(
+                        znodes.partition_state_path(tp),
+                        znodes.encode_partition_state(PartitionLeadership(state, self._epoch)),
+                        state.partition_epoch,
+                    )
+                )
+                for tp, state in some
+            ]
+            yield gather(writes)
+            _raise_if_moved(writes)
+            for (tp, state), write in zip(some, writes, strict=True):
+                failure = _failure(write)
+                if isinstance(failure, BadVersionError):
+                    result.to_retry.append(tp)
+                else:
+                    result.finished[tp] = failure or state.with_partition_epoch(write.result()[0].version)
         return result
 
     @steps
@@ -184,8 +200,8 @@ class FencedStore:
     def delete_tree(self, path: str) -> Steps[None]:
         """Removes a znode with everything below it."""
         paths = yield self._paths_below(path)
-        for start in range(0, len(paths), OPERATIONS_MAX):
-            yield self.write(*(Delete(each) for each in paths[start : start + OPERATIONS_MAX]))
+        for some in _lots(paths):
+            yield self.write(*map(Delete, some))
 
     @steps
     def _paths_below(self, path: str) -> Steps[list[str]]:
@@ -204,11 +220,8 @@ class FencedStore:
         return found[::-1]
 
 
-def _decoded(read: "Pending[Any]") -> PartitionLeadership | Exception:
-    try:
-        return znodes.decode_partition_state(*read.result())
-    except (StoreError, ValueError, KeyError, TypeError) as error:
-        return error
+def _lots(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + IN_FLIGHT_MAX] for start in range(0, len(items), IN_FLIGHT_MAX))
 
 
 def _failure(pending: "Pending[Any]") -> Exception | None:

@@ -4,7 +4,6 @@ The order of the checks is Kafka's (``tryProcessAlterPartition``), and matters: 
 is already so must succeed, whatever partition epoch it carries.
 """
 
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from barnabas.cluster.controller.context import ControllerContext
@@ -14,10 +13,10 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
-    AlterPartitionRequestTopicData,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
@@ -33,54 +32,64 @@ Verdict: TypeAlias = ErrorCode | LeaderAndIsr | None
 def alter_partitions(
     term: Term, request: AlterPartitionRequest, version: int
 ) -> Steps[AlterPartitionResponse]:
-    """The answer to a leader; after a successful write all brokers learn the new ISR."""
-    if term.context.broker_epochs.get(request.broker_id) != request.broker_epoch:
+    """``processAlterPartition``: the answer to a leader; after a successful write all brokers learn the new ISR.
+
+    In slices, as a leader may propose for thousands of partitions. Other events of the controller wait meanwhile.
+    """
+    context = term.context
+    if context.broker_epochs.get(request.broker_id) != request.broker_epoch:
         _events.info("alter_partition_stale", broker=request.broker_id, epoch=request.broker_epoch)
         return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     response = AlterPartitionResponse()
-    wanted = dict(_wanted(term.context, request, version, response))
-    verdicts: dict[TopicPartition, Verdict] = {
-        tp: _judge(term.context, tp, state, version) for tp, state in wanted.items()
-    }
-    to_write = {tp: wanted[tp] for tp, verdict in verdicts.items() if verdict is None}
+    proposals: dict[TopicPartition, LeaderAndIsr] = {}
+    verdicts: dict[TopicPartition, Verdict] = {}
+    slices = Slices(term.clock)
+    for topic in request.topics:
+        name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
+        unknown = AlterPartitionResponseTopicData(topic_id=topic.topic_id)
+        if name is None:
+            response.topics.append(unknown)
+        for partition in topic.partitions:
+            if slices.over():
+                yield slices.next_turn()
+            if name is None:
+                unknown.partitions.append(_refused(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_ID))
+                continue
+            tp = TopicPartition(name, partition.partition_index)
+            proposals[tp] = _proposal(request, partition, version)
+            verdicts[tp] = _judge(context, tp, proposals[tp], version)
+    to_write = {tp: proposals[tp] for tp, verdict in verdicts.items() if verdict is None}
     update = yield term.store.update_states(to_write)
     verdicts |= dict.fromkeys(update.to_retry, ErrorCode.INVALID_UPDATE_VERSION)
+    slices = Slices(term.clock)
     for tp, outcome in update.finished.items():
+        if slices.over():
+            yield slices.next_turn()
         if isinstance(outcome, LeaderAndIsr):
-            term.context.leadership[tp] = PartitionLeadership(outcome, term.context.epoch)
+            context.leadership[tp] = PartitionLeadership(outcome, context.epoch)
             verdicts[tp] = outcome
         else:
             _events.error("isr_not_written", partition=tp, error=outcome)
             verdicts[tp] = ErrorCode.UNKNOWN_SERVER_ERROR
-    term.batch.send_update_metadata(wanted)
-    _fill(term.context, response, verdicts, version)
+    # Also of what was refused: who proposes for a state of the past learns the present one.
+    yield term.batch.send_update_metadata(proposals)
+    topics: dict[str, AlterPartitionResponseTopicData] = {}
+    slices = Slices(term.clock)
+    for tp, verdict in verdicts.items():
+        if slices.over():
+            yield slices.next_turn()
+        if tp.topic not in topics:
+            topics[tp.topic] = (
+                AlterPartitionResponseTopicData(topic_id=context.topic_ids.get(tp.topic, ZERO_UUID))
+                if version > 1
+                else AlterPartitionResponseTopicData(topic_name=tp.topic)
+            )
+        topics[tp.topic].partitions.append(_answer(tp, verdict))
+    response.topics += topics.values()
     return response
 
 
-def _wanted(
-    context: ControllerContext, request: AlterPartitionRequest, version: int, response: AlterPartitionResponse
-) -> Iterator[tuple[TopicPartition, LeaderAndIsr]]:
-    """The states asked for; topics whose id is not known are answered at once."""
-    for topic in request.topics:
-        name = context.topic_names.get(topic.topic_id) if version > 1 else topic.topic_name
-        if name is None:
-            response.topics.append(_unknown_topic(topic))
-            continue
-        for partition in topic.partitions:
-            yield TopicPartition(name, partition.partition_index), _state(request, partition, version)
-
-
-def _unknown_topic(topic: AlterPartitionRequestTopicData) -> AlterPartitionResponseTopicData:
-    partitions = [
-        AlterPartitionResponsePartitionData(
-            partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
-        )
-        for each in topic.partitions
-    ]
-    return AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=partitions)
-
-
-def _state(
+def _proposal(
     request: AlterPartitionRequest, partition: AlterPartitionRequestPartitionData, version: int
 ) -> LeaderAndIsr:
     isr = (each.broker_id for each in partition.new_isr_with_epochs) if version >= 3 else partition.new_isr
@@ -94,6 +103,7 @@ def _state(
 
 
 def _judge(context: ControllerContext, tp: TopicPartition, wanted: LeaderAndIsr, version: int) -> Verdict:
+    """``tryProcessAlterPartition`` for one partition."""
     known = context.leadership.get(tp)
     if known is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -116,29 +126,10 @@ def _judge(context: ControllerContext, tp: TopicPartition, wanted: LeaderAndIsr,
     return None
 
 
-def _fill(
-    context: ControllerContext,
-    response: AlterPartitionResponse,
-    verdicts: dict[TopicPartition, Verdict],
-    version: int,
-) -> None:
-    topics: dict[str, AlterPartitionResponseTopicData] = {}
-    for tp, verdict in verdicts.items():
-        topic = topics.get(tp.topic)
-        if topic is None:
-            topic = topics[tp.topic] = (
-                AlterPartitionResponseTopicData(topic_id=context.topic_ids.get(tp.topic, ZERO_UUID))
-                if version > 1
-                else AlterPartitionResponseTopicData(topic_name=tp.topic)
-            )
-        topic.partitions.append(_partition(tp, verdict))
-    response.topics += topics.values()
-
-
-def _partition(tp: TopicPartition, verdict: Verdict) -> AlterPartitionResponsePartitionData:
+def _answer(tp: TopicPartition, verdict: Verdict) -> AlterPartitionResponsePartitionData:
     assert verdict is not None, f"{tp} was neither refused nor written"
     if isinstance(verdict, ErrorCode):
-        return AlterPartitionResponsePartitionData(partition_index=tp.partition, error_code=verdict)
+        return _refused(tp.partition, verdict)
     return AlterPartitionResponsePartitionData(
         partition_index=tp.partition,
         leader_id=verdict.leader,
@@ -147,3 +138,7 @@ def _partition(tp: TopicPartition, verdict: Verdict) -> AlterPartitionResponsePa
         leader_recovery_state=verdict.recovery_state,
         partition_epoch=verdict.partition_epoch,
     )
+
+
+def _refused(partition: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(partition_index=partition, error_code=code)

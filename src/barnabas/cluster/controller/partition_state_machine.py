@@ -24,10 +24,12 @@ from barnabas.cluster.controller.states import (
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store.contract import StoreError
+from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 
 _events: Final = EventLog("cluster.controller.partitions")
 
@@ -44,12 +46,14 @@ class PartitionStateMachine:
         context: ControllerContext,
         store: FencedStore,
         batch: RequestBatch,
+        clock: Clock,
         *,
         unclean_election_default: bool,
     ) -> None:
         self._context = context
         self._store = store
         self._batch = batch
+        self._clock = clock
         self._unclean_election_default = unclean_election_default
 
     @steps
@@ -123,10 +127,10 @@ class PartitionStateMachine:
             return {}
         # A partition that never had a leader gets its first one; the others get one by an election.
         new = [tp for tp in able if phases[tp] is PartitionPhase.NEW]
+        to_elect: list[TopicPartition] = [tp for tp in able if phases[tp] is not PartitionPhase.NEW]
         initialized = yield self._initialize(new)
         phases |= dict.fromkeys(initialized, target)
         results: dict[TopicPartition, Outcome] = {}
-        to_elect: list[TopicPartition] = [tp for tp in able if tp not in new]
         while to_elect:
             assert strategy is not None, "an election needs a strategy"
             # Again for those whose leader wrote meanwhile, on what it wrote.
@@ -143,16 +147,18 @@ class PartitionStateMachine:
         first: dict[TopicPartition, PartitionLeadership] = {}
         failed: dict[TopicPartition, object] = {}
         for tp in partitions:
-            live = tuple(
-                each for each in self._context.assignment(tp).replicas if self._context.is_online(each, tp)
-            )
+            replicas = self._context.assignment(tp).replicas
+            live = tuple(each for each in replicas if self._context.is_online(each, tp))
             if live:
                 first[tp] = PartitionLeadership(LeaderAndIsr(live[0], live), self._context.epoch)
             else:
-                failed[tp] = f"no live replica of {self._context.assignment(tp).replicas}"
+                failed[tp] = f"no live replica of {replicas}"
         failures = yield self._store.create_states(first)
         created = []
+        slices = Slices(self._clock)
         for tp, leadership in first.items():
+            if slices.over():
+                yield slices.next_turn()
             if failures[tp] is not None:
                 failed[tp] = failures[tp]
                 continue
@@ -170,7 +176,10 @@ class PartitionStateMachine:
         unclean = yield self._may_be_unclean(current, strategy)
         recipients: dict[TopicPartition, tuple[int, ...]] = {}
         elected: dict[TopicPartition, LeaderAndIsr] = {}
+        slices = Slices(self._clock)
         for tp, state in current.items():
+            if slices.over():
+                yield slices.next_turn()
             election = elect(strategy, self._context, tp, state, unclean=unclean.get(tp.topic, False))
             if election.state is None:
                 results[tp] = StateChangeFailedError(
@@ -179,7 +188,10 @@ class PartitionStateMachine:
             else:
                 elected[tp], recipients[tp] = election.state, election.recipients
         update = yield self._store.update_states(elected)
+        slices = Slices(self._clock)
         for tp, outcome in update.finished.items():
+            if slices.over():
+                yield slices.next_turn()
             results[tp] = outcome
             if isinstance(outcome, LeaderAndIsr):
                 leadership = PartitionLeadership(outcome, self._context.epoch)

@@ -18,9 +18,11 @@ from barnabas.cluster.controller.states import (
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store.contract import NoNodeError, StoreError
+from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 
 _events: Final = EventLog("cluster.controller.replicas")
 
@@ -28,10 +30,13 @@ _events: Final = EventLog("cluster.controller.replicas")
 class ReplicaStateMachine:
     """Moves replicas between phases."""
 
-    def __init__(self, context: ControllerContext, store: FencedStore, batch: RequestBatch) -> None:
+    def __init__(
+        self, context: ControllerContext, store: FencedStore, batch: RequestBatch, clock: Clock
+    ) -> None:
         self._context = context
         self._store = store
         self._batch = batch
+        self._clock = clock
 
     @steps
     def startup(self) -> Steps[None]:
@@ -63,7 +68,10 @@ class ReplicaStateMachine:
                 for broker_id, own in by_broker.items():
                     yield self._to_offline(broker_id, own)
             else:
+                slices = Slices(self._clock)
                 for replica in able:
+                    if slices.over():
+                        yield slices.next_turn()
                     self._move(replica, target)
             self._batch.send()
         except ControllerMovedError:
@@ -107,20 +115,25 @@ class ReplicaStateMachine:
     def _to_offline(self, broker_id: int, replicas: Sequence[Replica]) -> Steps[None]:
         """Stops one broker's replicas, and tells the others the ISRs without it."""
         context = self._context
+        slices = Slices(self._clock)
         for replica in replicas:
+            if slices.over():
+                yield slices.next_turn()
             self._batch.add_stop_replica([broker_id], replica.tp, delete=False)
+            if replica.tp not in context.leadership:
+                self._batch.add_update_metadata(context.live_brokers, [replica.tp])
+                context.replica_phases[replica] = ReplicaPhase.OFFLINE
         with_leader = [replica.tp for replica in replicas if replica.tp in context.leadership]
         shrunk = yield self._remove_from_isr(broker_id, with_leader)
+        slices = Slices(self._clock)
         for tp, leadership in shrunk.items():
+            if slices.over():
+                yield slices.next_turn()
             assignment = context.assignment(tp)
             if not context.being_deleted(tp.topic):
                 others = [each for each in assignment.replicas if each != broker_id]
                 self._batch.add_leader_and_isr(others, tp, leadership, assignment, is_new=False)
             context.replica_phases[Replica(tp, broker_id)] = ReplicaPhase.OFFLINE
-        for replica in replicas:
-            if replica.tp not in with_leader:
-                self._batch.add_update_metadata(context.live_brokers, [replica.tp])
-                context.replica_phases[replica] = ReplicaPhase.OFFLINE
 
     @steps
     def _remove_from_isr(
@@ -134,7 +147,10 @@ class ReplicaStateMachine:
             finished: dict[TopicPartition, LeaderAndIsr | Exception] = {}
             to_write: dict[TopicPartition, LeaderAndIsr] = {}
             failed: dict[TopicPartition, object] = {}
+            slices = Slices(self._clock)
             for tp, state in states.items():
+                if slices.over():
+                    yield slices.next_turn()
                 if isinstance(state, PartitionLeadership) and state.controller_epoch <= context.epoch:
                     if broker_id in state.leader_and_isr.isr:
                         to_write[tp] = _without(state.leader_and_isr, broker_id)

@@ -39,6 +39,7 @@ from barnabas.cluster.store.contract import (
     NoNodeError,
     SetData,
 )
+from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
@@ -83,6 +84,7 @@ class Term:
         channel: ControllerChannelManager,
         handlers: ResponseHandlers,
         watches: ZnodeWatches,
+        clock: Clock,
         new_uuid: Callable[[], Uuid],
         *,
         epoch: int,
@@ -90,18 +92,20 @@ class Term:
     ) -> None:
         self.config = config
         self.channel = channel
+        self.clock = clock
         self.context = ControllerContext()
         self.context.epoch, self.context.epoch_version = epoch, epoch_version
         self.store = FencedStore(store, epoch, epoch_version)
         self.watches = watches
-        self.batch = RequestBatch(config.broker_id, self.context, channel, config.listener, handlers)
+        self.batch = RequestBatch(config.broker_id, self.context, channel, config.listener, handlers, clock)
         self.partitions = PartitionStateMachine(
             self.context,
             self.store,
             self.batch,
+            clock,
             unclean_election_default=config.unclean_leader_election_enable,
         )
-        self.replicas = ReplicaStateMachine(self.context, self.store, self.batch)
+        self.replicas = ReplicaStateMachine(self.context, self.store, self.batch, clock)
         self.deletion = TopicDeletionManager(
             self.context,
             self.partitions,
@@ -133,7 +137,7 @@ class Term:
         halted = [each.topic for each in replicas if not self.context.is_online(each.broker_id, each.tp)]
         yield self.deletion.init(marked, halted)
         # A broker must know the live brokers before it is told whom to follow.
-        self.batch.send_update_metadata([])
+        yield self.batch.send_update_metadata([])
         yield self.replicas.startup()
         yield self.partitions.startup()
         _events.info("controller_ready", epoch=self.context.epoch, brokers=sorted(self.context.live_brokers))
@@ -145,7 +149,7 @@ class Term:
         self.watches.end()
         for broker_id in list(self.context.live_brokers):
             self.channel.remove_broker(broker_id)
-        self.batch.clear()
+        self.batch.end()
 
     @steps
     def _initialize_context(self) -> Steps[None]:
@@ -238,7 +242,7 @@ class Term:
         if deleting:
             yield self.deletion.replicas_failed(deleting)
         if not staying and all(isinstance(outcome, Exception) for outcome in elected.values()):
-            self.batch.send_update_metadata([])  # no other request says who is gone
+            yield self.batch.send_update_metadata([])  # no other request says who is gone
 
     def __repr__(self) -> str:
         return f"<Term {self.context!r}>"

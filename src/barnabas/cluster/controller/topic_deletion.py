@@ -147,7 +147,9 @@ class TopicDeletionManager:
         yield self._partitions.handle(partitions, PartitionPhase.OFFLINE)
         yield self._partitions.handle(partitions, PartitionPhase.NON_EXISTENT)
         context.deletions_begun |= set(unseen)
-        self._batch.send_update_metadata([tp for topic in topics for tp in context.partitions_of(topic)])
+        yield self._batch.send_update_metadata(
+            [tp for topic in topics for tp in context.partitions_of(topic)]
+        )
         yield self._delete_replicas(topics)
 
     @steps
