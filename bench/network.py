@@ -22,7 +22,7 @@ from pathlib import Path
 from barnabas.core.chunks import FileSlice
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
-from barnabas.network.server import Server
+from barnabas.network.socket_server import SocketServer
 
 REQUEST = struct.pack(">i", 120) + b"r" * 120
 RESPONSE = struct.pack(">i", 60) + b"a" * 60
@@ -148,7 +148,7 @@ def measure_floor(in_flight: int, seconds: float) -> float:
 
 async def requests(seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    server = Server(LoopClock(loop))
+    server = SocketServer(LoopClock(loop))
     port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
     server.start(Constant())
     plain = await loop.create_server(LeastProtocol, "127.0.0.1", 0)
@@ -169,7 +169,7 @@ async def files(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "segment"
         path.write_bytes(os.urandom(1 << 20) * 256)
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         server.start(Fetches(path))
         for in_flight in (1, 5):

@@ -9,8 +9,8 @@ import pytest
 from network_harness import LOOPBACK, FakeClock, FunctionService, Harness, echo
 
 from barnabas.network.clock import LoopClock
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def serve() -> Callable[..., None]:
         **settings: Any,
     ) -> None:
         async def main() -> None:
-            server = Server(clock(asyncio.get_running_loop()), SocketSettings(**settings))
+            server = SocketServer(clock(asyncio.get_running_loop()), SocketSettings(**settings))
             bound = server.bind(LOOPBACK)
             functions = FunctionService(service)
             server.start(functions)

@@ -9,7 +9,7 @@ from typing import Any
 
 from barnabas.core.chunks import FileSlice
 from barnabas.network.endpoints import Endpoint
-from barnabas.network.server import Server
+from barnabas.network.socket_server import SocketServer
 
 LOOPBACK = Endpoint("PLAINTEXT", "127.0.0.1", 0)
 TIMEOUT_S = 10
@@ -80,7 +80,7 @@ class RawClient:
 class Harness:
     """One running server."""
 
-    def __init__(self, server: Server, service: FunctionService, port: int) -> None:
+    def __init__(self, server: SocketServer, service: FunctionService, port: int) -> None:
         self.server = server
         self.service = service
         self.port = port

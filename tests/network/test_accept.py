@@ -9,11 +9,11 @@ from collections import deque
 import pytest
 from network_harness import LOOPBACK, FunctionService, RawClient, echo, framed
 
-from barnabas.network import server as module
+from barnabas.network import socket_server as module
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 
 
 class Room:
@@ -177,7 +177,7 @@ def test_how_many_were_refused_is_told_once_a_while(serve, caplog, monkeypatch):
 
 def test_the_inter_broker_listener_takes_the_descriptor_of_an_idle_client():
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()), inter_broker_listener="INTERNAL")
+        server = SocketServer(LoopClock(asyncio.get_running_loop()), inter_broker_listener="INTERNAL")
         clients, brokers = (server.bind(Endpoint(name, "127.0.0.1", 0)) for name in ("CLIENTS", "INTERNAL"))
         server.start(FunctionService(echo))
         server._descriptors = Room(1)
@@ -260,7 +260,7 @@ def test_a_sweep_closes_many_idle_connections_in_as_many_turns_as_it_needs(monke
     monkeypatch.setattr(module, "_configure", lambda sock, _settings: sock.setblocking(False))
 
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()), SocketSettings(idle_ms_max=-1))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()), SocketSettings(idle_ms_max=-1))
         server.bind(LOOPBACK)
         server.start(FunctionService(echo))
         [listener] = server.listeners.values()

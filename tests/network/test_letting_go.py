@@ -22,8 +22,8 @@ from barnabas.network.endpoints import Endpoint
 from barnabas.network.errors import CloseConnection
 from barnabas.network.frames import FrameReader
 from barnabas.network.peer import Peer
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 
 HALF = struct.pack(">i", 100 << 20) + bytes(1_500_000)
 """The beginning of a frame of 100 MB."""
@@ -104,7 +104,7 @@ def test_an_idle_peer_inside_a_frame(serve):
 @pytest.mark.usefixtures("uncollected")
 def test_a_displaced_peer_inside_a_frame():
     async def main():
-        server = Server(
+        server = SocketServer(
             LoopClock(asyncio.get_running_loop()),
             SocketSettings(connections_max=1),
             inter_broker_listener="INTERNAL",
@@ -217,7 +217,7 @@ def test_memory_goes_back_to_the_system_after_frames_were_dropped(serve, monkeyp
         await whole.ask(b"whole")
         await whole.close()
         await harness.until(lambda: not harness.server.connections)
-        assert harness.server._trim_timer is None
+        assert harness.server.processor._trim_timer is None
 
     serve(scenario, clock=Hurried)
     assert trims == [True, True]

@@ -17,7 +17,7 @@ from barnabas.network.errors import DisconnectedError, RequestTimedOutError
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.selector import Selector, completed
-from barnabas.network.server import Server
+from barnabas.network.socket_server import SocketServer
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import decode_request_header, encode_response
 from barnabas.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -44,7 +44,7 @@ class FakeBroker:
         self.port = 0
 
     async def start(self, port=0):
-        self.server = Server(LoopClock(asyncio.get_running_loop()))
+        self.server = SocketServer(LoopClock(asyncio.get_running_loop()))
         self.port = self.server.bind(Endpoint("PLAINTEXT", "127.0.0.1", port)).port
         self.server.start(self)
         return self

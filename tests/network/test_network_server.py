@@ -15,8 +15,8 @@ from barnabas.network import pagecache, sender
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.errors import CloseConnection
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 
 
 def test_a_request_is_answered(serve):
@@ -494,7 +494,7 @@ def test_connections_beyond_the_limit_of_the_broker_wait(serve):
 
 def test_the_inter_broker_listener_displaces_an_idle_client():
     async def main():
-        server = Server(
+        server = SocketServer(
             LoopClock(asyncio.get_running_loop()),
             SocketSettings(connections_max=1),
             inter_broker_listener="INTERNAL",
@@ -541,7 +541,7 @@ def test_stopping_sends_what_is_owed_and_takes_nothing_more():
             return waiting[-1]
 
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         server.start(Service())
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -575,7 +575,7 @@ def test_stopping_does_not_wait_for_ever():
             return Pending()
 
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         server.start(Service())
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -591,7 +591,7 @@ def test_stopping_does_not_wait_for_ever():
 
 def test_a_bound_listener_does_not_answer_before_the_start():
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(framed(b"early"))
@@ -608,7 +608,7 @@ def test_a_bound_listener_does_not_answer_before_the_start():
 
 def test_a_port_that_is_taken_is_named():
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         with pytest.raises(OSError, match=f"Socket server failed to bind to 127.0.0.1:{port}: Address"):
             server.bind(Endpoint("OTHER", "127.0.0.1", port))
@@ -621,7 +621,7 @@ def test_on_uvloop():
     uvloop = pytest.importorskip("uvloop")
 
     async def main():
-        server = Server(LoopClock(asyncio.get_running_loop()))
+        server = SocketServer(LoopClock(asyncio.get_running_loop()))
         port = server.bind(Endpoint("PLAINTEXT", "127.0.0.1", 0)).port
         server.start(EchoService())
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -12,8 +12,8 @@ from network_harness import DiskFile, FunctionService, echo, framed
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.frames import FrameReader
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="makes its certificate with openssl")
 
@@ -40,7 +40,7 @@ def serve_tls(certificate):
         async def main():
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)
-            server = Server(
+            server = SocketServer(
                 LoopClock(asyncio.get_running_loop()), SocketSettings(**settings), tls={"SECURE": context}
             )
             port = server.bind(Endpoint("SECURE", "127.0.0.1", 0, "SSL")).port

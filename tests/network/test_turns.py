@@ -157,7 +157,7 @@ def test_a_connection_that_waits_for_its_peer_to_read_has_no_turns(serve):
         [connection] = harness.server.connections
         await harness.until(lambda: connection.sending)
         await asyncio.sleep(0)
-        assert not harness.server._queue
+        assert not harness.server.processor._queue
         assert "backlog=0" not in repr(connection)
         client.writer.transport.resume_reading()
         for _ in range(500):
@@ -205,7 +205,7 @@ def test_a_connection_stands_in_the_queue_once_however_often_it_is_woken(serve):
             pending.complete([framed(b"woken")])
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert len(harness.server._queue) <= 1
+            assert len(harness.server.processor._queue) <= 1
         for expected in [b"woken"] * 20 + [b"x"] * 200:
             assert await client.response() == expected
 

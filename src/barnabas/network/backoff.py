@@ -26,7 +26,7 @@ class ExponentialBackoff:
         multiplier: int = 2,
         jitter: float = JITTER,
     ) -> None:
-        """`uniform(low, high)` is the source of chance (``random.Random.uniform``)."""
+        """`uniform(low, high)` draws the jitter (``random.Random.uniform``)."""
         self._initial_ms = initial_ms
         self._max_ms = max_ms
         self._multiplier = multiplier

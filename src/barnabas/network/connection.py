@@ -2,61 +2,26 @@
 
 `plain_connection` and `tls` are the two kinds; they differ in how bytes get through.
 
-A response that is completed by someone else (a timer, another connection) wakes the connection; all woken
-in one turn of the loop send together in the next, through `Hub.schedule`.
-
-A connection that has more requests than fit one turn waits in a queue (`Hub.queue`). The loop gives a turn to one
-connection of the queue, looks then at all sockets, and goes on with the next: however many clients pipeline, one
-with a request now and then waits for one turn, and a new connection is accepted after one.
+A connection has turns (`_run`, `_take_turn`): it handles what has come, sends the responses, and then queues
+for another turn, reads on, or closes (`_go_on`). A response that is completed by something else (a timer, another
+connection) wakes the connection; all woken in one turn of the loop send together in the next.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Final, Protocol
+from typing import Final
 
-from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.network.channel_states import ChannelState
 from barnabas.network.conversation import Conversation
 from barnabas.network.errors import CloseConnection
-from barnabas.network.frames import FrameReader
-from barnabas.network.peer import ListenerId, Service
-from barnabas.network.settings import SocketSettings
+from barnabas.network.peer import ListenerId
+from barnabas.network.processor import Processor
 
 _CLOSED: Final = ChannelState.CLOSED
 _DRAINING: Final = ChannelState.DRAINING
 
 events = EventLog("network")
-
-
-class Hub(Protocol):
-    """What connections of one server share."""
-
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    service: Service
-    settings: SocketSettings
-
-    @property
-    def readers(self) -> Executor:
-        """Threads that bring cold ranges of files into memory."""
-
-    def new_reader(self) -> FrameReader:
-        """A frame reader over the shared receive buffer."""
-
-    def schedule(self, pump: Callable[[], None]) -> None:
-        """Runs it in the next turn of the loop, once, with all others that were scheduled."""
-
-    def queue(self, turn: Callable[[], None]) -> None:
-        """Runs it when everyone before it in the queue had a turn; the loop looks at all sockets in between."""
-
-    def forget(self, connection: "Connection") -> None:
-        """The connection is closed."""
-
-    def trim_memory(self) -> None:
-        """A part of a frame, which may be large, was dropped: its memory goes back to the system, soon."""
 
 
 class Connection:
@@ -65,7 +30,8 @@ class Connection:
     __slots__ = (
         "_awake",
         "_busy",
-        "_hub",
+        "_on_closed",
+        "_processor",
         "_queued",
         "active",
         "conversation",
@@ -73,17 +39,24 @@ class Connection:
         "listener",
     )
 
-    def __init__(self, hub: Hub, listener: ListenerId, address: tuple[str, int]) -> None:
-        self._hub = hub
+    def __init__(
+        self,
+        processor: Processor,
+        listener: ListenerId,
+        address: tuple[str, int],
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
+        self._processor = processor
+        self._on_closed = on_closed
         self.listener = listener
         self.conversation = Conversation(
-            hub.service,
+            processor.service,
             self,
-            hub.new_reader(),
-            hub.clock,
+            processor.new_reader(),
+            processor.clock,
             listener=listener,
             address=address,
-            parked_max=hub.settings.parked_max,
+            parked_max=processor.settings.parked_max,
         )
         self.active = True
         """Whether bytes went either way since the idle sweep last looked."""
@@ -110,7 +83,7 @@ class Connection:
         """The conversation has output, or wants to go on; see `Transport`."""
         if self.open and not self._awake and not self._busy:
             self._awake = True
-            self._hub.schedule(self._on_awake)
+            self._processor.schedule(self._on_awake)
 
     def _on_awake(self) -> None:
         self._awake = False
@@ -154,7 +127,7 @@ class Connection:
             # While the transport takes no more, there is no turn: it says when it is ready, and a turn follows.
             if not self._queued and not self.sending:
                 self._queued = True
-                self._hub.queue(self._take_turn)
+                self._processor.queue(self._take_turn)
         elif conversation.state is _DRAINING:
             self._close_if_settled()
         self._read_on()
@@ -202,12 +175,12 @@ class Connection:
             inside_a_frame = self.conversation.missing > 0
             self._close_transport()
             self.conversation.closed()
-            self._hub.forget(self)
+            self._on_closed(self)
             if inside_a_frame:
-                self._hub.trim_memory()
+                self._processor.trim_memory()
 
     def look_closer(self) -> None:
-        """It seems idle: whatever little has come since shall be noticed."""
+        """It seems idle: even one byte that comes now is to be noticed."""
 
     def drain(self) -> None:
         """Takes no further request, sends what is owed, and closes then."""

@@ -65,7 +65,7 @@ class ListenerConfig:
 
     @classmethod
     def parse(cls, config: Mapping[str, Any], explicit: Iterable[str] = ()) -> "ListenerConfig":
-        """Reads and checks the keys above; `explicit` names the keys that somebody set. Raises ConfigError."""
+        """Reads and checks the keys above; `explicit` names the keys that were set. Raises ConfigError."""
         protocols = parse_protocol_map(config.get(PROTOCOL_MAP) or PROTOCOL_MAP_DEFAULT)
         listeners = parse_endpoints(config.get(LISTENERS) or LISTENERS_DEFAULT, protocols)
         advertised = listeners

@@ -9,7 +9,7 @@ Theory of operation
 -------------------
 Bytes are received into a buffer that all connections of a loop share, so that ten thousand idle
 connections cost no receive memory. Complete frames are copied out of it, all frames of one read with one
-copy; they are views of a fresh, writable buffer that belongs to whoever takes the frame. A frame that is
+copy; they are views of a fresh, writable buffer that belongs to the service. A frame that is
 not complete gets a buffer of its own, and the next read scatters: first into the rest of that frame, what
 is left over into the shared buffer. So a large frame is received where it stays.
 

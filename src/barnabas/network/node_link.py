@@ -8,8 +8,8 @@ and the backoff is over, send while the node is READY, not throttled, and fewer 
 `lost`) moves the state and advances again. Responses come in the order of the requests; anything else
 closes the connection.
 
-A lost connection fails every call, sent or not: a call that was sent may have taken effect, one that was
-not has seen its attempt fail, and its owner knows best where to try next. The same goes for a response
+A lost connection fails every call, sent or not: a call that was sent may have taken effect, for one that
+was not, another node may be the right one by now. The caller decides. The same goes for a response
 that is overdue: the connection is closed, and all calls on it fail (``NetworkClient``).
 
 No sockets here: bytes and connections go through a `Channel`.
@@ -68,7 +68,7 @@ class ClientSettings:
     """socket.connection.setup.timeout.ms"""
     setup_timeout_max_ms: int = 30_000
     idle_ms_max: int = 540_000
-    """connections.max.idle.ms; negative means for ever."""
+    """connections.max.idle.ms; negative means without end."""
     discover_versions: bool = True
     """Ask each node for its versions first; without, every call names its version or uses the newest."""
     response_bytes_max: int = 2**31 - 1
@@ -187,7 +187,7 @@ class NodeLink:
         self._last_used_ms = now_ms
         call = self.in_flight.complete_next()
         if call is None:
-            self._break(DisconnectedError(f"node {self.node} sent a response that nobody asked for"), now_ms)
+            self._break(DisconnectedError(f"node {self.node} sent a response without a request"), now_ms)
             return
         try:
             response = _decode(call, frame)

@@ -6,7 +6,7 @@ from barnabas.core.chunks import Chunks
 from barnabas.core.pending import Pending
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of a connection that nobody authenticated (``KafkaPrincipal.ANONYMOUS``)."""
+"""The principal of a connection without authentication (``KafkaPrincipal.ANONYMOUS``)."""
 
 
 class ListenerId(NamedTuple):

@@ -12,12 +12,14 @@ read. A client with one request in flight therefore never pays for the change.
 """
 
 import socket
+from collections.abc import Callable
 from typing import Final
 
-from barnabas.network.connection import Connection, Hub
+from barnabas.network.connection import Connection
 from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.peer import ListenerId
+from barnabas.network.processor import Processor
 from barnabas.network.sender import Flush
 
 LITTLE_BYTES: Final = 64 * 1024
@@ -31,13 +33,20 @@ class PlainConnection(Connection):
 
     __slots__ = ("_channel", "_low_water", "_reading", "_socket")
 
-    def __init__(self, hub: Hub, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> None:
-        super().__init__(hub, listener, address)
+    def __init__(
+        self,
+        processor: Processor,
+        listener: ListenerId,
+        address: tuple[str, int],
+        on_closed: Callable[[Connection], None],
+        sock: socket.socket,
+    ) -> None:
+        super().__init__(processor, listener, address, on_closed)
         self._socket = sock
-        self._channel = KafkaChannel(sock, hub.loop, hub.readers, self)
+        self._channel = KafkaChannel(sock, processor.loop, processor.threads, self)
         self._low_water = LowWater(sock)
         self._reading = True
-        hub.loop.add_reader(sock, self._on_readable)
+        processor.loop.add_reader(sock, self._on_readable)
 
     @property
     def sending(self) -> bool:
@@ -48,7 +57,7 @@ class PlainConnection(Connection):
         """Reads once and answers."""
         conversation = self.conversation
         if self._channel.waits_for is not _DRAINED or not conversation.wants_read:
-            self._hub.loop.remove_reader(self._socket)
+            self._processor.loop.remove_reader(self._socket)
             self._reading = False
             return
         buffers = conversation.buffers()
@@ -104,7 +113,7 @@ class PlainConnection(Connection):
     def _read_on(self) -> None:
         if not self._reading and not self.sending and self.conversation.wants_read:
             self._reading = True
-            self._hub.loop.add_reader(self._socket, self._on_readable)
+            self._processor.loop.add_reader(self._socket, self._on_readable)
 
     def look_closer(self) -> None:
         """A frame that comes slower than its low-water mark is under way all the same."""
@@ -112,6 +121,6 @@ class PlainConnection(Connection):
 
     def _close_transport(self) -> None:
         if self._reading:
-            self._hub.loop.remove_reader(self._socket)
+            self._processor.loop.remove_reader(self._socket)
         self._channel.close()
         self._socket.close()

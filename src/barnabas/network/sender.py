@@ -178,7 +178,7 @@ class Sender:
         if position + sent == end:
             self._queue.popleft()
             self._file_sent = self._warm_until = 0
-        # The socket took a part: it is full, and asking again would only be told so.
+        # The socket took a part: it is full.
         return Flush.BLOCKED if sent < wanted else None
 
     def _copy_from(self, piece: FileSlice) -> None:

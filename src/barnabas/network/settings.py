@@ -23,7 +23,7 @@ class SocketSettings:
     listen_backlog: int = 50
     """socket.listen.backlog.size"""
     idle_ms_max: int = 600_000
-    """connections.max.idle.ms; negative means for ever."""
+    """connections.max.idle.ms; negative means without end."""
     parked_max: int = 500
     """queued.max.requests, here of each connection: requests whose responses may wait."""
     connections_max: int = INT_MAX

@@ -8,11 +8,13 @@ import asyncio
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from barnabas.core.chunks import Chunk, FileSlice
-from barnabas.network.connection import Connection, Hub, events
+from barnabas.network.connection import Connection, events
 from barnabas.network.peer import ListenerId
+from barnabas.network.processor import Processor
 
 STEP_BYTES: Final = 256 * 1024
 """How much of a file is read and encrypted at a time."""
@@ -23,22 +25,23 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        hub: Hub,
+        processor: Processor,
         listener: ListenerId,
-        sock: socket.socket,
         address: tuple[str, int],
+        on_closed: Callable[[Connection], None],
+        sock: socket.socket,
         context: ssl.SSLContext,
     ) -> None:
-        super().__init__(hub, listener, address)
+        super().__init__(processor, listener, address, on_closed)
         self._queue: deque[Chunk] = deque()
         self._full = False
         self._reading = True
         self._transport: asyncio.Transport | None = None
-        self._handshake = hub.loop.create_task(self._shake_hands(sock, context))
+        self._handshake = processor.loop.create_task(self._shake_hands(sock, context))
 
     async def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         try:
-            await self._hub.loop.connect_accepted_socket(lambda: self, sock, ssl=context)
+            await self._processor.loop.connect_accepted_socket(lambda: self, sock, ssl=context)
         except (OSError, ssl.SSLError) as error:
             events.info("network.tls_handshake_failed", peer=self.address[0], reason=error)
             sock.close()

@@ -46,8 +46,8 @@ from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
-from barnabas.network.server import Server
 from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
 from barnabas.node.coordinators import group_partitions
 from barnabas.node.environment import Environment, metadata_path, of_machine
 from barnabas.node.offload import ChildEndedError
@@ -159,7 +159,7 @@ class BrokerNode:
         await self._until_known(parts, store, topics)
         if self._interrupted:
             return
-        server.service = dispatcher
+        server.processor.service = dispatcher
         await wait(gate.open())
         self._start_timers(logs)
         if peers.watched:
@@ -227,8 +227,8 @@ class BrokerNode:
             raise ConfigError("broker.id must be set while broker.id.generation.enable is false")
         return await wait(generate_broker_id(store, self.config["reserved.broker.max.id"]))
 
-    def _bind(self) -> Server:
-        server = Server(
+    def _bind(self) -> SocketServer:
+        server = SocketServer(
             self._clock,
             SocketSettings.from_config(self.config),
             inter_broker_listener=self.listeners.inter_broker_name,

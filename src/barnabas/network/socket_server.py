@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-`Server.bind` binds and listens, so that ports are known before the broker registers itself; `Server.start`
+`SocketServer.bind` binds and listens, so that ports are known before the broker registers itself; `SocketServer.start`
 begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is reached, ordinary
 listeners stop accepting until a connection ends; the inter-broker listener goes on, and the connection
 that has been idle for longest on another listener is closed for it (KIP-402).
@@ -11,8 +11,6 @@ Connections leave a reserve of descriptors to the logs and the store (`core.desc
 new connection is accepted and closed at once, so that its client goes elsewhere or tries again instead of waiting
 in the backlog for a time-out; a listener that refuses rests after each lot, so a flood costs little. What other
 errors of accept say of one connection is that connection's end; any that says more makes the listener rest.
-
-Connections that have more requests than fit one turn stand in a queue; each turn of the loop is one turn of theirs.
 
 One sweep looks for idle connections: it clears each connection's `active` mark, and closes one whose mark
 stayed clear for ``connections.max.idle.ms``. A connection that waits for its response is not idle.
@@ -24,9 +22,7 @@ import errno
 import math
 import socket
 import ssl
-from collections import deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from typing import Final
 
 from barnabas.core.clock import Clock, Timer
@@ -34,9 +30,9 @@ from barnabas.core.descriptors import Descriptors
 from barnabas.core.eventlog import EventLog
 from barnabas.network.connection import Connection
 from barnabas.network.endpoints import Endpoint
-from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.peer import ListenerId, Service
 from barnabas.network.plain_connection import PlainConnection
+from barnabas.network.processor import Processor
 from barnabas.network.quotas import ConnectionQuotas
 from barnabas.network.settings import SocketSettings
 
@@ -60,21 +56,20 @@ _OF_ONE_CONNECTION: Final = {
 """Errors of accept that came in with a connection, which has ended with it (accept(2), and firewalls)."""
 _ACCEPT_PAUSE_MS: Final = 1000
 _REFUSAL_PAUSE_MS: Final = 20
-_REFUSALS_TOLD_MS: Final = 10_000
+_REFUSALS_LOGGED_MS: Final = 10_000
 """How often one log line says how many connections were refused."""
-_TRIM_DELAY_MS: Final = 1000
-_TRIM_INTERVAL_MS: Final = 5000
-"""How often memory goes back to the system at most, while connections end inside their frames."""
 _SWEEPS_PER_IDLE_TIME: Final = 10
 _SWEPT_A_TURN: Final = 100
 
 
-class Listener:
-    """One bound socket and the acceptor behind it."""
+class Acceptor:
+    """The socket of one listener."""
 
     __slots__ = ("_accepting", "_server", "_socket", "endpoint", "id", "protected")
 
-    def __init__(self, server: "Server", endpoint: Endpoint, sock: socket.socket, *, protected: bool) -> None:
+    def __init__(
+        self, server: "SocketServer", endpoint: Endpoint, sock: socket.socket, *, protected: bool
+    ) -> None:
         self.endpoint = endpoint
         self.id = ListenerId(endpoint.name, endpoint.security_protocol)
         self.protected = protected
@@ -133,10 +128,10 @@ class Listener:
             self._server.clock.call_later(delay_ms, self._server.accept_again)
 
     def __repr__(self) -> str:
-        return f"<Listener {self.endpoint} {'accepting' if self._accepting else 'not accepting'}>"
+        return f"<Acceptor {self.endpoint} {'accepting' if self._accepting else 'not accepting'}>"
 
 
-class Server:
+class SocketServer:
     """All listeners of one broker, and their connections. Belongs to the running event loop."""
 
     def __init__(
@@ -150,21 +145,15 @@ class Server:
         self.clock = clock
         self.settings = settings or SocketSettings()
         self.loop = asyncio.get_running_loop()
-        self.listeners: dict[str, Listener] = {}
+        self.listeners: dict[str, Acceptor] = {}
         self.connections: dict[Connection, None] = {}
-        self.service: Service
-        self.readers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-read-ahead")
+        self.processor = Processor(clock, self.settings)
         self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
         self._quotas = ConnectionQuotas(self.settings)
-        self._memory = ReceiveMemory()
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
         self._refused = 0
-        self._refusals_told_ms = -math.inf
-        self._trim_timer: Timer | None = None
-        self._trimmed_ms = -math.inf
-        self._scheduled: list[Callable[[], None]] = []
-        self._queue: deque[Callable[[], None]] = deque()
+        self._refusals_logged_ms = -math.inf
         self._sweep_timer: Timer | None = None
         self._started = False
         self._emptied = asyncio.Event()
@@ -185,12 +174,12 @@ class Server:
             raise OSError(number, f"Socket server failed to bind to {where}: {why}.") from error
         bound = endpoint.with_port(sock.getsockname()[1])
         protected = endpoint.name == self._inter_broker_listener
-        self.listeners[bound.name] = Listener(self, bound, sock, protected=protected)
+        self.listeners[bound.name] = Acceptor(self, bound, sock, protected=protected)
         return bound
 
     def start(self, service: Service) -> None:
         """Begins to accept connections on every bound listener; the service answers their requests."""
-        self.service = service
+        self.processor.service = service
         self._started = True
         self.accept_again()
         if self.settings.idle_ms_max >= 0:
@@ -207,9 +196,8 @@ class Server:
         self._started = False
         for listener in self.listeners.values():
             listener.close()
-        for timer in (self._sweep_timer, self._trim_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         for connection in list(self.connections):
             connection.drain()
         if self.connections:
@@ -217,11 +205,11 @@ class Server:
                 await asyncio.wait_for(self._emptied.wait(), grace_ms / 1000)
         for connection in list(self.connections):
             connection.close()
-        self.readers.shutdown(wait=True, cancel_futures=True)
+        self.processor.stop()
         # TLS transports finish closing in the next turns of the loop.
         await asyncio.sleep(0)
 
-    def make_room(self, listener: Listener) -> bool:
+    def make_room(self, listener: Acceptor) -> bool:
         """Whether the listener may accept one more connection; closes an idle one for a protected listener."""
         if not self._quotas.full:
             return True
@@ -230,14 +218,14 @@ class Server:
         self._displace(listener)
         return True
 
-    def spare_descriptor(self, listener: Listener) -> bool:
+    def spare_descriptor(self, listener: Acceptor) -> bool:
         """Whether enough descriptors are left for a connection that the listener has accepted.
 
         Closes an idle connection of another listener where the inter-broker listener needs its descriptor.
         """
         return self._descriptors.has_room() or (listener.protected and self._displace(listener))
 
-    def _displace(self, listener: Listener) -> bool:
+    def _displace(self, listener: Acceptor) -> bool:
         """Closes the connection of another listener that is idle for longest, if there is any."""
         others = [each for each in self.connections if each.listener != listener.id]
         if not others:
@@ -248,11 +236,11 @@ class Server:
         victim.close()
         return True
 
-    def refused(self, listener: Listener) -> None:
+    def refused(self, listener: Acceptor) -> None:
         """A connection was refused for want of descriptors: one line a while says so."""
         self._refused += 1
         now = self.clock.monotonic_ms()
-        if now - self._refusals_told_ms < _REFUSALS_TOLD_MS:
+        if now - self._refusals_logged_ms < _REFUSALS_LOGGED_MS:
             return
         events.warning(
             "network.connections_refused",
@@ -264,9 +252,9 @@ class Server:
             mend="raise the limit of open files (ulimit -n), or close connections",
         )
         self._refused = 0
-        self._refusals_told_ms = now
+        self._refusals_logged_ms = now
 
-    def accepted(self, listener: Listener, sock: socket.socket, address: tuple[str, int]) -> None:
+    def accepted(self, listener: Acceptor, sock: socket.socket, address: tuple[str, int]) -> None:
         """A new connection: counted, configured, and put to work. One too many is closed."""
         host = _plain_host(address[0])
         if not self._quotas.admit(host):
@@ -289,40 +277,13 @@ class Server:
     def _connection(self, listener: ListenerId, sock: socket.socket, address: tuple[str, int]) -> Connection:
         context = self._tls.get(listener.name)
         if context is None:
-            return PlainConnection(self, listener, sock, address)
+            return PlainConnection(self.processor, listener, address, self._closed, sock)
         # TLS is loaded only where a listener speaks it.
         from barnabas.network.tls import TlsConnection  # noqa: PLC0415
 
-        return TlsConnection(self, listener, sock, address, context)
+        return TlsConnection(self.processor, listener, address, self._closed, sock, context)
 
-    def new_reader(self) -> FrameReader:
-        """A frame reader over the server's one receive memory."""
-        return FrameReader(self._memory, self.settings.request_bytes_max)
-
-    def schedule(self, pump: Callable[[], None]) -> None:
-        """Pumps a connection in the next turn of the loop, together with all others woken in this one."""
-        if not self._scheduled:
-            self.loop.call_soon(self._pump_scheduled)
-        self._scheduled.append(pump)
-
-    def _pump_scheduled(self) -> None:
-        scheduled, self._scheduled = self._scheduled, []
-        for pump in scheduled:
-            pump()
-
-    def queue(self, turn: Callable[[], None]) -> None:
-        """Runs it when everyone before it in the queue had a turn; the loop looks at all sockets in between."""
-        if not self._queue:
-            self.loop.call_soon(self._give_turn)
-        self._queue.append(turn)
-
-    def _give_turn(self) -> None:
-        turn = self._queue.popleft()
-        if self._queue:
-            self.loop.call_soon(self._give_turn)
-        turn()
-
-    def forget(self, connection: Connection) -> None:
+    def _closed(self, connection: Connection) -> None:
         """A connection has closed; there is room for another."""
         was_full = self._quotas.full
         self.connections.pop(connection, None)
@@ -331,23 +292,6 @@ class Server:
             self.accept_again()
         if not self.connections:
             self._emptied.set()
-
-    def trim_memory(self) -> None:
-        """A part of a frame, which may be large, was dropped: its memory goes back to the system, soon.
-
-        Frames grow in the C library's heap, which keeps a crowd's hundreds of megabytes when the crowd has gone.
-        """
-        if self._trim_timer is None and self._started:
-            due_ms = self._trimmed_ms + _TRIM_INTERVAL_MS - self.clock.monotonic_ms()
-            self._trim_timer = self.clock.call_later(max(due_ms, _TRIM_DELAY_MS), self._trim)
-
-    def _trim(self) -> None:
-        self._trim_timer = None
-        self._trimmed_ms = self.clock.monotonic_ms()
-        # It takes milliseconds and needs the interpreter for none of them: a thread does it.
-        from barnabas.core.memory import trim  # noqa: PLC0415 - ctypes is loaded by those who need it
-
-        self.readers.submit(trim)
 
     def _schedule_sweep(self) -> None:
         delay = max(1.0, self.settings.idle_ms_max / _SWEEPS_PER_IDLE_TIME)
@@ -379,7 +323,7 @@ class Server:
             self._schedule_sweep()
 
     def __repr__(self) -> str:
-        return f"<Server {list(self.listeners.values())} connections={len(self.connections)}>"
+        return f"<SocketServer {list(self.listeners.values())} connections={len(self.connections)}>"
 
 
 def _listening_socket(endpoint: Endpoint, settings: SocketSettings) -> socket.socket:
