@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 
-from storm import shared
 from wire_peer import WirePeer, fetch
 
 from barnabas.core.errors import ErrorCode
@@ -32,13 +32,13 @@ from barnabas.protocol.messages.offset_commit import (
 from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from barnabas.records.batch import batch_headers, build_batch, decode_batch, has_valid_crc
 from barnabas.records.record import Record
+from serving import ServeProcess, free_port
 
 STATES = ("clean", "killed", "running")
 BATCHES = 12
 RECORDS = 5
 TOTAL = BATCHES * RECORDS
 LIMIT_S = 60
-shared.READY_SECONDS = LIMIT_S
 KEPT = "kept"
 """A topic that no partition's damage touches."""
 COMMITTED = 20
@@ -98,23 +98,23 @@ class DamagedBroker:
 
     def __init__(self, folder):
         self.data = folder / "data"
-        self.port = shared.free_port()
+        self.port = free_port()
         self.server = None
         self.said_ready = False
         self._read = 0
 
     def spawn(self):
         options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        self.server = shared.ServeProcess(self.data, *options, port=self.port)
+        self.server = ServeProcess(self.data, *options, port=self.port)
 
     def start(self):
         self.spawn()
-        self.server.wait_until_ready()
+        self.server.wait_until_ready(LIMIT_S)
 
     def refusal(self):
         """None once it is ready; what it ended with when it does not start."""
         try:
-            self.server.wait_until_ready()
+            self.server.wait_until_ready(LIMIT_S)
         except BaseException as error:  # pytest's failure is no Exception
             return self.last_word() or str(error)
         self.said_ready = True

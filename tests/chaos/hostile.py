@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 
 from confluent_kafka import Consumer, KafkaError
 from hostile_clients import WAYS
-from storm import shared
 from wire_peer import WirePeer, batch, produce
 
 from barnabas.protocol.messages.create_topics import (
@@ -30,6 +30,7 @@ from barnabas.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from serving import ServeProcess, die_with_parent
 
 CLIENTS = Path(__file__).with_name("hostile_clients.py")
 DESCRIPTORS = 1024
@@ -134,7 +135,7 @@ class Siege:
 
     def __init__(self, folder: Path, descriptors: int = DESCRIPTORS) -> None:
         options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        self.server = shared.ServeProcess(folder / "data", *options, descriptors=descriptors)
+        self.server = ServeProcess(folder / "data", *options, descriptors=descriptors)
         self.broker = self.server.wait_until_ready()
         self.sent = 0
         with WirePeer(self.broker.port) as peer:
@@ -177,7 +178,7 @@ class Siege:
         peak = before
         latencies: list[float] = []
         command = [sys.executable, str(CLIENTS), way, str(self.broker.port), str(seconds)]
-        hostile = subprocess.Popen(command, preexec_fn=shared.die_with_parent)  # noqa: PLW1509 - asks for a signal only
+        hostile = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509 - asks for a signal only
         try:
             while hostile.poll() is None:
                 latencies.append(self._send_one())

@@ -24,17 +24,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kill_load import PARTITIONS, Commits, Reader, Stream
 from moments import NEW_FILES, Moments
-from storm import shared
 
 from barnabas.node.offload import end_with_the_parent
+from serving import ServeProcess, free_port
 
 SESSION_MS = 1500
 LIMIT_S = 60
-shared.READY_SECONDS = LIMIT_S
 SETTINGS = {
     "zookeeper.session.timeout.ms": SESSION_MS,
     "log.segment.bytes": 8192,
@@ -68,7 +68,7 @@ class Victim:
         self._read = 0
 
     def spawn(self):
-        self.server = shared.ServeProcess(self.folder, *self._options, port=self.port)
+        self.server = ServeProcess(self.folder, *self._options, port=self.port)
         return self.server.process
 
     @property
@@ -109,9 +109,7 @@ class Round:
         self._sessions = folder / "store" / "metadata.sqlite.sessions"
         settings = SETTINGS | {"barnabas.metadata.path": self._store}
         options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        self._victims = [
-            Victim(number, folder, shared.free_port(), options) for number in range(1, brokers + 1)
-        ]
+        self._victims = [Victim(number, folder, free_port(), options) for number in range(1, brokers + 1)]
         self._bootstrap = ",".join(f"127.0.0.1:{each.port}" for each in self._victims)
         self._clients = []
 
@@ -236,7 +234,7 @@ class Round:
         with Moments(victim.folder, self._store.parent) as moments:
             victim.spawn()
             try:
-                victim.server.wait_until_ready()
+                victim.server.wait_until_ready(LIMIT_S)
             except BaseException as error:  # pytest's failure is no Exception
                 self._take_log(victim)
                 raise AssertionError(f"broker {victim.number} does not start: {str(error)[-600:]}") from None

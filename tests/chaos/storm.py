@@ -8,7 +8,6 @@ each group has to come to the end of the topic with nothing left out; see `histo
 """
 
 import argparse
-import importlib.util
 import os
 import random
 import signal
@@ -20,24 +19,14 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "jvm"))
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from history import GroupHistory
 
-
-def _shared():
-    """The conftest of all tests; under pytest the mere name may be that of another folder's."""
-    spec = importlib.util.spec_from_file_location(
-        "shared_conftest", Path(__file__).parents[1] / "conftest.py"
-    )
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-shared = _shared()
+from serving import ServeProcess, die_with_parent
 
 TOPIC = "storm"
 PARTITIONS = 6
@@ -135,7 +124,7 @@ class Place:
                 self._java(self.library) if self.library in JAVA else self._python(path),
                 stdout=output if self.library in JAVA else subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                preexec_fn=shared.die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 
     def _python(self, path):
@@ -217,7 +206,7 @@ class Storm:
 
     def _serve(self, port=None):
         options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-        server = shared.ServeProcess(self.folder / "data", *options, port=port)
+        server = ServeProcess(self.folder / "data", *options, port=port)
         server.wait_until_ready()
         return server
 

@@ -1,35 +1,20 @@
-"""A fake cluster on a thread of its own, and the command line run in this process."""
+"""A fake cluster and its groups, and the command line run in this process."""
 
-import asyncio
 import os
 import subprocess
 import sys
-import threading
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "admin"))
 
 import pytest
 from click.testing import CliRunner
-from fake_cluster import FakeCluster
-from fake_groups import FakeGroups
 
 from barnabas.cli import main as main_module
+from fake_groups import FakeGroups
 
 
 @pytest.fixture
-def cluster():
+def cluster(background_cluster):
     """A running cluster of one."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    made = asyncio.run_coroutine_threadsafe(FakeCluster().start(), loop).result(5)
-    yield made
-    asyncio.run_coroutine_threadsafe(made.stop(), loop).result(5)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    return background_cluster
 
 
 @pytest.fixture

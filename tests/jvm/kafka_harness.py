@@ -9,18 +9,20 @@ The tests use it as a judge and `bench` as the other side of every ratio.
 """
 
 import contextlib
-import ctypes
-import itertools
 import os
 import shutil
-import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
 KRAFT_ERA: Final = "4.2.0"
@@ -138,31 +140,6 @@ def _keep_one_log_binding(folder: Path) -> None:
 def _java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
     log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.logFile=System.err"]
     return [java(), *options, *log, "-cp", f"{artifacts(version)}/*", main]
-
-
-def _candidates() -> Callable[[], int]:
-    # Below the ephemeral range, so that no outgoing connection takes a port before its server does.
-    numbers = itertools.cycle(range(11_000 + os.getpid() % 499, 32_000, 499))
-    return lambda: next(numbers)
-
-
-_next_candidate = _candidates()
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now, and another one at each call."""
-    for _ in range(100):
-        port = _next_candidate()
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    raise RuntimeError("every port that was tried is taken")
-
-
-def die_with_parent() -> None:
-    """Runs in a child before exec: whatever ends its parent (kill -9 too) ends it."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
 
 class Server:

@@ -47,12 +47,10 @@ def descriptors_of_store(server):
 
 
 @pytest.mark.parametrize("frozen", [0, 1], ids=["the controller", "another"])
-def test_a_frozen_broker_joins_again_with_nothing_left_over(tmp_path, serve, frozen):
-    shared = ("--set", f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}")
+def test_a_frozen_broker_joins_again_with_nothing_left_over(tmp_path, join_cluster, frozen):
     servers = []
     for broker_id in (1, 2):
-        options = ("--id", str(broker_id), *shared, "--set", "zookeeper.session.timeout.ms=3000")
-        servers.append(serve(tmp_path / str(broker_id), *options))
+        servers.append(join_cluster(broker_id, "--set", "zookeeper.session.timeout.ms=3000"))
         servers[-1].wait_until_ready()
     victim, witness = servers[frozen], servers[1 - frozen]
     until(lambda: brokers(witness) == [1, 2], "both are there")

@@ -253,13 +253,12 @@ def test_no_client_hears_that_a_topic_is_unknown_while_the_broker_starts(tmp_pat
 
 
 @pytest.fixture
-def silent(tmp_path, serve):
+def silent(join_cluster):
     """A controller that does not say a word, and a broker that joins its cluster."""
-    shared = ("--set", f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}")
-    controller = serve(tmp_path / "1", "--id", "1", *shared, "--set", "zookeeper.session.timeout.ms=60000")
+    controller = join_cluster(1, "--set", "zookeeper.session.timeout.ms=60000")
     controller.wait_until_ready()
     controller.process.send_signal(signal.SIGSTOP)
-    joining = serve(tmp_path / "2", "--id", "2", *shared, "--set", "zookeeper.session.timeout.ms=600")
+    joining = join_cluster(2, "--set", "zookeeper.session.timeout.ms=600")
     deadline = time.monotonic() + 30
     while joining.tail().count("start.waits_for_controller controller=1") < 3:
         assert time.monotonic() < deadline

@@ -7,46 +7,36 @@ from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 
 
-@pytest.fixture
-def pair(tmp_path, serve):
-    """Two brokers; the first is the controller."""
-    shared = ("--set", f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}")
-    servers = []
-    for broker_id in (1, 2):
-        servers.append(serve(tmp_path / f"data-{broker_id}", "--id", str(broker_id), *shared))
-        servers[-1].wait_until_ready()
-    yield servers
-    for server in servers:
-        if server.process.poll() is None:
-            assert server.stop() == 0
-
-
-def bootstrap(server):
-    return f"127.0.0.1:{server.port}"
-
-
 def leaders(admin, topic):
     return [partition.leader for partition in admin.topics.describe([topic])[topic].partitions]
 
 
-def test_either_broker_answers_for_the_cluster(pair):
-    first, second = pair
-    with BlockingAdmin(bootstrap(second)) as admin:
+def test_either_broker_answers_for_the_cluster(two_brokers):
+    first, second = two_brokers
+    with BlockingAdmin(second.bootstrap) as admin:
         cluster = admin.cluster.describe()
         assert sorted(broker.node_id for broker in cluster.brokers) == [1, 2]
         admin.topics.create(NewTopic("spread", partitions=4))
-    with BlockingAdmin(bootstrap(first)) as admin:
+    with BlockingAdmin(first.bootstrap) as admin:
         assert sorted(leaders(admin, "spread")) == [1, 1, 2, 2]
 
 
-def test_records_reach_partitions_on_both(pair):
-    _, second = pair
-    with BlockingAdmin(bootstrap(second)) as admin:
+@pytest.mark.parametrize("listener", ["INTERNAL", "CLIENTS"])
+def test_a_listener_names_the_endpoints_of_its_own_name(two_brokers, listener):
+    _, second = two_brokers
+    with BlockingAdmin(f"127.0.0.1:{second.ports[listener]}") as admin:
+        found = {broker.node_id: broker.port for broker in admin.cluster.describe().brokers}
+    assert found == {number: server.ports[listener] for number, server in enumerate(two_brokers, 1)}
+
+
+def test_records_reach_partitions_on_both(two_brokers):
+    _, second = two_brokers
+    with BlockingAdmin(second.bootstrap) as admin:
         admin.topics.create(NewTopic("both", partitions=2))
-    with Producer(bootstrap(second)) as producer:
+    with Producer(second.bootstrap) as producer:
         for partition in (0, 1):
             producer.send("both", b"to %d" % partition, partition=partition).result()
-    with Consumer(bootstrap(second), auto_offset_reset="earliest") as consumer:
+    with Consumer(second.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("both", 0), TopicPartition("both", 1)])
         values = set()
         while len(values) < 2:
@@ -54,10 +44,10 @@ def test_records_reach_partitions_on_both(pair):
     assert values == {b"to 0", b"to 1"}
 
 
-def test_the_other_broker_takes_over_the_controller(pair):
-    first, second = pair
+def test_the_other_broker_takes_over_the_controller(two_brokers):
+    first, second = two_brokers
     first.kill()
-    with BlockingAdmin(bootstrap(second)) as admin:
+    with BlockingAdmin(second.bootstrap) as admin:
         # CreateTopics goes to the controller: it can only succeed once the second broker was elected.
         admin.topics.create(NewTopic("after", partitions=1))
         assert leaders(admin, "after") == [2]

@@ -1,0 +1,165 @@
+"""`ServeProcess`: a broker as a user starts it, in a process of its own; and what such processes need.
+
+A module beside `conftest`, so that commands (tests/chaos, bench) can import from it too.
+"""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+READY_SECONDS = 20
+STOP_SECONDS = 10
+PLAINTEXT = ("PLAINTEXT",)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker to talk to. One from outside (BARNABAS_TEST_BOOTSTRAP) has no pid and no folder."""
+
+    host: str
+    port: int
+    pid: int | None = None
+    data_dir: Path | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def _port_candidates() -> Iterator[int]:
+    """Ports below the ephemeral range, so that no outgoing connection takes one before its server does.
+    Steps of a prime from the process id keep test runs side by side out of each other's way.
+    """
+    limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    high = int(limits.read_text().split()[0]) if limits.exists() else 32_768
+    while True:
+        yield from range(10_000 + os.getpid() % 997, max(high, 20_000), 997)
+
+
+_candidates = _port_candidates()
+
+
+def free_port() -> int:
+    """A port without a listener, and another one at each call."""
+    for port in itertools.islice(_candidates, 200):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("every port that was tried is taken")
+
+
+def die_with_parent() -> None:
+    """Runs in a child before exec: whatever ends the tests (kill -9 too) ends their servers."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _before_exec(descriptors: int | None) -> None:
+    die_with_parent()
+    if descriptors is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+
+class ServeProcess:
+    """A child process `barnabas serve`, from its start to the line that says it is ready, to its end."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *options: str,
+        port: int | None = None,
+        listeners: Sequence[str] = PLAINTEXT,
+        descriptors: int | None = None,
+    ) -> None:
+        """The first of several listeners is for brokers, the last for clients: `port` is of that one.
+        `descriptors` is the limit, soft and hard, under which the process starts.
+        """
+        self.data_dir = data_dir
+        self.ports = {name: free_port() for name in listeners}
+        self.port = self.ports[listeners[-1]] = port or self.ports[listeners[-1]]
+        self.log = data_dir.with_name(data_dir.name + ".log")
+        command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--data", str(data_dir)]
+        if len(listeners) > 1:
+            options = (*_listener_options(self.ports), *options)
+        self._stderr = self.log.open("ab")
+        self.process = subprocess.Popen(
+            [*command, "--port", str(self.port), *options],
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            preexec_fn=partial(_before_exec, descriptors),  # noqa: PLW1509 - it makes system calls only
+        )
+
+    def wait_until_ready(self, seconds: float = READY_SECONDS) -> Broker:
+        """Returns when the `ready` line is there; fails with the end of the log when it does not come."""
+        deadline = time.monotonic() + seconds
+        seen = b""
+        while not re.search(rb"^ready.*\n", seen, re.MULTILINE):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                self._give_up(f"printed no ready line within {seconds} s")
+            piece = os.read(self.process.stdout.fileno(), 65536)
+            if not piece:
+                self._give_up("ended before it was ready")
+            seen += piece
+        self.ready_line = seen.decode().strip()
+        return Broker("127.0.0.1", self.port, self.process.pid, self.data_dir)
+
+    def _give_up(self, reason: str) -> None:
+        self.kill()
+        raise AssertionError(f"barnabas serve {reason}; its log ends:\n{self.tail()}")
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def tail(self) -> str:
+        """The end of what the process wrote to its log."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def kill(self) -> None:
+        """kill -9, and what belongs to it is closed."""
+        self.process.kill()
+        self._closed()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code, or -9 for one that had to be killed."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        return self._closed()
+
+    def _closed(self) -> int:
+        code = self.process.wait()
+        self.process.stdout.close()
+        self._stderr.close()
+        return code
+
+
+def _listener_options(ports: dict[str, int]) -> Iterator[str]:
+    settings = {
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in ports),
+        "inter.broker.listener.name": next(iter(ports)),
+    }
+    for key, value in settings.items():
+        yield from ("--set", f"{key}={value}")
