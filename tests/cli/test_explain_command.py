@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from fake_groups import Group
 
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from barnabas.protocol.messages.metadata import MetadataResponseTopic
+from fake_groups import Group
 
 
 @pytest.fixture
