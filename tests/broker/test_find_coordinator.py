@@ -12,7 +12,6 @@ from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
@@ -263,9 +262,7 @@ def served(world, group="consume_group"):
     from barnabas.core.errors import KafkaError
 
     try:
-        world.services.group_coordinator.offset_fetch(
-            OffsetFetchRequestGroup(group_id=group, topics=None), require_stable=False
-        )
+        world.services.group_coordinator.committed_partitions(group)
     except KafkaError as refusal:
         return refusal.code
     return ErrorCode.NONE

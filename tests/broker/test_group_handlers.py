@@ -8,7 +8,9 @@ from barnabas.broker.handlers import api_table
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
 from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -27,26 +29,17 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from barnabas.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
 )
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from standing_clock import Clock
@@ -82,57 +75,22 @@ class Coordinator:
     def leave_group(self, group_id, leaving):
         return self._answer("leave_group", [ErrorCode.NONE] * len(leaving), group_id, leaving)
 
-    def offset_commit(self, client, request, version):
-        good = OffsetCommitResponse(
-            topics=[
-                OffsetCommitResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetCommitResponsePartition(partition_index=each.partition_index)
-                        for each in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
+    def commit_offsets(self, group_id, commits, **member):
+        return self._answer(
+            "offset_commit", dict.fromkeys(commits, ErrorCode.NONE), group_id, commits, member
         )
-        return self._answer("offset_commit", good, client, request, version)
+        yield  # a generator, as what may be long is
 
-    def committed_topics(self, group_id):
-        return [OffsetFetchRequestTopics(name="orders", partition_indexes=[0])]
+    def committed_partitions(self, group_id):
+        return [TopicPartition("orders", 0)]
 
-    def offset_fetch(self, group, *, require_stable):
-        topics = [(each.name, each.partition_indexes) for each in group.topics]
-        good = OffsetFetchResponseGroup(
-            group_id=group.group_id,
-            topics=[
-                OffsetFetchResponseTopics(
-                    name=name,
-                    partitions=[
-                        OffsetFetchResponsePartitions(
-                            partition_index=index, committed_offset=COMMITTED, metadata="m"
-                        )
-                        for index in indexes
-                    ],
-                )
-                for name, indexes in topics
-            ],
-        )
-        return self._answer("offset_fetch", good, group, require_stable)
+    def fetch_offsets(self, group_id, partitions, **member):
+        good = dict.fromkeys(partitions, CommittedOffset(COMMITTED, -1, "m", 1))
+        return self._answer("offset_fetch", good, group_id, partitions, member)
 
-    def offset_delete(self, request):
-        good = OffsetDeleteResponse(
-            topics=[
-                OffsetDeleteResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetDeleteResponsePartition(partition_index=each.partition_index)
-                        for each in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-        return self._answer("offset_delete", good, request)
+    def delete_offsets(self, group_id, partitions):
+        good = dict.fromkeys(partitions, ErrorCode.NONE)
+        return self._answer("offset_delete", good, group_id, list(partitions))
 
     def classic_group(self, group_id):
         return self._answer("classic_group", group_in("Stable", group_id), group_id)
@@ -406,10 +364,9 @@ def test_the_coordinator_sees_only_partitions_that_exist_and_may_be_read(world, 
         ("absent", 0): "UNKNOWN_TOPIC_OR_PARTITION",
         ("secret", 0): "TOPIC_AUTHORIZATION_FAILED",
     }
-    [(_, _, asked, version)] = coordinator.asked
-    assert [(t.name, [p.partition_index for p in t.partitions]) for t in asked.topics] == [("orders", [0, 1])]
-    assert (asked.member_id, asked.generation_id_or_member_epoch, asked.group_instance_id) == ("m", 3, "i")
-    assert version == 7
+    [(_, group_id, asked, member)] = coordinator.asked
+    assert (group_id, list(asked)) == ("g", [("orders", 0), ("orders", 1)])
+    assert member == {"member_id": "m", "generation": 3, "group_instance_id": "i", "version": 7}
     topics = [("READ", "TOPIC", name) for name in ("orders", "absent", "secret")]
     assert rights.asked == [("READ", "GROUP", "g"), *topics]
 
@@ -431,10 +388,41 @@ def test_a_commit_that_is_refused_is_refused_for_every_partition(world, rights, 
     )
 
 
-def test_how_long_to_keep_a_commit_is_passed_on(world, coordinator):
-    world.send(commit(("orders", 0), retention_time_ms=77), 4)
+def committed(coordinator):
+    """What the coordinator was asked to keep."""
+    return {tuple(tp): commit for tp, commit in coordinator.asked[-1][2].items()}
 
-    assert coordinator.asked[0][2].retention_time_ms == 77
+
+def test_how_long_to_keep_a_commit_is_passed_on(world, coordinator):
+    now_ms = world.clock.time_ms()
+    world.send(commit(("orders", 0), retention_time_ms=77), 4)
+    assert committed(coordinator)["orders", 0].expire_timestamp == now_ms + 77
+
+    world.send(commit(("orders", 0)), 4)
+    assert committed(coordinator)["orders", 0].expire_timestamp == -1
+
+
+def test_what_a_client_says_of_a_commit(world, coordinator):
+    request = commit(("orders", 0), ("orders", 1))
+    first, second = request.topics[0].partitions
+    first.committed_leader_epoch, first.committed_metadata = 3, "note"
+    second.committed_metadata = None
+
+    world.send(request, 8)
+
+    now_ms = world.clock.time_ms()
+    assert committed(coordinator) == {
+        ("orders", 0): CommittedOffset(1, 3, "note", now_ms),
+        ("orders", 1): CommittedOffset(1, -1, "", now_ms),
+    }
+
+
+def test_a_partition_that_is_named_twice_counts_once_with_its_last_entry(world, coordinator):
+    request = commit(("orders", 0), ("orders", 0))
+    request.topics[0].partitions[1].committed_offset = 2
+
+    assert len(world.send(request, 8).topics[0].partitions) == 1
+    assert committed(coordinator)["orders", 0].offset == 2
 
 
 # --- OffsetFetch --------------------------------------------------------------------------------------
@@ -465,8 +453,8 @@ def test_null_asks_for_all_topics_and_an_empty_list_for_none(world, coordinator)
         ("orders", 0): (42, "NONE")
     }
     assert world.send(OffsetFetchRequest(group_id="g", topics=[]), 2).topics == []
-    everything, nothing = [asked[1].topics for asked in coordinator.asked]
-    assert [(topic.name, topic.partition_indexes) for topic in everything] == [("orders", [0])]
+    everything, nothing = [partitions for _, _, partitions, _ in coordinator.asked]
+    assert everything == [("orders", 0)]
     assert nothing == []
 
 
@@ -481,7 +469,7 @@ def test_topics_that_may_not_be_described_are_refused_one_by_one(world, rights, 
         ("secret", 0): (-1, "TOPIC_AUTHORIZATION_FAILED"),
         ("secret", 1): (-1, "TOPIC_AUTHORIZATION_FAILED"),
     }
-    assert [topic.name for topic in coordinator.asked[0][1].topics] == ["orders"]
+    assert {tp.topic for tp in coordinator.asked[0][2]} == {"orders"}
 
 
 def test_of_all_topics_only_those_that_may_be_described(world, rights):
@@ -513,8 +501,11 @@ def test_several_groups_each_with_its_own_fate(world, rights, coordinator):
         ("g", "NONE", {("orders", 1): (42, "NONE")}),
         ("all", "NONE", {("orders", 0): (42, "NONE")}),
     ]
-    assert [(asked[1].group_id, asked[2]) for asked in coordinator.asked] == [("g", True), ("all", True)]
-    assert (coordinator.asked[0][1].member_id, coordinator.asked[0][1].member_epoch) == ("m", 4)
+    asked = [(group_id, member) for _, group_id, _, member in coordinator.asked]
+    assert asked == [
+        ("g", {"member_id": "m", "member_epoch": 4, "require_stable": True}),
+        ("all", {"member_id": None, "member_epoch": -1, "require_stable": True}),
+    ]
 
 
 def test_a_group_that_the_coordinator_refuses_does_not_spoil_the_others(world, coordinator):
@@ -568,8 +559,7 @@ def test_positions_are_deleted_where_they_can_be(world, rights, coordinator):
         ("absent", 0): "UNKNOWN_TOPIC_OR_PARTITION",
         ("secret", 0): "TOPIC_AUTHORIZATION_FAILED",
     }
-    [(_, asked)] = coordinator.asked
-    assert [topic.name for topic in asked.topics] == ["orders"]
+    assert coordinator.asked == [("offset_delete", "g", [("orders", 0)])]
 
 
 def test_an_error_of_the_group_goes_before_those_of_its_topics(world, coordinator):

@@ -20,7 +20,6 @@ from barnabas.network.clock import LoopClock
 from barnabas.node.broker_node import wait
 from barnabas.node.coordinators import group_coordinator
 from barnabas.node.offload import ProcessOffload
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.listeners import Listeners
@@ -81,10 +80,17 @@ async def load(folder, buffer_bytes):
         while coordinator.loading:  # noqa: ASYNC110 - the coordinator knows of no event loop
             await asyncio.sleep(0.005)
         for group in range(GROUPS):
-            request = OffsetFetchRequestGroup(group_id=f"group-{group}", topics=None)
-            (topic,) = coordinator.offset_fetch(request, require_stable=True).topics
-            found = {each.partition_index: each.committed_offset for each in topic.partitions}
-            assert found == {partition: group * EACH + partition for partition in range(EACH)}
+            name = f"group-{group}"
+            found = coordinator.fetch_offsets(
+                name,
+                coordinator.committed_partitions(name),
+                member_id=None,
+                member_epoch=-1,
+                require_stable=True,
+            )
+            assert {tp.partition: commit.offset for tp, commit in found.items()} == {
+                partition: group * EACH + partition for partition in range(EACH)
+            }
     finally:
         coordinator.shutdown()
         offload.close()

@@ -1,7 +1,7 @@
 """What the handlers of groups share: the client, its rights, and which topics the coordinator gets to see."""
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -93,92 +93,3 @@ def require_consumer_protocol(context: RequestContext) -> None:
     """Raises UNSUPPORTED_VERSION unless the broker serves the consumer protocol of groups (KIP-848)."""
     if "consumer" not in context.broker.config["group.coordinator.rebalance.protocols"]:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-
-
-class _Partition(Protocol):
-    partition_index: int
-
-
-class _CodedPartition(_Partition, Protocol):
-    error_code: int
-
-
-class _CodedTopic(Protocol):
-    name: str
-
-    @property
-    def partitions(self) -> Sequence[_CodedPartition]: ...
-
-
-P = TypeVar("P", bound=_Partition)
-
-
-class PartitionCodes:
-    """A code for each partition, topics in the order in which they were first spoken of."""
-
-    __slots__ = ("topics",)
-
-    def __init__(self) -> None:
-        self.topics: dict[str, list[tuple[int, int]]] = {}
-
-    def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> Sliced[None]:
-        """The same code for several partitions of a topic; they follow those that are there."""
-        codes = self.topics.setdefault(topic, [])
-        for each in partitions:
-            codes.append((each.partition_index, code))
-            yield
-
-    def add_all(self, topics: Iterable[_CodedTopic]) -> Sliced[None]:
-        """What the coordinator says of the partitions that it was asked about."""
-        for topic in topics:
-            codes = self.topics.setdefault(topic.name, [])
-            for each in topic.partitions:
-                codes.append((each.partition_index, each.error_code))
-                yield
-
-    def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> Sliced[list[T]]:
-        """The topics of a response, of its own classes."""
-        found = []
-        for name, codes in self.topics.items():
-            partitions = []
-            for index, code in codes:
-                partitions.append(partition(partition_index=index, error_code=code))
-                yield
-            found.append(topic(name=name, partitions=partitions))
-            yield
-        return found
-
-    def __repr__(self) -> str:
-        return f"<PartitionCodes {self.topics}>"
-
-
-def known_partitions(
-    context: RequestContext, topics: Iterable[tuple[str, Sequence[P]]], codes: PartitionCodes
-) -> Sliced[dict[str, list[P]]]:
-    """The partitions that exist, of topics that the client may read; `codes` gets why the others are refused.
-
-    One that is named twice counts once, with what is said of it last, as in Kafka. What is left is no more than
-    what exists: the coordinator works it off in one piece, as a commit is written whole or not at all.
-    """
-    may_read = context.may(Operation.READ)
-    existing = context.broker.metadata_cache.snapshot.partitions
-    found: dict[str, dict[int, P]] = {}
-    for name, partitions in topics:
-        yield
-        if not may_read[name]:
-            yield from codes.refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            continue
-        if name not in existing:
-            yield from codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            continue
-        known = existing[name]
-        unknown = []
-        for each in partitions:
-            if each.partition_index in known:
-                found.setdefault(name, {})[each.partition_index] = each
-            else:
-                unknown.append(each)
-            yield
-        if unknown:
-            yield from codes.refuse(name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return {name: list(kept.values()) for name, kept in found.items()}

@@ -24,8 +24,15 @@ from barnabas.coordinator.classic.members import (
 from barnabas.coordinator.classic.sync_group import classic_group_sync
 from barnabas.coordinator.consumer.member import JOIN_EPOCH
 from barnabas.coordinator.group import Client, Group, GroupType
-from barnabas.coordinator.offsets.removal import write_tombstones
-from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
+from barnabas.coordinator.offsets import removal
+from barnabas.coordinator.offsets.commits import (
+    Codes,
+    commit_records,
+    complete_transaction,
+    write_commits,
+)
+from barnabas.coordinator.offsets.group_offsets import Commits, CommittedOffset
+from barnabas.coordinator.runtime.journal import NO_PRODUCER, Journal
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.runtime.runtime import CoordinatorRuntime
 from barnabas.coordinator.settings import GroupSettings
@@ -36,27 +43,18 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
 from barnabas.core.pending import Pending, Steps, steps
-from barnabas.core.slices import Slices
+from barnabas.core.slices import Sliced, Slices
 from barnabas.log.log import Log
 from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponseGroup,
-)
-from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.groups import ClassicGroups
     from barnabas.coordinator.consumer.group import ConsumerGroup
     from barnabas.coordinator.consumer.groups import ConsumerGroups
-    from barnabas.coordinator.offsets.manager import OffsetManager
 
 T = TypeVar("T")
 
@@ -66,6 +64,8 @@ Answer: TypeAlias = T | Pending[T]
 _events: Final = EventLog("coordinator")
 
 EXPIRY_TASK: Final = "delete-expired-group-metadata"
+GROUP_NOT_FOUND_SINCE_VERSION: Final = 9
+"""Of OffsetCommit; earlier clients know only ILLEGAL_GENERATION."""
 _KNOWN_NAMES_MAX: Final = 65536
 _KNOWN_LENGTH_MAX: Final = 255
 
@@ -93,7 +93,6 @@ class GroupCoordinator:
         *,
         classic: "ClassicGroups",
         consumer: "ConsumerGroups | None",
-        offsets: "OffsetManager",
         loader: Loader,
         journal: Callable[[int], Journal],
         log: Callable[[int], Log | None],
@@ -107,9 +106,8 @@ class GroupCoordinator:
         self._clock = clock
         self._classic = classic
         self._consumer = consumer
-        self._offsets = offsets
         self._active = False
-        machine = GroupStateMachine(classic, consumer, offsets)
+        machine = GroupStateMachine(classic, consumer, clock)
         self._runtime = CoordinatorRuntime(machine, loader, journal=journal, log=log)
         self._led = self._runtime.led  # asked for every request there is
         self._expiry_timer: Timer | None = None
@@ -151,7 +149,7 @@ class GroupCoordinator:
             if slices.over():
                 yield slices.next_turn()
         for shard in self._runtime.shards():
-            yield self._offsets.partitions_deleted(shard, deleted.keys())
+            yield removal.delete_partitions(shard, self._clock, deleted.keys())
             if slices.over():
                 yield slices.next_turn()
 
@@ -171,7 +169,7 @@ class GroupCoordinator:
     def _expire(self) -> Steps[None]:
         for shard in self._runtime.shards():
             try:
-                yield self._offsets.expire(shard)
+                yield removal.expire_offsets(shard, self._clock, self.settings.offsets_retention_ms)
             except Exception:
                 _events.error("expiry.failed", task=EXPIRY_TASK, partition=shard.partition, exc_info=True)
 
@@ -274,48 +272,91 @@ class GroupCoordinator:
 
     # --- offsets ----------------------------------------------------------------------------------------
 
-    def offset_commit(
-        self, client: Client, request: OffsetCommitRequest, version: int
-    ) -> Answer[OffsetCommitResponse]:
-        """Writes down how far a group has come."""
-        del client
-        shard = self._shard_of_any(request.group_id)
-        if request.generation_id_or_member_epoch < 0:
-            self._group(shard, request.group_id)
-        return self._offsets.commit(shard, request, version)
+    def commit_offsets(
+        self,
+        group_id: str,
+        commits: Commits,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int,
+        producer: tuple[int, int] = NO_PRODUCER,
+    ) -> Sliced[Answer[Codes]]:
+        """Commits a group's offsets, those of a `producer` when its transaction does (``commitOffsets``).
 
-    def offset_fetch(
-        self, group: OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> OffsetFetchResponseGroup:
-        """How far a group has come; all it ever committed when it asks for no topics in particular."""
-        return self._offsets.fetch(self._shard_of_any(group.group_id), group, require_stable=require_stable)
+        The code of each partition, when the replicas have the commits. Raises KafkaError where the group or its
+        member may not commit at all; the groups of both protocols have rules that depend on the request's version.
+        """
+        records, refused = yield from commit_records(
+            group_id, commits, self.settings.offset_metadata_max_bytes
+        )
+        # From here on in one piece: what the group allows now is written now.
+        transactional = producer != NO_PRODUCER
+        shard = self._shard(group_id) if transactional else self._shard_of_any(group_id)
+        group = self._group(shard, group_id) if generation < 0 else shard.groups.get(group_id)
+        if group is None:
+            if generation >= 0 and not transactional:
+                # The coordinator of KIP-848 lets new clients know that the group is gone.
+                known = version >= GROUP_NOT_FOUND_SINCE_VERSION and self._consumer is not None
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+            # A group without members: an admin commits, or a consumer that assigns partitions to itself.
+            group = self._classic.create_simple(shard, group_id)
+        group.validate_offset_commit(
+            member_id=member_id,
+            group_instance_id=group_instance_id,
+            generation=generation,
+            transactional=transactional,
+            version=version,
+        )
+        return write_commits(shard, group_id, commits, records, refused, producer)
 
-    def committed_topics(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """All that a group ever committed, as it is asked for in `offset_fetch`."""
-        return self._offsets.committed_topics(self._shard_of_any(group_id), group_id)
+    def fetch_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        member_id: str | None,
+        member_epoch: int,
+        require_stable: bool,
+    ) -> dict[TopicPartition, CommittedOffset | ErrorCode | None]:
+        """What a group committed, or None, also where there is no such group (``fetchOffsets``).
 
-    def offset_delete(self, request: OffsetDeleteRequest) -> Answer[OffsetDeleteResponse]:
-        """Forgets how far a group has come."""
-        shard = self._shard(request.group_id)
-        self._group(shard, request.group_id)
-        return self._offsets.delete(shard, request)
+        UNSTABLE_OFFSET_COMMIT for a partition with a commit on its way, where that is asked for (KIP-447). Raises
+        KafkaError for a member that may not read (KIP-848).
+        """
+        shard = self._shard_of_any(group_id)
+        group = shard.groups.get(group_id)
+        if group is not None:
+            group.validate_offset_fetch(member_id=member_id, member_epoch=member_epoch)
+        offsets = shard.offsets.get(group_id)
+        if group is None or offsets is None:
+            return dict.fromkeys(partitions)
+        if require_stable:
+            return {
+                tp: ErrorCode.UNSTABLE_OFFSET_COMMIT if offsets.is_unstable(tp) else offsets.committed.get(tp)
+                for tp in partitions
+            }
+        return {tp: offsets.committed.get(tp) for tp in partitions}
 
-    def txn_offset_commit(
-        self, client: Client, request: TxnOffsetCommitRequest, version: int
-    ) -> Answer[TxnOffsetCommitResponse]:
-        """Writes down how far a group has come if a transaction commits."""
-        del client
-        shard = self._shard(request.group_id)
-        if request.generation_id < 0:
-            self._group(shard, request.group_id)
-        return self._offsets.txn_commit(shard, request, version)
+    def committed_partitions(self, group_id: str) -> list[TopicPartition]:
+        """The partitions that a group committed offsets of."""
+        shard = self._shard_of_any(group_id)
+        offsets = shard.offsets.get(group_id) if group_id in shard.groups else None
+        return [] if offsets is None else list(offsets.committed)
+
+    def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> Codes:
+        """Forgets offsets of a group; the code of each partition (``deleteOffsets``)."""
+        shard = self._shard(group_id)
+        self._group(shard, group_id)
+        return removal.delete_offsets(shard, group_id, partitions)
 
     def complete_transaction(self, producer_id: int, partitions: set[int], *, committed: bool) -> None:
         """The marker of a transaction is in these partitions of ``__consumer_offsets``."""
         for partition in partitions:
             shard = self._led.get(partition)
             if shard is not None:
-                self._offsets.complete_transaction(shard, producer_id, committed=committed)
+                complete_transaction(shard, producer_id, committed=committed)
 
     # --- administration ---------------------------------------------------------------------------------
 
@@ -341,17 +382,7 @@ class GroupCoordinator:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.validate_delete()
-        records = [*self._offsets.delete_group_offsets(shard, group_id), *group.tombstones()]
-        self._offsets.forget_group(shard, group)
-        self._write_tombstones(shard, group_id, records)
-        _events.info("group.deleted", group=group_id, tombstones=len(records))
-
-    def _write_tombstones(self, shard: Shard, group_id: str, records: list[CoordinatorRecord]) -> None:
-        # Nobody waits for the replicas: what is lost is found expired again by whoever leads next.
-        try:
-            write_tombstones(shard, group_id, records)
-        except KafkaError as error:
-            _events.error("tombstones.not_written", partition=shard.partition, reason=error)
+        removal.delete_group(shard, group)
 
     # --- the consumer protocol --------------------------------------------------------------------------
 

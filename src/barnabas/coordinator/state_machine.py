@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.coordinator.offsets.bulk import decode_commits
-from barnabas.coordinator.offsets.replay import replay_commit, replay_commits
+from barnabas.coordinator.offsets.commits import complete_transaction
+from barnabas.coordinator.offsets.replay import place_groups, replay_commit, replay_commits
 from barnabas.coordinator.runtime.journal import Journal
 from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.core.pending import Steps, steps
@@ -21,7 +23,6 @@ from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.groups import ClassicGroups
     from barnabas.coordinator.consumer.groups import ConsumerGroups
-    from barnabas.coordinator.offsets.manager import OffsetManager
 
 _events: Final = EventLog("coordinator")
 
@@ -37,12 +38,10 @@ class GroupStateMachine:
     load_task = "group-metadata-manager-0"
     bulk = staticmethod(decode_commits)
 
-    def __init__(
-        self, classic: "ClassicGroups", consumer: "ConsumerGroups | None", offsets: "OffsetManager"
-    ) -> None:
+    def __init__(self, classic: "ClassicGroups", consumer: "ConsumerGroups | None", clock: Clock) -> None:
         self._classic = classic
         self._consumer = consumer
-        self._offsets = offsets
+        self._clock = clock
 
     def new_shard(self, partition: int, leader_epoch: int, journal: Journal) -> Shard:
         return Shard(partition, leader_epoch, journal)
@@ -77,12 +76,12 @@ class GroupStateMachine:
         return replay_commits(shard, piece, producer_id=producer_id, memo=memo)
 
     def replay_end_transaction_marker(self, shard: Shard, producer_id: int, *, committed: bool) -> None:
-        self._offsets.complete_transaction(shard, producer_id, committed=committed)
+        complete_transaction(shard, producer_id, committed=committed)
 
     @steps
     def loaded(self, shard: Shard) -> Steps[None]:
         """Groups that only kept offsets get a place among the groups; sessions begin."""
-        yield self._offsets.loaded(shard)
+        yield place_groups(shard, self._clock, self._classic.create_simple)
         yield self._classic.loaded(shard)
         if self._consumer is not None:
             yield self._consumer.loaded(shard)

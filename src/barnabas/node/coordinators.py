@@ -9,7 +9,6 @@ from barnabas.cluster.store.contract import MetadataStore, NoNodeError
 from barnabas.cluster.store.znodes import decode_topic, topic_path
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.offsets.manager import OffsetManager
 from barnabas.coordinator.runtime.journal import PartitionJournal
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
@@ -57,7 +56,6 @@ def group_coordinator(
         clock,
         classic=classic,
         consumer=consumer,
-        offsets=OffsetManager(settings, clock, classic.create_simple),
         loader=loader,
         journal=lambda partition: PartitionJournal(
             TopicPartition(GROUP_METADATA_TOPIC, partition),

@@ -7,6 +7,7 @@ import random
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group import Client
+from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.coordinator.runtime.journal import CoordinatorRecord
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import broker_config
@@ -14,6 +15,7 @@ from barnabas.core.errors import KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.log.producers import AppendOrigin
@@ -31,12 +33,6 @@ from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from barnabas.protocol.messages.list_groups import ListGroupsRequest
-from barnabas.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from barnabas.records.batch import batch_headers, build_batch, decode_records_of
 from barnabas.records.compression import Codec
@@ -249,25 +245,21 @@ class Life:
 
     # --- clients
 
-    def commit(self, group="g", offset=1, *, topic="orders", partition=0, metadata=""):
-        position = OffsetCommitRequestPartition(
-            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+    def commit(self, group="g", offset=1, *, topic="orders", partition=0, metadata="", **fields):
+        """The codes, or the Pending of them."""
+        position = CommittedOffset(offset, -1, metadata, self.clock.time_ms())
+        asked = {"member_id": "", "group_instance_id": None, "generation": -1, "version": 8, **fields}
+        return in_one_piece(
+            self.coordinator.commit_offsets(group, {TopicPartition(topic, partition): position}, **asked)
         )
-        request = OffsetCommitRequest(
-            group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[position])]
-        )
-        return self.coordinator.offset_commit(CLIENT, request, 8)
 
     def fetched(self, group="g"):
         """{(topic, partition): offset} of all that the group committed."""
-        answer = self.coordinator.offset_fetch(
-            OffsetFetchRequestGroup(group_id=group, topics=None), require_stable=False
+        partitions = self.coordinator.committed_partitions(group)
+        found = self.coordinator.fetch_offsets(
+            group, partitions, member_id=None, member_epoch=-1, require_stable=False
         )
-        return {
-            (topic.name, each.partition_index): each.committed_offset
-            for topic in answer.topics
-            for each in topic.partitions
-        }
+        return {tp: committed.offset for tp, committed in found.items()}
 
     def join(self, group="g", member_id="", *, version=3):
         """An answer, or the Pending of one. Before v4 nobody is sent away to come back with an id."""

@@ -7,6 +7,7 @@ import pytest
 from life_rig import CLIENT, Life, code, commit_bytes, group_bytes
 
 from barnabas.coordinator.group_coordinator import partition_of
+from barnabas.coordinator.offsets import removal
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
@@ -14,9 +15,7 @@ from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.list_groups import ListedGroup
-from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
-from barnabas.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from handled import handled
 
 HOUR_MS = 3_600_000
@@ -54,10 +53,8 @@ def calls(life):
         "leave": lambda group: coordinator.leave_group(group, []),
         "commit": life.commit,
         "fetch": life.fetched,
-        "delete offsets": lambda group: coordinator.offset_delete(OffsetDeleteRequest(group_id=group)),
-        "commit in a transaction": lambda group: coordinator.txn_offset_commit(
-            CLIENT, TxnOffsetCommitRequest(group_id=group), 3
-        ),
+        "delete offsets": lambda group: coordinator.delete_offsets(group, []),
+        "commit in a transaction": lambda group: life.commit(group, producer=(77, 0)),
     }
 
 
@@ -332,11 +329,11 @@ def test_the_first_check_comes_at_once(life):
 def test_one_shard_that_fails_does_not_keep_others_from_expiring(elected, monkeypatch, caplog):
     seen = []
 
-    def expire(shard):
+    def expire(shard, *_):
         seen.append(shard.partition)
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(elected.coordinator._offsets, "expire", expire)
+    monkeypatch.setattr(removal, "expire_offsets", expire)
 
     elected.clock.advance(600_000)
 

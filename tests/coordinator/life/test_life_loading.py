@@ -450,6 +450,9 @@ def test_a_partition_that_cannot_be_read_is_not_served(caplog):
     assert code(life.fetched) is ErrorCode.NOT_COORDINATOR
     assert "load.failed" in caplog.text
 
+    life.disk.heal()
+    assert life.elect(1).fetched() == {("orders", 0): 1}
+
 
 def test_appends_of_a_coordinator_are_trusted_those_of_a_client_are_not(life):
     """The records of a coordinator are not walked, though the topic is compacted; a client's are."""

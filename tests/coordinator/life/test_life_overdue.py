@@ -12,16 +12,6 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from barnabas.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from barnabas.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from handled import handled
 
 SESSION_MS = 10_000
@@ -71,25 +61,18 @@ def list_them(life):
 
 
 def delete_offset(life):
-    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
-    request = OffsetDeleteRequest(
-        group_id="g", topics=[OffsetDeleteRequestTopic(name="orders", partitions=partitions)]
-    )
-    answer = settled(life.coordinator.offset_delete(request))
-    return answer.error_code or answer.topics[0].partitions[0].error_code
+    (code,) = life.coordinator.delete_offsets("g", [TopicPartition("orders", 0)]).values()
+    return code
 
 
 def commit(life):
-    return settled(life.commit()).topics[0].partitions[0].error_code
+    (code,) = settled(life.commit()).values()
+    return code
 
 
 def commit_in_a_transaction(life):
-    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-    request = TxnOffsetCommitRequest(
-        group_id="g", topics=[TxnOffsetCommitRequestTopic(name="orders", partitions=[partition])]
-    )
-    answer = settled(life.coordinator.txn_offset_commit(CLIENT, request, 3))
-    return answer.topics[0].partitions[0].error_code
+    (code,) = settled(life.commit(producer=(77, 0))).values()
+    return code
 
 
 def join_with_another_protocol(life):

@@ -6,31 +6,18 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 from dataclasses import replace
 
 from barnabas.coordinator.group import GroupType, OffsetExpiry
-from barnabas.coordinator.offsets.manager import OffsetManager
+from barnabas.coordinator.group_coordinator import GroupCoordinator
+from barnabas.coordinator.offsets import removal
+from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOffset
 from barnabas.coordinator.runtime.journal import NO_PRODUCER, CoordinatorRecord
+from barnabas.coordinator.runtime.loading import Load
 from barnabas.coordinator.settings import GroupSettings
-from barnabas.coordinator.shard import Shard
 from barnabas.core.broker_config import broker_config
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
-from barnabas.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from barnabas.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from barnabas.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from standing_clock import Clock
 
 MINUTE_MS = 60_000
@@ -109,6 +96,13 @@ class FakeGroup:
         if self.refusal:
             raise self.refusal
 
+    def end_overdue_sessions(self, now_ms):
+        pass
+
+    def validate_delete(self):
+        if self.refusal:
+            raise self.refusal
+
     def validate_offset_delete(self):
         if self.refusal:
             raise self.refusal
@@ -126,68 +120,96 @@ class FakeGroup:
         self.closed = True
 
 
+class FakeClassic:
+    """Makes such groups, and knows which shard was loaded."""
+
+    def __init__(self):
+        self.shard = None
+
+    def create_simple(self, shard, group_id):
+        shard.groups[group_id] = FakeGroup(group_id)
+        return shard.groups[group_id]
+
+    def loaded(self, shard):
+        self.shard = shard
+        return Pending.of(None)
+
+
+class AtOnce:
+    """A loader of partitions in which nothing is."""
+
+    def load(self, replay, log):
+        load = Load(replay, log)
+        load.done.complete(None)
+        return load
+
+
 class Rig:
-    """The manager, one shard, and the requests of clients in short."""
+    """The coordinator of one partition, and the requests of clients in short."""
 
     def __init__(self, **config):
         self.clock = Clock()
         self.journal = FakeJournal()
-        self.shard = Shard(7, 3, self.journal)
-        self.settings = GroupSettings.of(broker_config(config))
-        self.manager = OffsetManager(self.settings, self.clock, self.create)
+        self.classic = FakeClassic()
+        self._start(GroupSettings.of(broker_config({"offsets.topic.num.partitions": "1", **config})))
+
+    def _start(self, settings):
+        self.settings = settings
+        self.coordinator = GroupCoordinator(
+            settings,
+            self.clock,
+            classic=self.classic,
+            consumer=NoConsumer() if "consumer" in settings.rebalance_protocols else None,
+            loader=AtOnce(),
+            journal=lambda partition: self.journal,
+            log=lambda partition: None,
+        )
+        self.coordinator.elected(0, 3)
 
     def set(self, **settings):
-        self.settings = replace(self.settings, **settings)
-        self.manager = OffsetManager(self.settings, self.clock, self.create)
+        """Another configuration; what was committed is forgotten."""
+        self._start(replace(self.settings, **settings))
 
-    def create(self, shard, group_id):
-        shard.groups[group_id] = FakeGroup(group_id)
-        return shard.groups[group_id]
+    @property
+    def shard(self):
+        return self.classic.shard
 
     def group(self, group_id="g"):
-        return self.shard.groups.get(group_id) or self.create(self.shard, group_id)
+        return self.shard.groups.get(group_id) or self.classic.create_simple(self.shard, group_id)
 
-    def commit(self, offsets, group_id="g", *, version=8, **fields):
-        """`offsets`: {(topic, partition): offset, or (offset, leader epoch, metadata)}."""
-        request = OffsetCommitRequest(group_id=group_id, topics=commit_topics(offsets), **fields)
-        return self.manager.commit(self.shard, request, version)
+    def commit(self, offsets, group_id="g", *, version=8, retention_ms=None, **fields):
+        """`offsets`: {(topic, partition): offset, or (offset, leader epoch, metadata)}; the codes."""
+        expires = NO_TIMESTAMP if retention_ms is None else self.clock.now_ms + retention_ms
+        member = {"member_id": "", "group_instance_id": None, "generation": -1, **fields}
+        return in_one_piece(
+            self.coordinator.commit_offsets(
+                group_id, self._commits(offsets, expires), version=version, **member
+            )
+        )
 
     def txn_commit(self, offsets, group_id="g", *, producer_id=9, **fields):
-        topics = [
-            TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)
-            for topic, partitions in by_topic(offsets, TxnOffsetCommitRequestPartition)
-        ]
-        request = TxnOffsetCommitRequest(
-            group_id=group_id,
-            transactional_id="t",
-            producer_id=producer_id,
-            producer_epoch=2,
-            topics=topics,
-            **fields,
-        )
-        return self.manager.txn_commit(self.shard, request, 3)
+        return self.commit(offsets, group_id, version=3, producer=(producer_id, 2), **fields)
 
-    def fetch(self, partitions=None, group_id="g", *, require_stable=False, **fields):
+    def _commits(self, offsets, expires=NO_TIMESTAMP):
+        commits = {}
+        for place, what in offsets.items():
+            offset, epoch, metadata = what if isinstance(what, tuple) else (what, -1, "")
+            commit = CommittedOffset(offset, epoch, metadata, self.clock.now_ms, expires)
+            commits[TopicPartition(*place)] = commit
+        return commits
+
+    def fetch(self, partitions=None, group_id="g", *, require_stable=False, member_id=None, member_epoch=-1):
         """{(topic, partition): (offset, leader epoch, metadata, error)} of what the coordinator answers."""
-        topics = None
-        if partitions is not None:
-            names = dict.fromkeys(topic for topic, _ in partitions)
-            topics = [
-                OffsetFetchRequestTopics(name=name, partition_indexes=[p for t, p in partitions if t == name])
-                for name in names
-            ]
-        request = OffsetFetchRequestGroup(group_id=group_id, topics=topics, **fields)
-        answer = self.manager.fetch(self.shard, request, require_stable=require_stable)
-        assert answer.group_id == group_id
+        if partitions is None:
+            asked = self.coordinator.committed_partitions(group_id)
+        else:
+            asked = [TopicPartition(*place) for place in partitions]
+        answer = self.coordinator.fetch_offsets(
+            group_id, asked, member_id=member_id, member_epoch=member_epoch, require_stable=require_stable
+        )
         return {
-            (topic.name, one.partition_index): (
-                one.committed_offset,
-                one.committed_leader_epoch,
-                one.metadata,
-                one.error_code,
-            )
-            for topic in answer.topics
-            for one in topic.partitions
+            tp: (*found[:3], 0) if isinstance(found, CommittedOffset) else (-1, -1, "", found or 0)
+            for tp, found in answer.items()
         }
 
     def committed(self, group_id="g"):
@@ -195,57 +217,35 @@ class Rig:
         return {place: found[0] for place, found in self.fetch(None, group_id).items()}
 
     def delete(self, partitions, group_id="g"):
-        topics = [
-            OffsetDeleteRequestTopic(
-                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=partition)]
-            )
-            for topic, partition in partitions
-        ]
-        return codes(self.manager.delete(self.shard, OffsetDeleteRequest(group_id=group_id, topics=topics)))
+        """The codes."""
+        return self.coordinator.delete_offsets(group_id, [TopicPartition(*place) for place in partitions])
+
+    def end_transaction(self, producer_id=9, *, committed):
+        self.coordinator.complete_transaction(producer_id, {0}, committed=committed)
 
     def later(self, minutes):
         self.clock.advance(int(minutes * MINUTE_MS))
 
+    def expiring(self):
+        """The Pending of one check."""
+        return removal.expire_offsets(self.shard, self.clock, self.settings.offsets_retention_ms)
+
     def expire(self):
         """The number of offsets that one check takes away, once it is through."""
-        done = self.manager.expire(self.shard)
-        while not done.done:
-            self.clock.advance()
-        return done.result()
+        return self._through(self.expiring())
 
     def partitions_deleted(self, *partitions):
-        done = self.manager.partitions_deleted(self.shard, [TopicPartition(*place) for place in partitions])
+        deleted = [TopicPartition(*place) for place in partitions]
+        return self._through(removal.delete_partitions(self.shard, self.clock, deleted))
+
+    def _through(self, done):
         while not done.done:
             self.clock.advance()
         return done.result()
 
 
-def commit_topics(offsets):
-    return [
-        OffsetCommitRequestTopic(name=topic, partitions=partitions)
-        for topic, partitions in by_topic(offsets, OffsetCommitRequestPartition)
-    ]
+class NoConsumer:
+    """Stands for groups of the consumer protocol, of which there are none."""
 
-
-def by_topic(offsets, partition_class):
-    topics = {}
-    for (topic, partition), what in offsets.items():
-        offset, epoch, metadata = what if isinstance(what, tuple) else (what, -1, "")
-        topics.setdefault(topic, []).append(
-            partition_class(
-                partition_index=partition,
-                committed_offset=offset,
-                committed_leader_epoch=epoch,
-                committed_metadata=metadata,
-            )
-        )
-    return topics.items()
-
-
-def codes(response):
-    """{(topic, partition): code} of a response to a commit or a deletion."""
-    return {
-        (topic.name, one.partition_index): one.error_code
-        for topic in response.topics
-        for one in topic.partitions
-    }
+    def loaded(self, shard):
+        return Pending.of(None)

@@ -79,18 +79,16 @@ def test_a_group_is_forgotten_with_all_that_is_on_its_way(rig):
     answer = rig.commit({ORDERS: 6})
     group = rig.group()
 
-    records = rig.manager.delete_group_offsets(rig.shard, "g")
-    rig.manager.forget_group(rig.shard, group)
+    rig.coordinator.delete_group("g")
     rig.journal.acknowledge()
 
-    assert [(record.key.topic, record.key.partition, record.value) for record in records] == [
+    assert [(record.key.topic, record.key.partition, record.value) for record in rig.journal.batches[-1]] == [
         ("orders", 0, None)
     ]
     assert answer.done
     assert rig.committed() == {}
     assert rig.shard.open_transactions == {9: {"other"}}
     assert group.closed
-    assert rig.manager.delete_group_offsets(rig.shard, "g") == []
 
 
 def written_back(rig):
@@ -110,8 +108,7 @@ def deleted_partition(rig):
 
 
 def deleted_group(rig):
-    rig.journal.append(rig.manager.delete_group_offsets(rig.shard, "g"), acks=0)
-    rig.manager.forget_group(rig.shard, rig.group())
+    rig.coordinator.delete_group("g")
 
 
 @pytest.mark.parametrize("take_away", [deleted_offset, deleted_partition, deleted_group])

@@ -68,8 +68,8 @@ def test_nothing_expires_while_the_group_says_so(rig):
 
 
 def test_a_retention_of_the_clients_own_wins_over_the_brokers(rig):
-    rig.commit({ORDERS: 5}, retention_time_ms=60_000, version=4)
-    rig.commit({("orders", 1): 5}, retention_time_ms=30 * DAY_MINUTES * 60_000, version=4)
+    rig.commit({ORDERS: 5}, retention_ms=60_000, version=4)
+    rig.commit({("orders", 1): 5}, retention_ms=30 * DAY_MINUTES * 60_000, version=4)
     rig.group().expiry = OffsetExpiry(rig.clock.now_ms, frozenset())
 
     rig.later(minutes=1)
@@ -97,7 +97,7 @@ def test_a_group_waits_for_the_end_of_a_transaction(rig):
 
     assert rig.expire() == 0
     assert "g" in rig.shard.groups
-    rig.manager.complete_transaction(rig.shard, 9, committed=True)
+    rig.end_transaction(committed=True)
     assert rig.expire() == 1
     assert "g" not in rig.shard.groups
 
@@ -158,7 +158,7 @@ def test_a_check_of_many_groups_lets_others_in_between(rig):
     # Each look at the clock takes a millisecond.
     rig.clock.monotonic_ms = itertools.count(rig.clock.now_ms).__next__
 
-    done = rig.manager.expire(rig.shard)
+    done = rig.expiring()
 
     assert not done.done
     first = 30 - len(rig.shard.groups)
@@ -215,6 +215,6 @@ def test_an_old_offset_stays_while_a_transaction_is_about_to_replace_it(rig):
     rig.txn_commit({ORDERS: 6})
 
     assert rig.expire() == 0
-    rig.manager.complete_transaction(rig.shard, 9, committed=True)
+    rig.end_transaction(committed=True)
 
     assert rig.committed() == {ORDERS: 6}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barnabas.coordinator.offsets.replay import replay_commit, replay_commits
+from barnabas.coordinator.offsets.replay import place_groups, replay_commit, replay_commits
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -20,14 +20,14 @@ def load(rig, offset, *, partition=0, at=0, producer_id=-1, group="g"):
 
 
 def finish(rig):
-    done = rig.manager.loaded(rig.shard)
+    done = place_groups(rig.shard, rig.clock, rig.classic.create_simple)
     while not done.done:
         rig.clock.advance()
     done.result()
 
 
 def end(rig, *, committed, producer_id=9):
-    rig.manager.complete_transaction(rig.shard, producer_id, committed=committed)
+    rig.end_transaction(producer_id, committed=committed)
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -133,7 +133,7 @@ def test_a_tombstone_inside_a_transaction(rig):
 
 def test_what_was_written_is_what_is_read_back(rig):
     rig.commit({ORDERS: (5, 2, "m"), ("orders", 1): 6})
-    rig.commit({ORDERS: (8, 2, "n")}, retention_time_ms=5000, version=4)
+    rig.commit({ORDERS: (8, 2, "n")}, retention_ms=5000, version=4)
     rig.delete([("orders", 1)])
     kept = dict(rig.shard.offsets["g"].committed)
     written = rig.journal.records
@@ -154,4 +154,3 @@ def test_repr_tells_the_state(rig):
     load(rig, 5, producer_id=9)
 
     assert repr(rig.shard.offsets["g"]) == "<GroupOffsets committed=1 pending=0 transactions=1>"
-    assert "retention=604800000ms" in repr(rig.manager)

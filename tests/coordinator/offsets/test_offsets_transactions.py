@@ -1,7 +1,6 @@
 """Commits of transactions: they wait for the marker, and the journal's order decides."""
 
 import pytest
-from offsets_rig import codes
 
 from barnabas.core.errors import ErrorCode, KafkaError
 
@@ -9,11 +8,11 @@ ORDERS = ("orders", 0)
 
 
 def end(rig, *, committed, producer_id=9):
-    rig.manager.complete_transaction(rig.shard, producer_id, committed=committed)
+    rig.end_transaction(producer_id, committed=committed)
 
 
 def test_a_commit_is_seen_when_its_transaction_commits(rig):
-    assert codes(rig.txn_commit({ORDERS: (5, 1, "m")})) == {ORDERS: 0}
+    assert rig.txn_commit({ORDERS: (5, 1, "m")}) == {ORDERS: 0}
     assert rig.committed() == {}
     assert rig.shard.open_transactions == {9: {"g"}}
     assert rig.journal.producers == [(9, 2)]
@@ -76,7 +75,7 @@ def test_the_member_is_checked_as_the_group_wants_it(rig):
     rig.group().refusal = KafkaError(ErrorCode.FENCED_INSTANCE_ID)
 
     with pytest.raises(KafkaError) as refused:
-        rig.txn_commit({ORDERS: 5}, generation_id=3, member_id="m", group_instance_id="i")
+        rig.txn_commit({ORDERS: 5}, generation=3, member_id="m", group_instance_id="i")
 
     assert refused.value.code is ErrorCode.FENCED_INSTANCE_ID
     asked = rig.group().checks[0]
@@ -90,7 +89,7 @@ def test_a_commit_that_failed_is_out_of_the_transaction(rig):
 
     rig.journal.fail(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
-    assert codes(answer.result()) == {ORDERS: ErrorCode.REQUEST_TIMED_OUT}
+    assert answer.result() == {ORDERS: ErrorCode.REQUEST_TIMED_OUT}
     assert rig.shard.open_transactions == {}
     end(rig, committed=True)
     assert rig.committed() == {}
@@ -110,7 +109,7 @@ def test_a_failed_retry_leaves_the_other_partitions_of_the_transaction(rig):
 def test_a_commit_that_was_not_written_leaves_no_trace(rig):
     rig.journal.refusal = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    assert codes(rig.txn_commit({ORDERS: 5})) == {ORDERS: ErrorCode.NOT_COORDINATOR}
+    assert rig.txn_commit({ORDERS: 5}) == {ORDERS: ErrorCode.NOT_COORDINATOR}
     assert rig.shard.open_transactions == {}
     assert rig.shard.offsets == {}
 
@@ -123,7 +122,7 @@ def test_marker_and_commit_acknowledged_in_one_moment(rig):
     end(rig, committed=True)
     rig.journal.acknowledge()
 
-    assert codes(answer.result()) == {ORDERS: 0}
+    assert answer.result() == {ORDERS: 0}
     assert rig.committed() == {ORDERS: 5}
 
 
@@ -139,7 +138,7 @@ def test_a_deleted_topic_leaves_the_transaction(rig):
 def test_a_late_failure_does_not_reach_a_group_that_began_anew(rig):
     rig.journal.holds = True
     rig.txn_commit({ORDERS: 50})
-    rig.manager.forget_group(rig.shard, rig.group())
+    rig.coordinator.delete_group("g")
     rig.journal.holds = False
     rig.txn_commit({ORDERS: 1})
 

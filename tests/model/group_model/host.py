@@ -16,13 +16,15 @@ from barnabas.broker.handlers.delete_groups import delete_groups
 from barnabas.broker.handlers.heartbeat import heartbeat
 from barnabas.broker.handlers.join_group import join_group
 from barnabas.broker.handlers.leave_group import leave_group
+from barnabas.broker.handlers.offset_commit import offset_commit
+from barnabas.broker.handlers.offset_delete import offset_delete
+from barnabas.broker.handlers.offset_fetch import offset_fetch
 from barnabas.broker.handlers.sync_group import sync_group
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.group_coordinator import GroupCoordinator
-from barnabas.coordinator.offsets.manager import OffsetManager
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -37,7 +39,7 @@ from barnabas.protocol.messages.join_group import JoinGroupRequest
 from barnabas.protocol.messages.leave_group import LeaveGroupRequest
 from barnabas.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from barnabas.protocol.messages.offset_delete import OffsetDeleteRequest
-from barnabas.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from barnabas.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from barnabas.protocol.messages.sync_group import SyncGroupRequest
 from barnabas.testing.clock import ProcessClock, VirtualClock, VirtualTimer
 from group_model.journal import ReplicatedPartition, SimulatedJournal
@@ -128,7 +130,6 @@ class Host:
                 if "consumer" in settings.rebalance_protocols
                 else None
             ),
-            offsets=OffsetManager(settings, clock, classic.create_simple),
             loader=Loader(
                 loading_clock,
                 InPlace(),
@@ -270,6 +271,8 @@ class Host:
 
 _HANDLERS: Final[dict[type, Callable[[RequestContext, Any], Any]]] = {
     DeleteGroupsRequest: delete_groups,
+    OffsetCommitRequest: offset_commit,
+    OffsetDeleteRequest: offset_delete,
     HeartbeatRequest: heartbeat,
     JoinGroupRequest: join_group,
     LeaveGroupRequest: leave_group,
@@ -277,11 +280,22 @@ _HANDLERS: Final[dict[type, Callable[[RequestContext, Any], Any]]] = {
 }
 
 
+class _Everything:
+    """The partitions of a cluster in which every topic has all that are asked for."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __getitem__(self, topic: str) -> "_Everything":
+        return self
+
+
 def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
     services = SimpleNamespace(
         group_coordinator=coordinator,
         authorizer=AllowAll(),
         clock=coordinator._clock,
+        metadata_cache=SimpleNamespace(snapshot=SimpleNamespace(partitions=_Everything())),
     )
     peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999), NoConnection())
     header = RequestHeader(0, call.version, 0, call.client_id)
@@ -290,20 +304,19 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
 
 def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
     """What the handler of the request's API does."""
-    request, version = call.request, call.version
+    request = call.request
     client = Client(call.client_id, "/10.0.1.1")
     handler = _HANDLERS.get(type(request))
     if handler is not None:
         return handler(_context(coordinator, call), request)
     match request:
-        case OffsetCommitRequest():
-            return coordinator.offset_commit(client, request, version)
         case OffsetFetchRequestGroup():
-            return coordinator.offset_fetch(request, require_stable=False)
+            # Each group has a request of its own in the model, which only versions since 8 have room for.
+            context = _context(coordinator, call)
+            context.version = 9
+            return offset_fetch(context, OffsetFetchRequest(groups=[request])).groups[0]
         case ConsumerGroupHeartbeatRequest():
             return coordinator.consumer_group_heartbeat(client, request)
-        case OffsetDeleteRequest():
-            return coordinator.offset_delete(request)
     raise TypeError(f"no member sends {request!r}")
 
 

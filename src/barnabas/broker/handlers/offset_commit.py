@@ -7,27 +7,31 @@ Versions:  v2 how long to keep it, until v4 · v6 leader epochs (KIP-320) · v7 
 Not implemented: v0, which commits to ZooKeeper, and v1 (KIP-896).
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import (
-    PartitionCodes,
-    client_of,
-    known_partitions,
-    require_group,
-)
+from barnabas.broker.group_requests import require_group
+from barnabas.broker.offset_requests import PORTION, PartitionCodes, known_partitions
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, CommittedOffset
 from barnabas.core.errors import KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
+    OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+
+BROKER_RETENTION: Final = -1
+"""The client leaves the retention of its offsets to the broker."""
 
 
 def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> Sliced[OffsetCommitResponse]:
@@ -40,29 +44,41 @@ def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> S
 @handles(ApiKey.OFFSET_COMMIT, versions=(2, 9), failed=_failed)
 @sliced
 def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Sliced[OffsetCommitResponse]:
-    """Stores a group's positions."""
     require_group(context, Operation.READ, request.group_id)
     codes = PartitionCodes()
     asked = ((topic.name, topic.partitions) for topic in request.topics)
     known = yield from known_partitions(context, asked, codes)
-    if not known:
-        return (yield from _response(codes))
-    wanted = OffsetCommitRequest(
-        group_id=request.group_id,
-        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-        retention_time_ms=request.retention_time_ms,
-        topics=[
-            OffsetCommitRequestTopic(name=name, partitions=partitions) for name, partitions in known.items()
-        ],
-    )
-    answer = context.broker.group_coordinator.offset_commit(client_of(context), wanted, context.version)
-    response = (yield answer) if isinstance(answer, Pending) else answer
-    if not codes.topics:
-        return response
-    yield from codes.add_all(response.topics)
+    if known:
+        commits = yield from _commits(known, request.retention_time_ms, context.broker.clock.time_ms())
+        answer = yield from context.broker.group_coordinator.commit_offsets(
+            request.group_id,
+            commits,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            version=context.version,
+        )
+        yield from codes.add((yield answer) if isinstance(answer, Pending) else answer)
     return (yield from _response(codes))
+
+
+def _commits(
+    known: Mapping[TopicPartition, OffsetCommitRequestPartition], retention_ms: int, now_ms: int
+) -> Sliced[dict[TopicPartition, CommittedOffset]]:
+    """The commits of a request, with their times."""
+    expire_timestamp = NO_TIMESTAMP if retention_ms == BROKER_RETENTION else now_ms + retention_ms
+    commits: dict[TopicPartition, CommittedOffset] = {}
+    for tp, each in known.items():
+        commits[tp] = CommittedOffset(
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.committed_metadata or "",
+            now_ms if each.commit_timestamp == NO_TIMESTAMP else each.commit_timestamp,
+            expire_timestamp,
+        )
+        if not len(commits) % PORTION:
+            yield
+    return commits
 
 
 def _response(codes: PartitionCodes) -> Sliced[OffsetCommitResponse]:

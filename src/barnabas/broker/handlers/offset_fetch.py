@@ -8,21 +8,23 @@ Versions:  v2 all topics (null), and an error for the group · v5 leader epochs 
 Not implemented: v0, which reads from ZooKeeper (KIP-896).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import may, once
+from barnabas.broker.offset_requests import PORTION
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
-    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -35,8 +37,27 @@ from barnabas.protocol.messages.offset_fetch import (
 GROUP_ERRORS_SINCE: Final = 2
 SEVERAL_SINCE: Final = 8
 NO_OFFSET: Final = -1
-PORTION: Final = 500
-"""So many partitions are looked up in one piece."""
+
+
+class _Form(NamedTuple):
+    """The classes of an answer: those of one group are other ones than those of several."""
+
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+
+
+_OF_ONE: Final = _Form(OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+_OF_SEVERAL: Final = _Form(OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+
+
+class _Asked(NamedTuple):
+    """What is asked of one group; all its topics without a list of them."""
+
+    group_id: str
+    topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
+    member_id: str | None
+    member_epoch: int
+    require_stable: bool
 
 
 def _failed(request: OffsetFetchRequest, error: KafkaError, version: int) -> Sliced[OffsetFetchResponse]:
@@ -49,146 +70,103 @@ def _failed(request: OffsetFetchRequest, error: KafkaError, version: int) -> Sli
             yield
     elif version < GROUP_ERRORS_SINCE:
         response.error_code = ErrorCode.NONE
-        for topic in _only_group(request).topics or ():
-            refused = yield from _refused(topic, error.code)
-            response.topics.append((yield from _of_one(refused)))
-            yield
+        for topic in request.topics or ():
+            response.topics.append((yield from _refused(topic, error.code, _OF_ONE)))
     return response
 
 
 @handles(ApiKey.OFFSET_FETCH, versions=(1, 9), failed=_failed)
 @sliced
 def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced[OffsetFetchResponse]:
-    """Reads groups' positions."""
-    stable = request.require_stable
     if context.version < SEVERAL_SINCE:
-        group = yield from _group(context, _only_group(request), require_stable=stable)
-        topics = []
-        for topic in group.topics:
-            topics.append((yield from _of_one(topic)))
-            yield
-        return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+        asked = _Asked(request.group_id, request.topics, None, -1, request.require_stable)
+        topics, code = yield from _positions(context, asked, _OF_ONE)
+        # Before v2 nothing is left of the code: there is neither a field for the group nor a partition.
+        return OffsetFetchResponse(topics=topics, error_code=code)
     groups = []
     answered = set()
-    for wanted in request.groups:
+    for each in request.groups:
         yield
-        if wanted.topics is None:
+        group_id = each.group_id
+        if each.topics is None:
             # All topics of a group are answered once, however often they are asked for: else a small request fills the memory.
-            if wanted.group_id in answered:
+            if group_id in answered:
                 continue
-            answered.add(wanted.group_id)
-        groups.append((yield from _group(context, wanted, require_stable=stable)))
+            answered.add(group_id)
+        asked = _Asked(group_id, each.topics, each.member_id, each.member_epoch, request.require_stable)
+        topics, code = yield from _positions(context, asked, _OF_SEVERAL)
+        groups.append(OffsetFetchResponseGroup(group_id=group_id, topics=topics, error_code=code))
     return OffsetFetchResponse(groups=groups)
 
 
-def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    topics = request.topics
-    if topics is None:
-        return OffsetFetchRequestGroup(group_id=request.group_id, topics=None)
-    wanted = [
-        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-        for topic in topics
-    ]
-    return OffsetFetchRequestGroup(group_id=request.group_id, topics=wanted)
-
-
-def _group(
-    context: RequestContext, wanted: OffsetFetchRequestGroup, *, require_stable: bool
-) -> Sliced[OffsetFetchResponseGroup]:
-    """The positions of a group; one that is refused says only why."""
-    group_id = wanted.group_id
-    if not may(context, Operation.DESCRIBE, group_id):
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
-    try:
-        return (yield from _positions(context, wanted, require_stable=require_stable))
-    except KafkaError as error:
-        # Before v2 nothing is left of it: there is neither a field for the group nor a partition.
-        return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
-
-
-def _positions(
-    context: RequestContext, wanted: OffsetFetchRequestGroup, *, require_stable: bool
-) -> Sliced[OffsetFetchResponseGroup]:
+def _positions(context: RequestContext, asked: _Asked, form: _Form) -> Sliced[tuple[list[Any], ErrorCode]]:
+    """The topics of a group with its positions; a group that is refused has a code and no topics."""
+    if not may(context, Operation.DESCRIBE, asked.group_id):
+        return [], ErrorCode.GROUP_AUTHORIZATION_FAILED
     coordinator = context.broker.group_coordinator
-    everything = wanted.topics is None
-    asked = coordinator.committed_topics(wanted.group_id) if wanted.topics is None else wanted.topics
+    topics: dict[str, Any] = {}
+    try:
+        partitions, hidden = yield from _describable(context, asked, form)
+        for start in range(0, len(partitions) or 1, PORTION):  # the group is asked even where nothing is
+            found = coordinator.fetch_offsets(
+                asked.group_id,
+                partitions[start : start + PORTION],
+                member_id=asked.member_id,
+                member_epoch=asked.member_epoch,
+                require_stable=asked.require_stable,
+            )
+            for tp, position in found.items():
+                topic = topics.get(tp.topic)
+                if topic is None:
+                    topic = topics[tp.topic] = form.topic(name=tp.topic, partitions=[])
+                topic.partitions.append(_partition(tp.partition, position, form))
+            yield
+    except KafkaError as error:
+        return [], error.code
+    return [*topics.values(), *hidden], ErrorCode.NONE
+
+
+def _describable(
+    context: RequestContext, asked: _Asked, form: _Form
+) -> Sliced[tuple[list[TopicPartition], list[Any]]]:
+    """The partitions that the client may see, each once, and the refused topics of those that it named."""
     may_describe = context.may(Operation.DESCRIBE)
-    hidden: list[OffsetFetchResponseTopics] = []
-    found: dict[str, dict[int, None]] = {}
-    for topic in asked:
+    partitions: dict[TopicPartition, None] = {}
+    hidden: list[Any] = []
+    if asked.topics is None:
+        for tp in context.broker.group_coordinator.committed_partitions(asked.group_id):
+            if may_describe[tp.topic]:
+                partitions[tp] = None
+            yield
+        return list(partitions), hidden
+    for topic in asked.topics:
         yield
-        if may_describe[topic.name]:
-            if not topic.partition_indexes:
-                continue  # the answer does not name it either, as in Kafka
-            indexes = found.setdefault(topic.name, {})
-            for index in topic.partition_indexes:
-                indexes[index] = None
-                yield
-        elif not everything:
-            hidden.append((yield from _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
-    answer = OffsetFetchResponseGroup(group_id=wanted.group_id)
-    for topics in _portions(found):
-        portion = OffsetFetchRequestGroup(
-            group_id=wanted.group_id,
-            member_id=wanted.member_id,
-            member_epoch=wanted.member_epoch,
-            topics=topics,
+        if not may_describe[topic.name]:
+            hidden.append((yield from _refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED, form)))
+            continue
+        for index in topic.partition_indexes:
+            partitions[TopicPartition(topic.name, index)] = None
+            yield
+    return list(partitions), hidden
+
+
+def _partition(index: int, position: CommittedOffset | ErrorCode | None, form: _Form) -> Any:
+    if isinstance(position, CommittedOffset):
+        return form.partition(
+            partition_index=index,
+            committed_offset=position.offset,
+            committed_leader_epoch=position.leader_epoch,
+            metadata=position.metadata,
         )
-        group = coordinator.offset_fetch(portion, require_stable=require_stable)
-        if group.error_code:
-            return group
-        for each in group.topics:
-            if answer.topics and answer.topics[-1].name == each.name:
-                answer.topics[-1].partitions += each.partitions
-            else:
-                answer.topics.append(each)
-        yield
-    answer.topics += hidden
-    return answer
+    code = position or ErrorCode.NONE
+    return form.partition(partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code)
 
 
-def _portions(wanted: Mapping[str, Iterable[int]]) -> Iterator[list[OffsetFetchRequestTopics]]:
-    """What is asked of a group, in pieces that the coordinator may answer at once; one of nothing for nothing."""
-    portion: list[OffsetFetchRequestTopics] = []
-    room = PORTION
-    asked = False
-    for name, indexes in wanted.items():
-        left = iter(indexes)
-        while part := list(islice(left, room)):
-            portion.append(OffsetFetchRequestTopics(name=name, partition_indexes=part))
-            room -= len(part)
-            if not room:
-                yield portion
-                portion, room, asked = [], PORTION, True
-    if portion or not asked:
-        yield portion
-
-
-def _refused(topic: OffsetFetchRequestTopics, code: int) -> Sliced[OffsetFetchResponseTopics]:
-    answer = OffsetFetchResponseTopics(name=topic.name)
+def _refused(
+    topic: OffsetFetchRequestTopic | OffsetFetchRequestTopics, code: ErrorCode, form: _Form
+) -> Sliced[Any]:
+    answer = form.topic(name=topic.name, partitions=[])
     for index in topic.partition_indexes:
-        answer.partitions.append(
-            OffsetFetchResponsePartitions(
-                partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
-            )
-        )
-        yield
-    return answer
-
-
-def _of_one(topic: OffsetFetchResponseTopics) -> Sliced[OffsetFetchResponseTopic]:
-    """A topic as the answer of one group has it."""
-    answer = OffsetFetchResponseTopic(name=topic.name)
-    for each in topic.partitions:
-        answer.partitions.append(
-            OffsetFetchResponsePartition(
-                partition_index=each.partition_index,
-                committed_offset=each.committed_offset,
-                committed_leader_epoch=each.committed_leader_epoch,
-                metadata=each.metadata,
-                error_code=each.error_code,
-            )
-        )
+        answer.partitions.append(_partition(index, code, form))
         yield
     return answer

@@ -1,34 +1,29 @@
-"""Reading commits out of requests, and what became of each partition back into responses.
+"""Commits on their way: into the journal, through the waiting room, and out when the replicas have them.
 
-Plain functions; `manager` puts them to work. A partition that a request names twice counts once, with what it
-says last, as in Kafka, where a map stands between request and coordinator.
+A batch that the journal refuses leaves no trace. One that it took waits as pending (or with its transaction)
+until it is known whether the replicas have it. Then the commits are seen, and each partition has its code.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
-from barnabas.coordinator.offsets.answers import topics_of
-from barnabas.coordinator.offsets.group_offsets import NO_TIMESTAMP, Commits, CommittedOffset
-from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS
+from barnabas.coordinator.offsets.group_offsets import Commits, GroupOffsets
+from barnabas.coordinator.offsets.records import commit_record
+from barnabas.coordinator.runtime.decoding import NO_PRODUCER_ID
+from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord
+from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
-from barnabas.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from barnabas.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from barnabas.core.pending import Pending
+from barnabas.core.slices import Sliced
 
-BROKER_RETENTION: Final = -1
-"""The client leaves the retention of its offsets to the broker."""
+Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
-_IN_WORDS_OF_COMMIT: Final = {
+PORTION: Final = 100
+"""So many records are made in one piece."""
+FIRST_SEQUENCE: Final = 0
+"""Kafka numbers batches of commits from 0, though no producer counts them."""
+
+_COMMIT_ERRORS: Final = {
     **COORDINATOR_WORDS,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
@@ -38,7 +33,7 @@ _IN_WORDS_OF_COMMIT: Final = {
 
 
 def commit_error(error: BaseException | None) -> ErrorCode:
-    """What a client is told when its commit was not written (``maybeConvertOffsetCommitError``).
+    """The code for the client when its commit was not written (``maybeConvertOffsetCommitError``).
 
     The partition that could not be written to is the coordinator's, not the client's, and the answer must not
     be mistaken for one about the client's.
@@ -47,71 +42,116 @@ def commit_error(error: BaseException | None) -> ErrorCode:
         return ErrorCode.NONE
     if not isinstance(error, KafkaError):
         return ErrorCode.UNKNOWN_SERVER_ERROR
-    return _IN_WORDS_OF_COMMIT.get(error.code, error.code)
+    return _COMMIT_ERRORS.get(error.code, error.code)
 
 
-def plain_commits(request: OffsetCommitRequest, now_ms: int) -> dict[TopicPartition, CommittedOffset]:
-    """The commits of a request, with their times."""
-    retention_ms = request.retention_time_ms
-    expire_timestamp = NO_TIMESTAMP if retention_ms == BROKER_RETENTION else now_ms + retention_ms
-    return {
-        TopicPartition(topic.name, partition.partition_index): CommittedOffset(
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
-            now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp,
-            expire_timestamp,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    }
+def commit_records(
+    group_id: str, commits: Commits, metadata_bytes_max: int
+) -> Sliced[tuple[list[CoordinatorRecord], Codes]]:
+    """The records of the commits, and the partitions whose metadata is too long.
 
-
-def transactional_commits(
-    request: TxnOffsetCommitRequest, now_ms: int
-) -> dict[TopicPartition, CommittedOffset]:
-    """The commits of a transaction's request, with their time."""
-    return {
-        TopicPartition(topic.name, partition.partition_index): CommittedOffset(
-            partition.committed_offset,
-            partition.committed_leader_epoch,
-            partition.committed_metadata or "",
-            now_ms,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    }
-
-
-def too_large(commits: Commits, limit: int) -> dict[TopicPartition, ErrorCode]:
-    """The commits whose metadata is longer than allowed, counted in UTF-16 units as Java does."""
-    return {
-        tp: ErrorCode.OFFSET_METADATA_TOO_LARGE
-        for tp, commit in commits.items()
-        if _utf16_length(commit.metadata) > limit
-    }
+    They take long for many partitions and do not depend on the state of the group, so they are made in slices.
+    """
+    records: list[CoordinatorRecord] = []
+    refused: Codes = {}
+    for tp, commit in commits.items():
+        if _utf16_length(commit.metadata) > metadata_bytes_max:
+            refused[tp] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            records.append(commit_record(group_id, tp, commit))
+        if not len(records) % PORTION:
+            yield
+    return records, refused
 
 
 def _utf16_length(text: str) -> int:
+    """As Java counts a string."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def commit_response(codes: Mapping[TopicPartition, ErrorCode]) -> OffsetCommitResponse:
-    """What became of each partition."""
-    topics = topics_of(codes, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
-    return OffsetCommitResponse(topics=topics)
+def write_commits(
+    shard: Shard,
+    group_id: str,
+    commits: Commits,
+    records: list[CoordinatorRecord],
+    refused: Codes,
+    producer: tuple[int, int],
+) -> Codes | Pending[Codes]:
+    """Appends the records (``storeOffsets``); the codes, once it is known whether the replicas have them."""
+    if not records:
+        return refused
+    try:
+        written = shard.journal.append(records, producer=producer, base_sequence=FIRST_SEQUENCE)
+    except KafkaError as error:
+        return _codes(commits, refused, error)
+    accepted = commits if not refused else {tp: c for tp, c in commits.items() if tp not in refused}
+    # The group's offsets are kept by identity: if the group is forgotten before the replicas answer, and another one
+    # of its name begins, the late answer changes nothing there.
+    offsets = shard.offsets.get(group_id)
+    if offsets is None:
+        offsets = shard.offsets[group_id] = GroupOffsets()
+    producer_id = producer[0]
+    if producer_id == NO_PRODUCER_ID:
+        offsets.stage(accepted)
+    else:
+        offsets.stage_transactional(producer_id, accepted)
+        shard.open_transactions.setdefault(producer_id, set()).add(group_id)
+
+    def settle(done: Pending[int]) -> Codes:
+        if producer_id == NO_PRODUCER_ID:
+            _settle(offsets, accepted, done)
+        else:
+            _settle_transactional(shard, group_id, offsets, producer_id, accepted, done)
+        return _codes(commits, refused, done.error)
+
+    if written.done:
+        return settle(written)
+    later: Pending[Codes] = Pending()
+    written.when_done(lambda done: later.complete(settle(done)))
+    return later
 
 
-def transactional_response(codes: Mapping[TopicPartition, ErrorCode]) -> TxnOffsetCommitResponse:
-    """What became of each partition."""
-    topics = topics_of(codes, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
-    return TxnOffsetCommitResponse(topics=topics)
-
-
-def outcome(
-    partitions: Iterable[TopicPartition], code: ErrorCode, refused: Mapping[TopicPartition, ErrorCode]
-) -> dict[TopicPartition, ErrorCode]:
+def _codes(commits: Commits, refused: Codes, error: BaseException | None) -> Codes:
     """The same code for every partition but those that were refused on their own account."""
-    codes = dict.fromkeys(partitions, code)
+    codes = dict.fromkeys(commits, commit_error(error))
     codes.update(refused)
     return codes
+
+
+def _settle(offsets: GroupOffsets, commits: Commits, written: Pending[int]) -> None:
+    if written.error is None:
+        offsets.acknowledge(commits, written.result())
+    else:
+        offsets.fail(commits)
+
+
+def _settle_transactional(
+    shard: Shard,
+    group_id: str,
+    offsets: GroupOffsets,
+    producer_id: int,
+    commits: Commits,
+    written: Pending[int],
+) -> None:
+    if written.error is None:
+        offsets.acknowledge_transactional(producer_id, commits, written.result())
+        return
+    offsets.fail_transactional(producer_id, commits)
+    if producer_id not in offsets.transactional and shard.offsets.get(group_id) is offsets:
+        forget_transaction(shard, producer_id, group_id)
+
+
+def complete_transaction(shard: Shard, producer_id: int, *, committed: bool) -> None:
+    """The marker of the producer's transaction is in the shard's partition."""
+    for group_id in shard.open_transactions.pop(producer_id, ()):
+        offsets = shard.offsets.get(group_id)
+        if offsets is not None:
+            offsets.end_transaction(producer_id, committed=committed)
+
+
+def forget_transaction(shard: Shard, producer_id: int, group_id: str) -> None:
+    """The group no longer has commits in the producer's transaction."""
+    groups: set[str] = shard.open_transactions.get(producer_id, set())
+    groups.discard(group_id)
+    if not groups:
+        shard.open_transactions.pop(producer_id, None)

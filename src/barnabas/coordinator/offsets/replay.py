@@ -1,14 +1,19 @@
 """Committed offsets back into a shard: what is done with them while their partition is loaded."""
 
+from collections.abc import Callable
 from sys import intern
 from typing import Final
 
+from barnabas.coordinator.group import Group
 from barnabas.coordinator.offsets.bulk import Commit
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset, GroupOffsets
 from barnabas.coordinator.offsets.records import commit_of, partition_of
 from barnabas.coordinator.runtime.decoding import NO_PRODUCER_ID
 from barnabas.coordinator.shard import Shard
+from barnabas.core.clock import Clock
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.offset_commit import (
     LegacyOffsetCommitKey,
     OffsetCommitKey,
@@ -72,3 +77,16 @@ def _kept(shard: Shard, group_id: str, producer_id: int) -> dict[TopicPartition,
         return offsets.committed
     shard.open_transactions.setdefault(producer_id, set()).add(group_id)
     return offsets.transactional.setdefault(producer_id, {})
+
+
+@steps
+def place_groups(shard: Shard, clock: Clock, create_group: Callable[[Shard, str], Group]) -> Steps[None]:
+    """All records were applied: groups that only kept offsets get a place among the groups."""
+    slices = Slices(clock)
+    for group_id in list(shard.offsets):
+        if not shard.offsets[group_id]:
+            del shard.offsets[group_id]
+        elif group_id not in shard.groups:
+            create_group(shard, group_id)
+        if slices.over():
+            yield slices.next_turn()

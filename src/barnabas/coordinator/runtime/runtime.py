@@ -66,11 +66,13 @@ class CoordinatorRuntime(Generic[S]):
     @steps
     def _serve_when_loaded(self, load: Load[S]) -> Steps[None]:
         shard = load.replay.shard
+        readable = True
         try:
             yield load.done
             yield self._machine.loaded(shard)
         except Exception:
             # Kafka 3.9 serves what it could read, and members begin where they never were; since 4.0 it refuses.
+            readable = False
             _events.error(
                 "load.failed",
                 task=self._machine.load_task,
@@ -78,14 +80,12 @@ class CoordinatorRuntime(Generic[S]):
                 mend="it is not coordinated until the partition gets a new leader: see to its log directory",
                 exc_info=True,
             )
-            if not load.cancelled:
-                load.cancelled = True
-                del self.loading[shard.partition]
-        if load.cancelled:
-            self._machine.unloaded(shard)
-        else:
+        if not load.cancelled:
             del self.loading[shard.partition]
-            self.led[shard.partition] = shard
+            if readable:
+                self.led[shard.partition] = shard
+                return
+        self._machine.unloaded(shard)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
         """This broker no longer leads the partition: forgets its shard (``scheduleUnloadOperation``).

@@ -1,0 +1,93 @@
+"""What OffsetCommit and OffsetDelete share: the partitions that they may touch, and a code for each in the answer."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import Sliced
+
+T = TypeVar("T")
+
+PORTION: Final = 500
+"""So many entries of an answer are made in one piece."""
+
+
+class _Partition(Protocol):
+    partition_index: int
+
+
+P = TypeVar("P", bound=_Partition)
+
+
+class PartitionCodes:
+    """A code for each partition, topics in the order in which they were first spoken of."""
+
+    __slots__ = ("topics",)
+
+    def __init__(self) -> None:
+        self.topics: dict[str, list[tuple[int, ErrorCode]]] = {}
+
+    def refuse(self, topic: str, partitions: Iterable[_Partition], code: ErrorCode) -> Sliced[None]:
+        """The same code for several partitions of a topic; they follow those that are there."""
+        codes = self.topics.setdefault(topic, [])
+        for each in partitions:
+            codes.append((each.partition_index, code))
+            yield
+
+    def add(self, codes: Mapping[TopicPartition, ErrorCode]) -> Sliced[None]:
+        """The coordinator's codes of the partitions that it was asked about."""
+        for place, ((topic, partition), code) in enumerate(codes.items(), 1):
+            self.topics.setdefault(topic, []).append((partition, code))
+            if not place % PORTION:
+                yield
+
+    def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> Sliced[list[T]]:
+        """The topics of a response, of its own classes."""
+        found = []
+        for name, codes in self.topics.items():
+            partitions = []
+            for place, (index, code) in enumerate(codes, 1):
+                partitions.append(partition(partition_index=index, error_code=code))
+                if not place % PORTION:
+                    yield
+            found.append(topic(name=name, partitions=partitions))
+            yield
+        return found
+
+    def __repr__(self) -> str:
+        return f"<PartitionCodes {self.topics}>"
+
+
+def known_partitions(
+    context: RequestContext, topics: Iterable[tuple[str, Sequence[P]]], codes: PartitionCodes
+) -> Sliced[dict[TopicPartition, P]]:
+    """The partitions that exist, of topics that the client may read; `codes` gets why the others are refused.
+
+    One that is named twice counts once, with its last entry, as in Kafka. What is left is no more than
+    what exists: the coordinator works it off in one piece, as a commit is written whole or not at all.
+    """
+    may_read = context.may(Operation.READ)
+    existing = context.broker.metadata_cache.snapshot.partitions
+    found: dict[TopicPartition, P] = {}
+    for name, partitions in topics:
+        yield
+        if not may_read[name]:
+            yield from codes.refuse(name, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
+        if name not in existing:
+            yield from codes.refuse(name, partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        known = existing[name]
+        unknown = []
+        for each in partitions:
+            if each.partition_index in known:
+                found[TopicPartition(name, each.partition_index)] = each
+            else:
+                unknown.append(each)
+            yield
+        if unknown:
+            yield from codes.refuse(name, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return found
