@@ -179,9 +179,11 @@ class Topics:
     def __init__(self, world):
         self.world = world
         self.own = {}
+        self.asked = []
         self.leaders = True
 
     def create(self, topic, *, validate_only=False):
+        self.asked.append(topic)
         if topic.name in self.world.cache:
             error = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
             return Pending.failed(error)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
 from barnabas.protocol.messages.create_topics import (
@@ -165,8 +166,6 @@ def test_create_topics_refuses_one_by_one(world):
             new("twice"),
             new("twice"),
             new("__cluster_metadata"),
-            new("null", configs=[CreatableTopicConfig(name="segment.bytes", value=None)]),
-            new("both", 1, 1, assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]),
         ],
         timeout_ms=500,
     )
@@ -177,12 +176,23 @@ def test_create_topics_refuses_one_by_one(world):
         "there": "TOPIC_ALREADY_EXISTS",
         "twice": "INVALID_REQUEST",
         "__cluster_metadata": "INVALID_REQUEST",
-        "null": "INVALID_CONFIG",
-        "both": "INVALID_REQUEST",
     }
     assert results["there"].error_message == "Topic 'there' already exists."
     assert results["there"].num_partitions == -1
     assert results["twice"].error_message == "Found multiple entries for this topic."
+
+
+def test_create_topics_hands_on_what_is_asked_for(world):
+    """What a topic may be is decided in one place, `TopicAdmin`, and tested there."""
+    assigned = [CreatableReplicaAssignment(partition_index=each, broker_ids=[7, each]) for each in (1, 0)]
+    settings = [CreatableTopicConfig(name="segment.bytes", value="1048576")]
+    topics = [new("both", 3, 2, assignments=assigned), new("set", configs=settings)]
+    world.send(CreateTopicsRequest(topics=topics, validate_only=True), 7)
+
+    assert world.topics.asked == [
+        NewTopic("both", 3, 2, {1: [7, 1], 0: [7, 0]}),
+        NewTopic("set", 1, 1, configs={"segment.bytes": "1048576"}),
+    ]
 
 
 def test_create_topics_gives_up_when_the_time_is_over(world):

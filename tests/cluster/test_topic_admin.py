@@ -58,6 +58,7 @@ def test_validation_only_writes_nothing(cluster):
         (NewTopic("there"), "TOPIC_ALREADY_EXISTS", "Topic 'there' already exists."),
         (NewTopic("a/b"), "INVALID_TOPIC_EXCEPTION", "Topic name is invalid: 'a/b' contains one or more"),
         (NewTopic(""), "INVALID_TOPIC_EXCEPTION", "Topic name is invalid: the empty string is not allowed"),
+        (NewTopic("there", configs={"a": None}), "TOPIC_ALREADY_EXISTS", "Topic 'there' already exists."),
         (
             NewTopic("x_y"),
             "INVALID_TOPIC_EXCEPTION",

@@ -17,9 +17,8 @@ from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
 from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Pending, gather
+from barnabas.core.pending import gather
 from barnabas.core.slices import Sliced
-from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.create_topics import (
     CreatableTopic,
@@ -117,7 +116,8 @@ def _create(
     """Fills in what becomes of the topics."""
     started = {}
     for topic in creatable:
-        started[topic.name] = yield from _start(context, topic, validate_only=request.validate_only)
+        new_topic = yield from _new_topic(topic)
+        started[topic.name] = context.broker.topics.create(new_topic, validate_only=request.validate_only)
         yield
     yield from alone(context, gather(started.values()))
     created: dict[str, int] = {}
@@ -139,43 +139,16 @@ def _create(
             results[name].error_message = None
 
 
-def _start(
-    context: RequestContext, topic: CreatableTopic, *, validate_only: bool
-) -> Sliced[Pending[CreatedTopic]]:
-    try:
-        new_topic = yield from _new_topic(topic)
-        return context.broker.topics.create(new_topic, validate_only=validate_only)
-    except KafkaError as error:
-        return Pending.failed(error)
-
-
 def _new_topic(topic: CreatableTopic) -> Sliced[NewTopic]:
     configs: dict[str, str | None] = {}
-    nulls = []
     for config in topic.configs:
-        # With more names than there are keys, one that is none is among them already.
-        if len(configs) <= len(TOPIC_CONFIG):
-            configs[config.name] = config.value
-        if config.value is None:
-            nulls.append(config.name)
+        configs[config.name] = config.value
         yield
-    if nulls:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
-        )
-    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "Both numPartitions or replicationFactor and replicasAssignments were set. "
-            "Both cannot be used at the same time.",
-        )
-    return NewTopic(
-        topic.name,
-        topic.num_partitions,
-        topic.replication_factor,
-        {each.partition_index: each.broker_ids for each in topic.assignments},
-        configs,
-    )
+    assignments: dict[int, list[int]] = {}
+    for assignment in topic.assignments:
+        assignments[assignment.partition_index] = assignment.broker_ids
+        yield
+    return NewTopic(topic.name, topic.num_partitions, topic.replication_factor, assignments, configs)
 
 
 def _fail(result: CreatableTopicResult, error: BaseException) -> None:

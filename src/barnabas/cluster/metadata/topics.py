@@ -1,7 +1,8 @@
 """`TopicAdmin`: creates and deletes topics by writing znodes (``ZkAdminManager``, ``AdminZkClient``).
 
-Nothing here speaks to brokers: the controller watches the znodes and does the rest. So a topic is *created*
-for the caller when its znodes are written; whoever answers a client waits until its partitions have leaders.
+What a topic may be is decided here and nowhere else. Nothing here speaks to brokers: the controller watches the
+znodes and does the rest. So a topic is *created* for the caller when its znodes are written; a handler that answers a
+client waits until its partitions have leaders.
 """
 
 import random
@@ -100,6 +101,7 @@ class TopicAdmin:
     @steps
     def create(self, topic: NewTopic, *, validate_only: bool = False) -> Steps[CreatedTopic]:
         """Writes a topic, or only says whether it could be written. Raises KafkaError with Kafka's words."""
+        # The order of the checks is Kafka's: it decides which of several errors the client hears of.
         if topic.name in self._cache:
             raise _exists(topic.name)
         configs = _without_nulls(topic.configs)
@@ -112,7 +114,7 @@ class TopicAdmin:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         topic_id = ZERO_UUID
         if not validate_only:
-            topic_id = self._new_uuid()
+            topic_id = random_uuid(self._chooser)
             yield self._write(topic.name, topic_id, assignments, configs)
         return CreatedTopic(topic.name, topic_id, assignments, config)
 
@@ -138,6 +140,7 @@ class TopicAdmin:
 
     @steps
     def _validate_name(self, name: str) -> Steps[None]:
+        """``validateTopicCreate``, the part that asks the store: the name is legal, free, and collides with none."""
         validate_topic_name(name)
         if (yield self._store.exists(znodes.delete_topic_path(name))) is not None:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
@@ -188,9 +191,6 @@ class TopicAdmin:
                     raise  # it did not change under our hands
                 continue
             return
-
-    def _new_uuid(self) -> Uuid:
-        return random_uuid(self._chooser)
 
     # ----------------------------------------------------------------------------------------- delete
 
