@@ -33,7 +33,7 @@ class AdminContext:
         deadline: Deadline,
         codes_of: Callable[[R], Iterable[int]],
     ) -> R:
-        """One request to the controller, looked up again when the broker says that it is not the one."""
+        """One request to the controller, which is looked up again on NOT_CONTROLLER."""
 
         async def attempt() -> R:
             if self.cluster.metadata.controller_id not in self.cluster.metadata.brokers:

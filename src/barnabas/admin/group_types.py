@@ -15,7 +15,7 @@ class _KafkaName(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """The value of this name in any case; Unknown for one that this version does not know."""
+        """The value of this name in any case; Unknown for a name that this version does not know."""
         return _BY_NAME[cls].get(name.lower(), cls("Unknown"))  # type: ignore[return-value]
 
 

@@ -121,7 +121,7 @@ class Groups(GroupOffsets):
         }
 
     def _broker(self, node: int) -> Broker:
-        """Where the coordinator is; one that has just gone is looked up again, like a lost connection."""
+        """Where the coordinator is. A broker that has just gone is like a lost connection: another look-up follows."""
         broker = self._context.cluster.metadata.brokers.get(node)
         if broker is None:
             raise DisconnectedError(f"broker {node} is not known any more")
@@ -188,7 +188,7 @@ class Groups(GroupOffsets):
 
 
 def _is_classic(modern: GroupDescription | BarnabasError | None) -> bool:
-    """Whether DescribeGroups is to be asked: there was no answer, or one that knows no such group."""
+    """Whether DescribeGroups is to be asked: there was no answer, or no such group in it."""
     return modern is None or (isinstance(modern, KafkaError) and modern.code in _NOT_MODERN)
 
 

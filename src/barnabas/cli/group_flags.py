@@ -1,7 +1,7 @@
 """Which flags of ``barnabas groups`` go together, in the words of kafka-consumer-groups.sh.
 
-The checks stand in the order of ``ConsumerGroupCommandOptions.checkArgs``, since the first that fails is the one
-that is printed.
+The checks stand in the order of ``ConsumerGroupCommandOptions.checkArgs``, since only the first failure is
+printed.
 """
 
 from collections.abc import Mapping

@@ -118,7 +118,7 @@ class GroupService:
         return text_order(self._given["group"])
 
     async def _described(self, groups: Sequence[str]) -> dict[str, GroupDescription | None]:
-        """Groups by name; None for one that its coordinator does not know.
+        """Groups by name; None for a group that its coordinator does not know.
 
         Brokers up to 3.9 say so with the state Dead, later ones with an error (KIP-1043).
         """

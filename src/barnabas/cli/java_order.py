@@ -22,7 +22,7 @@ def text_order(texts: Iterable[str]) -> list[str]:
 
 
 def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
-    """Partitions as the keys of a HashMap come, one of so many buckets or one that grew from empty."""
+    """Partitions as the keys of a HashMap come; without a number of buckets, of a map that grew from empty."""
     keys = list(dict.fromkeys(partitions))
     return _walked(keys, partition_hash, grown(len(keys)) if buckets is None else buckets)
 

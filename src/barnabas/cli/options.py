@@ -67,7 +67,7 @@ def client_options(
     """Options for a client: the file's, then the pairs, then the bootstrap servers.
 
     Keys that this client does not have are named on stderr and left out, as Java's clients warn about them;
-    one that asks for security raises ClickException.
+    a key that asks for security raises ClickException.
     """
     given = {**properties(file), **key_values(pairs)}
     refuse_security(given)

@@ -61,7 +61,7 @@ def _numbers(text: str | None) -> frozenset[int]:
 def _rule(text: str) -> Rule:
     match = _RULE.fullmatch(text)
     if match is None:
-        # The script wraps this one in another exception, and prints it so; who greps for it finds the same.
+        # The script wraps this one in another exception, and prints it so; scripts may look for that text.
         raise click.ClickException(
             f"org.apache.kafka.tools.TerseException: Invalid rule specification: {text}"
         )

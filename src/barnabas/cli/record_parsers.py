@@ -122,7 +122,7 @@ _STATES: Final = (
 
 
 def parse_transaction(record: Record) -> Texts:
-    """A record of ``__transaction_state``. Raises ProtocolError for one that cannot be read."""
+    """A record of ``__transaction_state``. Raises ProtocolError when it cannot be read."""
     key = record.key or b""
     version = read_prefix(key, "TransactionLogKey")
     if version != TransactionLogKey.record_type:

@@ -118,7 +118,7 @@ class RecordAccumulator:
     def _append_first(
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
-        # Whatever can fail comes before the queue knows the batch: one that is left behind there without its
+        # What can fail comes before the queue knows the batch: a batch that is left behind there without its
         # first record would take in all later ones, and would never be sent.
         batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
         batch.builder.append(timestamp, key, value, headers, self.batch_bytes)

@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`, the one that asks: the nodes
-are the bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
+One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`: the nodes are the bootstrap
+servers, with negative ids, until an answer to a Metadata request names the brokers.
 
 One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer. An answer
 replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new, when a leader

@@ -147,7 +147,7 @@ def security_asked_for(options: Mapping[str, Any]) -> str | None:
     """One line on the first of these options (with Kafka's keys) that asks for security; None when none does.
 
     Java's clients pass over ``ssl.*`` and ``sasl.*`` unless ``security.protocol`` calls for them. Here each of
-    them stops the client: who sets one wants protection, and records would be sent without it.
+    them stops the client: its user wants protection, and records would be sent without it.
     """
     for name, value in options.items():
         if name.startswith(_SECURITY) and not (
@@ -195,7 +195,7 @@ def _text_as_list(value: Any) -> Any:
 
 
 def bootstrap_addresses(servers: Sequence[str]) -> list[Address]:
-    """Hosts and ports of ``bootstrap.servers``; raises ConfigError for one that is not host:port."""
+    """Hosts and ports of ``bootstrap.servers``; raises ConfigError for a text that is not host:port."""
     addresses = [_address(server.strip()) for server in servers]
     if not addresses:
         raise ConfigError("No bootstrap servers were given: name at least one as host:port")

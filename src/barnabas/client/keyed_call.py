@@ -118,7 +118,7 @@ class KeyedCall(Generic[K, V]):
 async def _answers(
     work: Awaitable[Mapping[K, W]], keys: Sequence[K]
 ) -> Mapping[K, W | BarnabasError | OSError]:
-    """The answers; one that fails as a whole fails so for each key."""
+    """The answers; a failure of the whole request is the answer for each key."""
     try:
         return await work
     except (BarnabasError, OSError) as error:

@@ -287,8 +287,8 @@ class AsyncProducer:
 
 
 def warn_of_records(producer: object, count: int) -> None:
-    """Says that a producer was dropped with records in it. The warning is for those who develop, as that of
-    an unclosed file; the line in the log is for those who run the program, where such warnings are off.
+    """Says that a producer was dropped with records in it. The warning is for developers, like that of
+    an unclosed file; the line in the log is for operators, who have such warnings off.
     """
     if not count:
         return

@@ -116,7 +116,7 @@ class LoopThread:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """Ends the thread, and the wait of those who are inside `run`; harmless when repeated."""
+        """Ends the thread, and the wait of all callers of `run`; harmless when repeated."""
         with self._entrance:
             if self._closing:
                 return

@@ -1,4 +1,4 @@
-"""Names of topics as callers give them: a text, one that can be sent, one that a topic can have."""
+"""Checks of topic names as callers give them: is it a text, can a request carry it, can a topic have it."""
 
 from typing import Any, Final
 

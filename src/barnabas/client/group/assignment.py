@@ -72,7 +72,7 @@ def read_subscriptions(members: Iterable[JoinGroupResponseMember]) -> dict[str, 
 
 
 def read_assignment(assignment: bytes) -> list[TopicPartition]:
-    """The partitions of an assignment, in their order. Raises GroupError for one that says nothing."""
+    """The partitions of an assignment, in their order. Raises GroupError for an empty one."""
     if len(assignment) < 2:
         raise GroupError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

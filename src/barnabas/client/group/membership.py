@@ -184,7 +184,7 @@ class Membership:
     def _happened(self, event: Event) -> None:
         following = NEXT_STATE[self.state].get(event)
         if following is None:
-            raise AssertionError(f"a member that is {self.state.value} cannot be one that {event.value}")
+            raise AssertionError(f"{event.name} cannot happen to a member that is {self.state.name}")
         self.state = following
 
     # Joining.
