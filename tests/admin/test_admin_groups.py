@@ -1,7 +1,6 @@
 """``admin.groups``: coordinators found in batches and found again, an error for each group, old brokers."""
 
 import pytest
-from fake_groups import FakeGroups, Group, Member
 
 from barnabas.admin import (
     Admin,
@@ -25,6 +24,7 @@ from barnabas.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from fake_groups import FakeGroups, Group, Member
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -4,12 +4,12 @@ That these are the lines of kafka-consumer-groups.sh is judged beside a genuine 
 """
 
 import pytest
-from fake_groups import Group, Member
 
 from barnabas.cli.java_errors import EXECUTION
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from fake_groups import Group, Member
 
 A = [TopicPartition("a", number) for number in range(3)]
 B0 = TopicPartition("b", 0)

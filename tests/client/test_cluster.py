@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 
 import pytest
-from fake_cluster import hangup
 
 from barnabas.client.cluster import Cluster, Deadline
 from barnabas.client.config import PRODUCER_CONFIG, client_config
@@ -16,6 +15,7 @@ from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorResponse
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.protocol.messages.metadata import MetadataResponseTopic
+from fake_cluster import hangup
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from fake_cluster import hangup, produce_error
 
 from barnabas.client import (
     AsyncProducer,
@@ -16,6 +15,7 @@ from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import ProduceResponse
 from barnabas.records.batch import parse_header
+from fake_cluster import hangup, produce_error
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 

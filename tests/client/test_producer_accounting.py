@@ -9,7 +9,6 @@ import gc
 import threading
 
 import pytest
-from fake_cluster import hangup, produce_error
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from barnabas.client.accumulator import RecordAccumulator
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.records.compression import Codec
+from fake_cluster import hangup, produce_error
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
 LONGEST_TOPIC = "t" * 249

@@ -77,7 +77,7 @@ class VirtualClock:
         self.call_later(0.0, callback)
 
     def add(self, timer: VirtualTimer) -> VirtualTimer:
-        """Arms a timer that somebody made."""
+        """Arms a timer."""
         self._count += 1
         heapq.heappush(self._timers, (timer.when_ms, self._count, timer))
         return timer

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barnabas.core.chunks import Buffer
-from barnabas.log.filesystem import LockedError
+from barnabas.log.filesystem import Filesystem, LockedError
 
 _PAGE: Final = 4096
 
@@ -32,7 +32,7 @@ class _Inode:
         self.data = bytearray()
         self.durable = b""
         self.pending: list[Callable[[bytearray, float], None]] = []
-        """What happened since the last sync; each is told how much of it (0 to 1) reached the disk."""
+        """What happened since the last sync; each takes the share of it (0 to 1) that reached the disk."""
         self.pages: set[int] = set()
         """Pages that hold written data; holes take no room."""
         self.modified_ms = 0
@@ -73,7 +73,6 @@ class SimulatedFile:
         return -1
 
     def pread(self, size: int, position: int) -> bytes:
-        """As `File.pread`."""
         self._disk.check(self.path, "read")
         return bytes(self._inode.data[position : position + size])
 
@@ -87,17 +86,14 @@ class SimulatedFile:
             raise OSError(errno.ENOSPC, "No space left on device", self.path)
 
     def truncate(self, size: int) -> None:
-        """As `File.truncate`."""
         self._disk.check(self.path, "write")
         self._change(lambda target, part: _truncate(target, size) if part == 1.0 else None)
         self._inode.pages = {page for page in self._inode.pages if page * _PAGE < size}
 
     def size(self) -> int:
-        """As `File.size`."""
         return len(self._inode.data)
 
     def sync(self) -> None:
-        """As `File.sync`."""
         self._disk.check(self.path, "sync")
         self._disk.syncs += 1
         self._inode.sync()
@@ -135,7 +131,6 @@ class SimulatedLock:
         self._path = path
 
     def release(self) -> None:
-        """As `Lock.release`."""
         self._held.discard(self._path)
 
 
@@ -226,7 +221,6 @@ class SimulatedFilesystem:
     # -- the port ------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
-        """As `Filesystem.open`."""
         self.check(path, "name" if create and path not in self._files else "read")
         self.take_descriptor(path)
         if path not in self._files:
@@ -238,23 +232,18 @@ class SimulatedFilesystem:
         return SimulatedFile(self, self._files[path], path)
 
     def exists(self, path: str) -> bool:
-        """As `Filesystem.exists`."""
         return path in self._files or path in self._directories
 
     def is_directory(self, path: str) -> bool:
-        """As `Filesystem.is_directory`."""
         return path in self._directories
 
     def size(self, path: str) -> int:
-        """As `Filesystem.size`."""
         return len(self._inode(path).data)
 
     def modified_ms(self, path: str) -> int:
-        """As `Filesystem.modified_ms`."""
         return self._inode(path).modified_ms
 
     def listdir(self, path: str) -> list[str]:
-        """As `Filesystem.listdir`."""
         self.check(path, "read")
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
@@ -294,7 +283,6 @@ class SimulatedFilesystem:
         self._files.pop(path, None)
 
     def remove_tree(self, path: str) -> None:
-        """As `Filesystem.remove_tree`."""
         self.check(path, "name")
         below = f"{path}/"
         for table in (self._files, self._durable_names):
@@ -305,25 +293,14 @@ class SimulatedFilesystem:
         }
 
     def read(self, path: str) -> bytes:
-        """As `Filesystem.read`."""
         self.check(path, "read")
         self.take_descriptor(path)
         return bytes(self._inode(path).data)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """As `Filesystem.write_atomic`."""
-        temporary = f"{path}.tmp"
-        self.remove(temporary)
-        file = self.open(temporary, create=True)
-        file.pwrite(data, 0)
-        if sync:
-            file.sync()
-        self.rename(temporary, path)
-        if sync:
-            self.sync_directory(path.rpartition("/")[0])
+        write_atomic(self, path, data, sync=sync)
 
     def sync_directory(self, path: str) -> None:
-        """As `Filesystem.sync_directory`."""
         self.check(path, "sync")
         self.take_descriptor(path)
         for table in (self._durable_names, self._files):
@@ -334,7 +311,6 @@ class SimulatedFilesystem:
                     del self._durable_names[name]
 
     def lock(self, path: str) -> SimulatedLock:
-        """As `Filesystem.lock`."""
         if path in self._locks:
             raise LockedError(f"{path} is locked by another process")
         self.open(path, create=True)
@@ -349,6 +325,19 @@ class SimulatedFilesystem:
     def _require_parent(self, path: str) -> None:
         if path.rpartition("/")[0] not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+
+
+def write_atomic(disk: Filesystem, path: str, data: bytes, *, sync: bool) -> None:
+    """`Filesystem.write_atomic` by the other operations of a disk, between which a process may die."""
+    temporary = f"{path}.tmp"
+    disk.remove(temporary)
+    file = disk.open(temporary, create=True)
+    file.pwrite(data, 0)
+    if sync:
+        file.sync()
+    disk.rename(temporary, path)
+    if sync:
+        disk.sync_directory(path.rpartition("/")[0])
 
 
 def _pages(position: int, size: int) -> range:

@@ -1,4 +1,4 @@
-"""`LogTaker`: whoever wants to know what Barnabas logs while something runs, and wants nobody else to."""
+"""`LogTaker`: takes what Barnabas logs while something runs, in place of every other handler."""
 
 import logging
 from collections.abc import Iterator

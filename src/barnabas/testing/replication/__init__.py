@@ -4,11 +4,11 @@
 `wire`        calls between processes: late, overtaken, lost, cut off
 `broker`      one machine's broker: controller, registration, partitions, logs on a simulated disk
 `follower`    copies partitions from their leaders, as a replica fetcher does
-`clients`     producers and consumers, and what they were told
+`clients`     producers and consumers, and the answers that they got
 `judge`       what may never be, at each acknowledgement and in the end
 `scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 
-There is no event loop and no socket: whatever waits is a callback on the virtual clock, so a seed takes a fraction of a
+There is no event loop and no socket: everything that waits is a callback on the virtual clock, so a seed takes a fraction of a
 second, and the planted bug that loses a record when a leader dies is found by a few of them.
 """

@@ -232,7 +232,7 @@ class Broker:
             code = ErrorCode.STALE_BROKER_EPOCH
         elif request.controller_epoch < self.replicas.controller_epoch:
             code = ErrorCode.STALE_CONTROLLER_EPOCH
-        self._trace(f"{self.name} is told {kind.__name__} {code.name}")
+        self._trace(f"{self.name} gets {kind.__name__} {code.name}")
         if isinstance(request, LeaderAndIsrRequest):
             return self._take_roles(request, code)
         if isinstance(request, StopReplicaRequest):
@@ -240,8 +240,8 @@ class Broker:
                 return Pending.of(StopReplicaResponse(error_code=code))
             return self._ordered(self.replicas.stop_replicas(request))
         assert isinstance(request, UpdateMetadataRequest), request
-        told = Pending.of(None) if code else self._ordered(self.replicas.update_metadata(request))
-        return told.then(lambda _: UpdateMetadataResponse(error_code=code))
+        updated = Pending.of(None) if code else self._ordered(self.replicas.update_metadata(request))
+        return updated.then(lambda _: UpdateMetadataResponse(error_code=code))
 
     def _ordered(self, work: Sliced[T]) -> Pending[T]:
         outcome = self.replicas.in_turn(work)

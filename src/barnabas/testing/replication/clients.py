@@ -1,4 +1,4 @@
-"""Producers and consumers of the model, who write down what they were told."""
+"""Producers and consumers of the model, and the answers that they got."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ def values_of(data: bytes) -> list[tuple[int, bytes]]:
 
 
 @dataclass(slots=True)
-class Told:
+class Answers:
     """What clients know of one partition."""
 
     acked: list[tuple[int, bytes]] = field(default_factory=list)
@@ -138,7 +138,7 @@ class Consumer(Client):
                 return
             for offset, value in answer.result():
                 if offset >= position:
-                    self._judge.told[tp].read.append((offset, value))
+                    self._judge.answers[tp].read.append((offset, value))
                     self._positions[tp] = offset + 1
 
         self._wire.call(self, leader, read, answered)

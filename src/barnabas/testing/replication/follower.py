@@ -47,7 +47,7 @@ class Follower:
         """Whether it stops to copy for a while."""
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """Starts, or starts anew, to fetch these."""
+        """Starts to fetch these, from the beginning where it fetched them before."""
         for target in targets:
             self._targets[target.partition.tp] = target
             self._ask(target)

@@ -17,7 +17,7 @@ from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.replica.produce import AppendResult
-from barnabas.testing.replication.clients import Told, values_of
+from barnabas.testing.replication.clients import Answers, values_of
 from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ _WHOLE: Final = 1 << 30
 
 
 class Judge:
-    """Holds what clients were told against what replicas have."""
+    """Compares the answers that clients got with what replicas have."""
 
     def __init__(self, tps: list[TopicPartition], brokers: "Brokers", min_isr: int, trace: Trace) -> None:
-        self.told = {tp: Told() for tp in tps}
+        self.answers = {tp: Answers() for tp in tps}
         self.anomalies: list[str] = []
         self._brokers = brokers
         self._min_isr = min_isr
@@ -50,7 +50,7 @@ class Judge:
         if result.error is not ErrorCode.NONE:
             return
         records = list(enumerate(values, result.info.first_offset))
-        self.told[tp].acked += records
+        self.answers[tp].acked += records
         self._check_copies("acknowledged", leader, tp, records)
 
     def shown(self, leader: "Broker", tp: TopicPartition, records: list[tuple[int, bytes]]) -> None:
@@ -77,7 +77,7 @@ class Judge:
 
     def final(self) -> None:
         """No fault is left, and everything had time to settle."""
-        for tp, told in self.told.items():
+        for tp, answers in self.answers.items():
             contents = {}
             for broker in self._brokers.values():
                 log = broker.log(tp)
@@ -90,10 +90,10 @@ class Judge:
                         f"different: {tp} has {len(content)} records on broker {broker_id}, {len(first)} elsewhere"
                     )
             there = dict(first)
-            for offset, value in told.acked:
+            for offset, value in answers.acked:
                 if there.get(offset) != value:
                     self.anomalies.append(f"lost: {value!r} was acknowledged at {tp}:{offset}")
-            for offset, value in told.read:
+            for offset, value in answers.read:
                 if there.get(offset) != value:
                     self.anomalies.append(f"unread: {value!r} was read at {tp}:{offset}")
 

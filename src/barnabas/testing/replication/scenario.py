@@ -1,8 +1,8 @@
 """`Scenario`: one seed of the model of replication, from an empty cluster to a verdict.
 
 Brokers are killed, stopped, cut off from each other, lose their sessions and stop to copy; disks keep what was written
-(a loss of power is the business of the other simulation). So whatever was acknowledged with acks=all must be there in the
-end, whoever led meanwhile, and consumers may never have seen what is not.
+(the other simulation has losses of power). So every record that was acknowledged with acks=all must be there in the end,
+however leaders changed, and consumers may never have seen one that is not.
 """
 
 from collections.abc import Callable
@@ -116,7 +116,7 @@ class Scenario:
         return self._report()
 
     def _report(self) -> Report:
-        told = self.judge.told.values()
+        answers = self.judge.answers.values()
         return Report(
             seed=self.seed,
             kinds=self._kinds,
@@ -124,8 +124,8 @@ class Scenario:
             min_isr=self._min_isr,
             digest=self.trace.digest,
             virtual_s=self.clock.time_s(),
-            acked=sum(len(each.acked) for each in told),
-            read=sum(len(each.read) for each in told),
+            acked=sum(len(each.acked) for each in answers),
+            read=sum(len(each.read) for each in answers),
             faults=self._injected,
             anomalies=self.judge.anomalies,
         )

@@ -57,22 +57,22 @@ class Wire:
         meant for. A call of which nothing was heard within `TIMEOUT_MS` fails with `LostCallError`.
         """
         caller_life, callee_life = caller.life, callee.life
-        told = False
+        is_answered = False
 
-        def tell(outcome: Pending[T]) -> None:
-            nonlocal told
-            if not told and caller.life == caller_life:
-                told = True
+        def answer(outcome: Pending[T]) -> None:
+            nonlocal is_answered
+            if not is_answered and caller.life == caller_life:
+                is_answered = True
                 answered(outcome)
 
         def done(outcome: Pending[T]) -> None:
-            self._carry(callee, caller, lambda: tell(outcome))
+            self._carry(callee, caller, lambda: answer(outcome))
 
         def arrive() -> None:
             if callee.life == callee_life and callee_life:
                 _run(work).when_done(done)
 
-        self._clock.call_later(TIMEOUT_MS, lambda: tell(Pending.failed(LostCallError())))
+        self._clock.call_later(TIMEOUT_MS, lambda: answer(Pending.failed(LostCallError())))
         self._carry(caller, callee, arrive)
 
     def _carry(self, source: Party, target: Party, arrive: Callable[[], object]) -> None:

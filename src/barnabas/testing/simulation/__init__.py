@@ -24,6 +24,6 @@ process on any machine. Nothing real is waited for; an hour without events takes
 
 A `World` has machines and the network between them. A `Machine` has a disk that outlives its broker; it may
 be stopped, killed between any two operations on the disk, or lose its power. A `Scenario` sends producers,
-consumers and misfortune into a world, ends all misfortune, reads everything back and gives the `History` to the
+consumers and faults into a world, ends all faults, reads everything back and gives the `History` to the
 checker. ``python -m barnabas.testing.simulate --seed N`` runs one and says what it found.
 """

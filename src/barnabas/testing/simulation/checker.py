@@ -2,22 +2,22 @@
 
 Theory of operation
 -------------------
-The final content of each partition is the truth; everything that clients were told is held against it.
+The final content of each partition is the truth; every answer that clients got is compared with it.
 
 ============  ==========================================================================================
 hole          offsets of the final log do not follow each other
-phantom       a record is there that nobody sent
+phantom       a record is there that was not sent
 lost          an acknowledged record is not where it was said to be. After a loss of power a topic that
               does not sync keeps a clean prefix: then a lost record with a later one kept is the anomaly
 duplicated    a record of an idempotent producer is there twice. A producer with several batches under way when
-              the broker ended is not promised that: like Kafka's, a snapshot tells of each producer's last
+              the broker ended is not promised that: like Kafka's, a snapshot has each producer's last
               batch only, so the retry of the one before it looks like a gap, and goes under a new epoch
-reordered     records of one producer stand in another order than they were sent; offsets that it was told fall.
+reordered     records of one producer stand in another order than they were sent; offsets in its answers fall.
               Only where nothing may be lost: with its records a broker forgets their producers
 unread        a consumer was given something that is not in the final log at that offset
 skipped       a consumer was not given the offset that follows its last one
-stale         an end of the log was told below what had been acknowledged before the question
-complaint     a client was told of damage, or could not read to the end
+stale         an end of the log was answered below what had been acknowledged before the question
+complaint     a client was answered with damage, or could not read to the end
 ============  ==========================================================================================
 
 The kinds follow Jepsen's test of Kafka, as far as there are no transactions.
@@ -62,7 +62,7 @@ def _phantoms(history: History) -> Iterator[str]:
     for tp, records in history.final.items():
         for offset, value in records:
             if (tp, value) not in sent:
-                yield f"{tp} has {value[:40]!r} at {offset}, which nobody sent there"
+                yield f"{tp} has {value[:40]!r} at {offset}, which was not sent there"
 
 
 def _lost(history: History) -> Iterator[str]:
@@ -112,8 +112,8 @@ def _reordered(history: History) -> Iterator[str]:
             for (one, offset), (other, following) in pairwise(stored):
                 if following < offset:
                     yield f"{one} is at {offset}, and {other}, sent later, at {following}"
-        told = [send for send in sends if send.promised and send.offset >= 0]
-        for one, other in pairwise(told):
+        answered = [send for send in sends if send.promised and send.offset >= 0]
+        for one, other in pairwise(answered):
             if other.offset <= one.offset:
                 yield f"{one} was acknowledged behind {other}, which was sent later"
 

@@ -2,7 +2,7 @@
 
 A broker may be killed at any moment, and the moments that matter are those between two changes of the disk: an index
 written and its log not, a file renamed and its directory not synced. `die_after` picks one of them. A write that is
-under way at that moment reaches the disk in part. Locks go with the process; whoever is dead reaches nothing.
+under way at that moment reaches the disk in part. Locks go with the process; a dead process reaches nothing.
 """
 
 import errno
@@ -12,7 +12,7 @@ from zlib import crc32
 
 from barnabas.core.chunks import Buffer
 from barnabas.log.filesystem import Lock
-from barnabas.testing.disk import SimulatedFile, SimulatedFilesystem
+from barnabas.testing.disk import SimulatedFile, SimulatedFilesystem, write_atomic
 from barnabas.testing.simulation.loop import Process
 from barnabas.testing.simulation.trace import Trace
 
@@ -38,12 +38,10 @@ class ProcessFile:
         return -1
 
     def pread(self, size: int, position: int) -> bytes:
-        """As `File.pread`."""
         self._view.check_alive()
         return self._file.pread(size, position)
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """As `File.pwrite`."""
         view = self._view
         if view.dies_now(f"write {self.path} {position} {len(data)} {crc32(data):08x}"):
             if view.rng.random() < _PARTLY:
@@ -52,17 +50,14 @@ class ProcessFile:
         self._file.pwrite(data, position)
 
     def truncate(self, size: int) -> None:
-        """As `File.truncate`."""
         self._view.step(f"truncate {self.path} {size}")
         self._file.truncate(size)
 
     def size(self) -> int:
-        """As `File.size`."""
         self._view.check_alive()
         return self._file.size()
 
     def sync(self) -> None:
-        """As `File.sync`."""
         self._view.step(f"sync {self.path}")
         self._file.sync()
 
@@ -82,7 +77,7 @@ class ProcessFilesystem:
     ) -> None:
         self.rng = rng
         self.die_after: int | None = None
-        """How many changes of the disk the process still lives through; None for ever."""
+        """How many changes of the disk the process still lives through; None: no limit."""
         self.die_after_roll: int | None = None
         """The same, counted from the next segment that the process makes."""
         self._disk = disk
@@ -123,7 +118,6 @@ class ProcessFilesystem:
     # The port.
 
     def open(self, path: str, *, create: bool = False) -> ProcessFile:
-        """As `Filesystem.open`."""
         if create and not self._disk.exists(path):
             self.step(f"create {path}")
             if self.die_after_roll is not None and path.endswith(".log"):
@@ -132,74 +126,54 @@ class ProcessFilesystem:
         return ProcessFile(self, self._disk.open(path, create=create), path)
 
     def exists(self, path: str) -> bool:
-        """As `Filesystem.exists`."""
         self.check_alive()
         return self._disk.exists(path)
 
     def is_directory(self, path: str) -> bool:
-        """As `Filesystem.is_directory`."""
         self.check_alive()
         return self._disk.is_directory(path)
 
     def size(self, path: str) -> int:
-        """As `Filesystem.size`."""
         self.check_alive()
         return self._disk.size(path)
 
     def modified_ms(self, path: str) -> int:
-        """As `Filesystem.modified_ms`."""
         self.check_alive()
         return self._disk.modified_ms(path)
 
     def listdir(self, path: str) -> list[str]:
-        """As `Filesystem.listdir`."""
         self.check_alive()
         return self._disk.listdir(path)
 
     def mkdir(self, path: str) -> None:
-        """As `Filesystem.mkdir`."""
         self.step(f"mkdir {path}")
         self._disk.mkdir(path)
 
     def rename(self, source: str, target: str) -> None:
-        """As `Filesystem.rename`."""
         self.step(f"rename {source} {target}")
         self._disk.rename(source, target)
 
     def remove(self, path: str) -> None:
-        """As `Filesystem.remove`."""
         self.step(f"remove {path}")
         self._disk.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        """As `Filesystem.remove_tree`."""
         self.step(f"remove_tree {path}")
         self._disk.remove_tree(path)
 
     def read(self, path: str) -> bytes:
-        """As `Filesystem.read`."""
         self.check_alive()
         return self._disk.read(path)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         """As `Filesystem.write_atomic`, in steps between which the process may die."""
-        temporary = f"{path}.tmp"
-        self.remove(temporary)
-        file = self.open(temporary, create=True)
-        file.pwrite(data, 0)
-        if sync:
-            file.sync()
-        self.rename(temporary, path)
-        if sync:
-            self.sync_directory(path.rpartition("/")[0])
+        write_atomic(self, path, data, sync=sync)
 
     def sync_directory(self, path: str) -> None:
-        """As `Filesystem.sync_directory`."""
         self.step(f"sync_directory {path}")
         self._disk.sync_directory(path)
 
     def lock(self, path: str) -> Lock:
-        """As `Filesystem.lock`."""
         self.step(f"lock {path}")
         lock = self._disk.lock(path)
         self._locks.append(lock)

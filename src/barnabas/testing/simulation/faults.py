@@ -31,7 +31,7 @@ class FaultPlan:
         await self.heal()
 
     async def heal(self) -> None:
-        """Ends whatever is wrong with machine and network, and starts the broker if it does not run."""
+        """Ends the faults of machine and network, and starts the broker if it does not run."""
         self._world.network.heal()
         disk = self._machine.disk
         disk.heal()
@@ -39,7 +39,7 @@ class FaultPlan:
         self._machine.start()
 
     async def until(self, condition: Callable[[], bool], patience_s: float) -> bool:
-        """Waits until it holds, but not for ever; whether it does."""
+        """Waits until the condition holds, at most `patience_s`; whether it does."""
         deadline_s = self._world.loop.time() + patience_s
         while not condition():
             if self._world.loop.time() > deadline_s:
@@ -48,7 +48,7 @@ class FaultPlan:
         return True
 
     async def until_up(self) -> bool:
-        """Waits until the broker is up; one that ended by itself is started again. Whether it came up."""
+        """Waits until the broker is up, and starts it again where it ended by itself. Whether it came up."""
         deadline_s = self._world.loop.time() + PATIENCE_S
         while self._machine.node is None and self._world.loop.time() < deadline_s:
             self._machine.start()
@@ -127,7 +127,7 @@ class FaultPlan:
             self._machine.kill()
             self._machine.start()
             await self._pause(1.0)
-        # A directory that failed stays out of service until the broker is started anew.
+        # A directory that failed stays out of service until the broker is started again.
         self._machine.kill()
 
     async def _fill_disk(self) -> None:

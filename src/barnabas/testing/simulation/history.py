@@ -1,4 +1,4 @@
-"""`History`: what clients did and were told, and what was there in the end."""
+"""`History`: what clients did and which answers they got, and what was there in the end."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class ProducerPromise:
     name: str
     acks: str
     idempotent: bool
-    """No duplicates, and its order, whatever happens."""
+    """No duplicates, and its order, under every fault."""
     pipelines: bool = False
     """Whether a batch may be sent before the last one is answered."""
 
@@ -43,7 +43,7 @@ class Send:
     value: bytes
     sent_s: float
     acked_s: float | None = None
-    """None while nobody said that it is stored, perhaps for ever."""
+    """None until an answer says that it is stored."""
     offset: int = -1
 
     @property
@@ -68,7 +68,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class EndSeen:
-    """The end of a partition, as somebody who asked was told."""
+    """The end of a partition, as a client was answered."""
 
     tp: TopicPartition
     asked_s: float
@@ -89,7 +89,7 @@ class History:
     final: dict[TopicPartition, list[tuple[int, bytes]]] = field(default_factory=dict)
     """What each partition held after the last fault had ended: offsets and values."""
     complaints: list[str] = field(default_factory=list)
-    """What clients were told that nobody should ever be told: damage, an end that cannot be reached."""
+    """Answers that no client may ever get: damage, an end that cannot be reached."""
 
     def keeps_everything(self, tp: TopicPartition) -> bool:
         """Whether nothing that was acknowledged may be gone."""

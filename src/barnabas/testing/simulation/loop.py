@@ -6,9 +6,9 @@ A turn runs what is ready, in the order in which it became so: callbacks, then s
 is ready the clock is set to the next timer; when there is none either, the world is stuck, which is an error.
 A turn takes 10 us of virtual time, so that waiting in turns comes to an end too.
 
-A process is a context: whatever is started while its main task runs (tasks, timers, watched sockets) inherits
-the context variable that names it. Killing a process therefore needs nobody's help: its callbacks never run
-again, and its coroutines are closed where they stand. Nothing that their clean-up does reaches the world,
+A process is a context: everything that is started while its main task runs (tasks, timers, watched sockets)
+inherits the context variable that names it. So a process can be killed from outside: its callbacks never run again,
+and its coroutines are closed where they stand. Nothing that their clean-up does reaches the world,
 because the dead have no disk, no sockets and no callbacks.
 """
 
@@ -50,7 +50,7 @@ class Watchable(Protocol):
 
 
 class Process:
-    """A process of the world. `on_death` is told when it ends, however it does."""
+    """A process of the world. `on_death` is called when it ends, in every way."""
 
     def __init__(self, name: str, host: str) -> None:
         self.name = name
@@ -85,13 +85,13 @@ class Process:
 def _close(coroutine: "CoroutineType[Any, Any, Any]") -> None:
     """Closes a coroutine although its clean-up awaits: nothing will ever come for it.
 
-    From the innermost on: one that is closed from outside leaves what it awaits behind, half closed.
+    From the innermost on: a coroutine that is closed from outside leaves what it awaits behind, half closed.
     """
     for _ in range(_CLEANUP_STEPS_MAX):
         innermost = coroutine
         while isinstance(awaited := innermost.cr_await, CoroutineType) and not _is_closed(awaited):
             innermost = awaited
-        # Whatever a dead process thinks of it.
+        # What its clean-up raises does not matter: the process is dead.
         with contextlib.suppress(Exception):
             innermost.close()
         if _is_closed(coroutine):
@@ -129,7 +129,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        """What nobody caught in a process that lives."""
+        """Exceptions that were not caught in a process that lives."""
         self._now = 0.0
         self._ready: deque[_Ready] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle, Process | None]] = []
@@ -316,7 +316,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Notes what nobody caught, unless it befell the dead."""
+        """Notes an exception that was not caught, unless its process is dead."""
         task = context.get("task") or context.get("future")
         name = task.get_name() if isinstance(task, asyncio.Task) else self._running
         if name not in self._dead:

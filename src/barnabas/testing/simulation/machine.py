@@ -66,7 +66,6 @@ class LaterSyncer:
         self._rng = rng
 
     def sync(self, files: Sequence[Syncable]) -> Pending[None]:
-        """As `Syncer.sync`."""
         outcome: Pending[None] = Pending()
         self._loop.call_later(self._rng.expovariate(1 / _SYNC_S), self._sync, list(files), outcome)
         return outcome
@@ -224,7 +223,7 @@ class Machine:
             self._interrupt()
 
     def kill(self) -> None:
-        """Ends the broker in the middle of whatever it does; what it wrote stays in the page cache."""
+        """Ends the broker in the middle of its work; what it wrote stays in the page cache."""
         if self._process is not None:
             self._trace(f"machine {self._process.name} is killed")
             self._process.die()

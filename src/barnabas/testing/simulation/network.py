@@ -7,7 +7,7 @@ of each other, so what travels on two connections overtakes. There are four kind
 
 - a *cut* resets connections at once, on both ends, and what was under way is lost;
 - a *partition* between two hosts holds everything back until it heals, as retransmission would;
-- a *half-open* connection swallows what is sent and tells nobody;
+- a *half-open* connection swallows what is sent without an error;
 - a host *without power* takes its ends of connections with it. Who sends to it hears nothing until it is back, and
   then that there is no such connection. A process that dies closes its connections.
 
@@ -73,7 +73,7 @@ class Pipe:
         self._depart(None)
 
     def release(self) -> None:
-        """Whatever held it back is over."""
+        """Nothing holds it back any more."""
         held, self._held = self._held, deque()
         for data in held:
             self._depart(data)
@@ -135,7 +135,7 @@ class SimulatedNetwork:
         return self._sockets
 
     def free_port(self) -> int:
-        """A port that nobody has."""
+        """A port that is free."""
         self._ports += 1
         return self._ports
 
@@ -221,7 +221,7 @@ class SimulatedNetwork:
                 pipe.swallows = True
 
     def power_on(self, host: str) -> None:
-        """The host answers again; what was sent to it meanwhile arrives at nobody."""
+        """The host answers again; what was sent to it meanwhile is lost."""
         self._down.discard(host)
         self._release()
 

@@ -44,7 +44,7 @@ class SimulatedSocket:
 
     @property
     def readable(self) -> bool:
-        """Whether there are bytes, an end, an error or somebody to accept."""
+        """Whether there are bytes, an end, an error or a connection to accept."""
         return bool(self.received or self._ended or self._error or self._backlog)
 
     @property
@@ -76,7 +76,7 @@ class SimulatedSocket:
             self._changed()
 
     def knocked(self, client: "SimulatedSocket") -> "SimulatedSocket | None":
-        """Somebody wants to connect; the new end, unless nobody listens."""
+        """A connection comes in; its new end, or None without a listener."""
         if self.closed or self._backlog is None:
             return None
         server = SimulatedSocket(self.network, self.host)
@@ -106,7 +106,7 @@ class SimulatedSocket:
         return -1 if self.closed else _FIRST_DESCRIPTOR + self.number
 
     def bind(self, address: tuple[str, int]) -> None:
-        """Takes the address. Raises OSError when somebody has it."""
+        """Takes the address. Raises OSError when it is taken."""
         host, port = address
         address = (self.host if host == "0.0.0.0" else host, port or self.network.free_port())
         if address in self.network.listening:

@@ -1,4 +1,4 @@
-"""Clients of a scenario: they use the real producer and consumer, and write down what they are told."""
+"""Clients of a scenario: they use the real producer and consumer, and write down the answers."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _QUESTION: Final = 0.1
 
 
 class ProducerClient:
-    """Sends records in bursts until it is told to stop."""
+    """Sends records in bursts until it is stopped."""
 
     def __init__(
         self, world: World, address: str, history: History, promise: ProducerPromise, options: dict[str, Any]
@@ -67,7 +67,7 @@ class ProducerClient:
         try:
             delivery = await producer.send(tp.topic, value, partition=tp.partition)
         except BarnabasError:
-            return  # it was not accepted: nobody promised anything
+            return  # it was not accepted: nothing was promised
         self._numbers[tp] = number + 1
         self._history.sends.append(send)
         waiting = asyncio.ensure_future(self._note(send, delivery))
@@ -88,7 +88,7 @@ def _padding(rng: Random) -> bytes:
 
 
 class ConsumerClient:
-    """Reads all partitions from the beginning until it is told to stop."""
+    """Reads all partitions from the beginning until it is stopped."""
 
     def __init__(
         self, world: World, address: str, history: History, name: str, options: dict[str, Any]
@@ -149,7 +149,7 @@ class ConsumerClient:
             records = await consumer.poll(timeout_ms=500)
         except KafkaError as error:
             if error.code in _DAMAGE:
-                self._history.complaints.append(f"{self.name} was told: {error}")
+                self._history.complaints.append(f"{self.name} got: {error}")
             return []
         except BarnabasError:
             return []

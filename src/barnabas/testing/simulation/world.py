@@ -23,7 +23,7 @@ class World:
         self.seed = seed
         self.rng = Random(seed)
         """The generator that makes all others, so that one more draw here does not shift another's."""
-        self.loop = SimulatedLoop()  # type: ignore[abstract]  # what nobody calls is not there
+        self.loop = SimulatedLoop()  # type: ignore[abstract]  # only what is called is there
         self.trace = Trace(self.loop.time, sink)
         self.log = LogCapture(self.loop)
         self.network = SimulatedNetwork(self.loop, self.new_rng(), self.trace)
