@@ -1,4 +1,4 @@
-"""What the handlers of groups share: the client, its rights, and which topics the coordinator gets to see."""
+"""What the handlers of groups share: the client, its rights, and requests that name many groups."""
 
 import ipaddress
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,6 @@ from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 
-T = TypeVar("T")
 D = TypeVar("D", bound="_Described")
 
 
@@ -36,11 +35,6 @@ def java_host(address: str) -> str:
         return f"/{parsed.ipv4_mapped}"
     groups = parsed.exploded.split(":")
     return f"/{':'.join(f'{int(group, 16):x}' for group in groups)}{mark}{scope}"
-
-
-def may(context: RequestContext, operation: Operation, group_id: str) -> bool:
-    """Whether the client may do this to a group."""
-    return context.authorize(operation, Resource.GROUP, group_id)
 
 
 def require_group(context: RequestContext, operation: Operation, group_id: str) -> None:
@@ -76,7 +70,7 @@ def describe_each(
         yield
         if group_id is None:
             continue
-        if not may(context, Operation.DESCRIBE, group_id):
+        if not context.authorize(Operation.DESCRIBE, Resource.GROUP, group_id):
             hidden.append(refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             continue
         try:

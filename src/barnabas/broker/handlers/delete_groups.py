@@ -5,9 +5,9 @@ Versions:  v2 flexible.
 Not implemented: nothing.
 """
 
-from barnabas.broker.authorizer import Operation
+from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may, once
+from barnabas.broker.group_requests import once
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Slic
         yield
         if group_id is None:
             continue
-        if not may(context, Operation.DELETE, group_id):
+        if not context.authorize(Operation.DELETE, Resource.GROUP, group_id):
             hidden.append(_refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED))
             continue
         try:

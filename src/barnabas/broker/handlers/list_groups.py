@@ -8,9 +8,8 @@ Not implemented: nothing.
 
 from collections.abc import Iterable
 
-from barnabas.broker.authorizer import Operation
+from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core.errors import ErrorCode
@@ -34,7 +33,7 @@ def list_groups(context: RequestContext, request: ListGroupsRequest) -> Sliced[L
         wanted = (not states or group.state_name.lower() in states) and (
             not types or group.type.value in types
         )
-        if wanted and (may_see_all or may(context, Operation.DESCRIBE, group.group_id)):
+        if wanted and (may_see_all or context.authorize(Operation.DESCRIBE, Resource.GROUP, group.group_id)):
             response.groups.append(
                 ListedGroup(
                     group_id=group.group_id,

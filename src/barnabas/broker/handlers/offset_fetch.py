@@ -11,9 +11,9 @@ Not implemented: v0, which reads from ZooKeeper (KIP-896).
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from barnabas.broker.authorizer import Operation
+from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
-from barnabas.broker.group_requests import may, once
+from barnabas.broker.group_requests import once
 from barnabas.broker.offset_requests import PORTION
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
@@ -101,7 +101,7 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Sliced
 
 def _positions(context: RequestContext, asked: _Asked, form: _Form) -> Sliced[tuple[list[Any], ErrorCode]]:
     """The topics of a group with its positions; a group that is refused has a code and no topics."""
-    if not may(context, Operation.DESCRIBE, asked.group_id):
+    if not context.authorize(Operation.DESCRIBE, Resource.GROUP, asked.group_id):
         return [], ErrorCode.GROUP_AUTHORIZATION_FAILED
     coordinator = context.broker.group_coordinator
     topics: dict[str, Any] = {}
