@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 Only the active ``.log`` of a partition keeps a descriptor of its own, and only the latest so many of those.
-Indexes and older segments are opened through `DescriptorCache` when somebody looks something up, and the least
+Indexes and older segments are opened through `DescriptorCache` at each look-up, and the least
 recently used are dropped. A file closes itself when its last holder lets go, so a response that still sends a range
 is never cut off.
 
@@ -61,7 +61,7 @@ class DescriptorCache:
         self._files.pop(path, None)
 
     def hold(self, segment: Resting) -> None:
-        """Notes that an active segment has opened its file; the one that did so first rests if they are too many.
+        """Notes that an active segment has opened its file; if too many have, the first of them lets go of its file.
 
         In the order of opening, not of use: that costs an append nothing.
         """

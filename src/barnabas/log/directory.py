@@ -59,7 +59,7 @@ class LogDirectory:
         self.high_watermarks = OffsetCheckpoint(filesystem, f"{path}/{HIGH_WATERMARK}")
 
     def open(self) -> None:
-        """Makes the directory and takes its lock; raises ConfigError when somebody else has it, OSError."""
+        """Makes the directory and takes its lock; raises ConfigError when another process has it, OSError."""
         self._filesystem.mkdir(self.path)
         if self._lock is None:
             try:

@@ -14,7 +14,7 @@ from barnabas.core.chunks import Buffer
 
 
 class File(Protocol):
-    """An open file. It closes itself when the last reference goes, so whoever reads a range holds it open."""
+    """An open file. It closes itself when the last reference goes, so a reader of a range holds it open."""
 
     def fileno(self) -> int:
         """The descriptor; -1 on a simulated disk."""
@@ -68,16 +68,16 @@ class Filesystem(Protocol):
         """Names in a directory, sorted."""
 
     def mkdir(self, path: str) -> None:
-        """Makes the directory and its parents; one that exists is left alone."""
+        """Makes the directory and its parents; a directory that exists is left as it is."""
 
     def rename(self, source: str, target: str) -> None:
         """Renames atomically, replacing a file that has the new name."""
 
     def remove(self, path: str) -> None:
-        """Removes a file; one that does not exist is no error."""
+        """Removes a file, if it exists."""
 
     def remove_tree(self, path: str) -> None:
-        """Removes a directory with everything in it; one that does not exist is no error."""
+        """Removes a directory with everything in it, if it exists."""
 
     def read(self, path: str) -> bytes:
         """The whole file."""
@@ -89,7 +89,7 @@ class Filesystem(Protocol):
         """Makes names in the directory durable."""
 
     def lock(self, path: str) -> Lock:
-        """Takes the lock file; raises LockedError while somebody else holds it."""
+        """Takes the lock file; raises LockedError while another process holds it."""
 
 
 class OsFile:

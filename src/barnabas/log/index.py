@@ -10,7 +10,7 @@ Theory of operation
 While a segment is active its index files are preallocated (sparse, `segment.index.bytes`) as Kafka's memory
 maps want them, and entries are written in place at their end; rolling and closing cuts the files to
 their entries. An index never is the truth: what the log says wins, and an index that does not fit is built
-anew. Entries are looked up with `pread` through the descriptor cache: the last 8 KiB first, because most
+again. Entries are looked up with `pread` through the descriptor cache: the last 8 KiB first, because most
 readers are near the end, then by binary search.
 
 An entry of the offset index names the *last* offset of an append and the position of its *first* byte, so
@@ -52,7 +52,7 @@ class SparseIndex:
 
     def preallocate(self) -> None:
         """Gives the file its full, sparse size, as it has while its segment is active."""
-        # Recovery places entries anew, and may come to more of them than a small `segment.index.bytes` allows.
+        # Recovery makes new entries, and may come to more of them than a small `segment.index.bytes` allows.
         room = max(self.entries, self.entries_max)
         self._files.open(self.path, create=True).truncate(room * self.ENTRY.size)
 

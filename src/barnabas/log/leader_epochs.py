@@ -77,7 +77,7 @@ class LeaderEpochCache:
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
             return
         kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        # The first entry of a log needs no sync: any batch that survives a loss of power tells it again.
+        # The first entry of a log needs no sync: any batch that survives a loss of power has it.
         self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(entries))
 
     def epoch_for_offset(self, offset: int) -> int | None:
@@ -114,7 +114,7 @@ class LeaderEpochCache:
             self._replace([EpochEntry(removed[-1].epoch, start_offset), *kept], sync=True)
 
     def clear(self) -> None:
-        """Forgets everything, for a log that starts anew elsewhere."""
+        """Forgets everything, for a log that begins again at another offset."""
         if self._entries:
             self._replace([], sync=True)
 

@@ -32,7 +32,7 @@ from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
-from barnabas.log.replay import marker_in, replay, take_in
+from barnabas.log.replay import apply_batch, marker_in, replay
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
 from barnabas.log.segment import LogSegment, Place
@@ -269,7 +269,7 @@ class Log:
         return run(validate_elsewhere, bytes(records), self.tp, self.config, now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int = 0) -> AppendInfo | None:
-        """Appends batches as the leader has them, offsets and epochs included.
+        """``appendAsFollower``: appends batches as the leader has them, offsets and epochs included.
 
         What is cut off at the end of a fetch is left out; None when no whole batch is left. Raises
         CORRUPT_MESSAGE, or UnexpectedAppendOffsetError for batches that begin before the log's end.
@@ -376,7 +376,7 @@ class Log:
     def _note_producer(
         self, header: BatchHeader, base_offset: int, marker: EndTransactionMarker | None
     ) -> None:
-        aborted = take_in(self.producers, header, base_offset, marker)
+        aborted = apply_batch(self.producers, header, base_offset, marker)
         if aborted is not None:
             self.active.txn_index.append(aborted)
 
@@ -385,7 +385,7 @@ class Log:
     def _make_room(
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
-        """Rolls when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
+        """``maybeRoll``: when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
         segment = self.segments.active
         if (
             segment.size > self.config.segment_bytes - size
@@ -490,7 +490,7 @@ class Log:
 
     def end_flush(self, end_offset: int) -> None:
         """As `Flushable.end_flush`."""
-        # A truncation may have come between: what was written anew since is not synced.
+        # A truncation may have come between: what was written since then is not synced.
         self.recovery_point = max(self.recovery_point, min(end_offset, self._flush_bound))
 
     # -- read ----------------------------------------------------------------------------------------
@@ -534,7 +534,7 @@ class Log:
         return found
 
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """The aborted transactions with records in the range, for read_committed consumers."""
+        """``collectAbortedTransactions``: those with records in the range, for read_committed consumers."""
         self._check_online()
         return self._looked_up(self.segments.aborted_transactions, start_offset, upper_bound_offset)
 
@@ -589,7 +589,7 @@ class Log:
             self.rebuild_index(error)
             return
         if isinstance(error, FileNotFoundError):
-            # One file that somebody removed is no broken disk: all others are still served.
+            # One file was removed by hand: the disk works, and everything else is still served.
             self._warn_once("segment.missing", error.filename, error=error)
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"
@@ -649,7 +649,7 @@ class Log:
     # -- truncation ----------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Cuts everything at and above the offset; False when there was nothing to cut."""
+        """``truncateTo``: cuts everything at and above the offset; False when there was nothing to cut."""
         self._check_online()
         assert offset >= 0, f"cannot truncate to {offset}"
         if offset >= self.log_end_offset:
@@ -683,7 +683,7 @@ class Log:
         self.high_watermark = min(self._high_watermark, end_offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drops all records; the next append goes to the offset. For a follower that fell off its leader."""
+        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower that fell off its leader."""
         self._check_online()
         try:
             self._discard(list(self.segments))
@@ -707,7 +707,7 @@ class Log:
             self.snapshots.remove(segment.base_offset)
 
     def reload_producers(self) -> None:
-        """Rebuilds producer state from the newest snapshot and the batches after it."""
+        """``rebuildProducerState``: from the newest snapshot and the batches after it."""
         self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
         producers = self.producers
         self.snapshots.load_into(producers, self.log_start_offset)
@@ -718,7 +718,7 @@ class Log:
     # -- the start of the log ------------------------------------------------------------------------
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hides records below the offset; they go with the next clean-up. Raises OFFSET_OUT_OF_RANGE."""
+        """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up. Raises OFFSET_OUT_OF_RANGE."""
         self._check_online()
         if offset > self._high_watermark:
             raise KafkaError(
@@ -770,7 +770,7 @@ class Log:
         self.release()
 
     def release(self) -> None:
-        """Lets go of all files without touching the disk; the log serves nobody any more."""
+        """Lets go of all files without touching the disk; no call is served any more."""
         self.offline = True
         for segment in self.segments:
             segment.forget_files()

@@ -260,7 +260,7 @@ class LogManager:
     def _load(
         self, directory: LogDirectory, tp: TopicPartition, *, recovery_point: int, log_start: int
     ) -> Steps[Log | None]:
-        """The partition's log, recovered if need be; None for one that is beyond repair."""
+        """The partition's log, recovered if need be; None if it cannot be repaired."""
         path = f"{directory.path}/{directory_name(tp)}"
         config = self._log_config(tp.topic)
         try:
@@ -288,7 +288,7 @@ class LogManager:
         return None
 
     def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
-        """Serves this partition no more; the others go on."""
+        """Takes this partition out of service; the others go on."""
         _events.error(
             "log.unusable",
             partition=tp,
@@ -339,7 +339,7 @@ class LogManager:
     # -- creation and deletion -----------------------------------------------------------------------
 
     def get_or_create(self, tp: TopicPartition, topic_id: Uuid | None = None, *, is_new: bool = False) -> Log:
-        """The partition's log, made in the directory with the fewest logs if there is none.
+        """``getOrCreateLog``: the partition's log, made in the directory with the fewest logs if there is none.
 
         Raises KAFKA_STORAGE_ERROR when a directory is offline that may hold it (`is_new` says that no
         broker has ever had it), INCONSISTENT_TOPIC_ID when it is another topic's.
@@ -394,14 +394,14 @@ class LogManager:
         return sorted(online, key=lambda directory: counts[directory.path])
 
     def delete(self, tp: TopicPartition) -> None:
-        """Removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
+        """``asyncDelete``: removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
 
         Raises KAFKA_STORAGE_ERROR.
         """
         self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
     def mark_stray(self, tp: TopicPartition) -> None:
-        """Sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
+        """``addStrayLog``: sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
         self._retire(tp, STRAY_DIRECTORY_SUFFIX)
 
     def _retire(self, tp: TopicPartition, suffix: str) -> None:
@@ -441,7 +441,7 @@ class LogManager:
     # -- configuration -------------------------------------------------------------------------------
 
     def reconfigure(self, topic: str) -> None:
-        """Takes a topic's new configuration to its logs."""
+        """``updateTopicConfig``: gives the logs of a topic its new configuration."""
         config = self._log_config(topic)
         for tp, log in self._logs.items():
             if tp.topic == topic:
@@ -450,15 +450,15 @@ class LogManager:
     # -- maintenance, called by timers ---------------------------------------------------------------
 
     def checkpoint_recovery_points(self) -> None:
-        """Writes what is synced (``log.flush.offset.checkpoint.interval.ms``)."""
+        """``checkpointLogRecoveryOffsets``: what is synced (``log.flush.offset.checkpoint.interval.ms``)."""
         self._checkpoint(lambda directory: directory.recovery_points, lambda log: log.recovery_point)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Writes high watermarks (``replica.high.watermark.checkpoint.interval.ms``)."""
+        """``checkpointHighWatermarks`` (``replica.high.watermark.checkpoint.interval.ms``)."""
         self._checkpoint(lambda directory: directory.high_watermarks, lambda log: log.high_watermark)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Writes log starts that no segment's name tells (``log.flush.start.offset.checkpoint.interval.ms``)."""
+        """Writes log starts that differ from the name of the first segment (``log.flush.start.offset.checkpoint.interval.ms``)."""
 
         def hidden(log: Log) -> int | None:
             start = log.log_start_offset
@@ -477,7 +477,7 @@ class LogManager:
                 self._take_offline(directory, error)
 
     def clean_up(self) -> int:
-        """Deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted."""
+        """``cleanupLogs``: deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted."""
         deleted = 0
         for log in list(self._logs.values()):
             if not log.config.is_compacted or log.config.deletes:
@@ -503,7 +503,7 @@ class LogManager:
                 return
 
     def flush_by_time(self) -> None:
-        """Syncs logs whose ``flush.ms`` has passed (``log.flush.scheduler.interval.ms``)."""
+        """``flushDirtyLogs``: syncs logs whose ``flush.ms`` has passed (``log.flush.scheduler.interval.ms``)."""
         now_ms = self._clock.time_ms()
         for log in list(self._logs.values()):
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
@@ -540,7 +540,7 @@ class LogManager:
             hidden = [log for log in logs if log.log_start_offset > log.segments[0].base_offset]
             directory.log_start_offsets.write({log.tp: log.log_start_offset for log in hidden})
             if self._unusable:
-                # Without recovery points these are scanned from their beginning by the next start, if it is no clean one.
+                # Without recovery points these are scanned from their beginning by the next start, if this stop is not a clean one.
                 _events.warning("shutdown.unclean", path=directory.path, damaged=sorted(self._unusable))
             else:
                 directory.leave_clean_marker()
@@ -567,7 +567,7 @@ class LogManager:
         return [directory for directory in self._directories if not directory.offline]
 
     def _failed(self, path: str, error: OSError) -> None:
-        """A log's disk failed: its whole directory goes. A file that somebody took away costs its partition."""
+        """``handleLogDirFailure``: a log's disk failed, so its whole directory goes. A file that is missing takes only its own partition offline."""
         # An error without a number is our own: a file is shorter than it was.
         files = isinstance(error, (FileNotFoundError, *_NOT_THE_FILE)) or error.errno is None
         if files and self._set_log_aside(path, error):
@@ -577,7 +577,7 @@ class LogManager:
                 self._take_offline(directory, error)
 
     def _give_back_descriptors(self, error: OSError) -> None:
-        """Closes all files that can be opened again; says so, but not for each one that could not be opened."""
+        """Closes all files that can be opened again; at most one line a while says so."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._shortage_line_ms >= SHORTAGE_LINE_MS:
             self._shortage_line_ms = now_ms
@@ -587,7 +587,7 @@ class LogManager:
         self._resources.files.clear()
 
     def _set_log_aside(self, path: str, error: OSError) -> bool:
-        """Serves the log in this directory no more; False when there is none, or all of its disk is gone."""
+        """Takes the log in this directory out of service; False when there is none, or all of its disk is gone."""
         log = next((log for log in self._logs.values() if log.directory == path), None)
         if log is None or not self._filesystem.exists(_parent(log)):
             return False

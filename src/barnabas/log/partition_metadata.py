@@ -39,6 +39,6 @@ def read_topic_id(filesystem: Filesystem, directory: str) -> Uuid | None:
 
 
 def write_topic_id(filesystem: Filesystem, directory: str, topic_id: Uuid) -> None:
-    """Writes the file; not synced: after a loss of power the controller tells the id again."""
+    """Writes the file; not synced: after a loss of power the controller sends the id again."""
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
     filesystem.write_atomic(f"{directory}/{FILE_NAME}", text.encode(), sync=False)

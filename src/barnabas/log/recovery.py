@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 `recover_log` is a function of plain values, so it can run in a child process: a scan of gigabytes never
 shares the interpreter with the event loop. It checks every segment that reaches beyond the recovery point,
-cuts the log at the first bad batch, drops all later segments, writes the indexes anew, fills the
+cuts the log at the first bad batch, drops all later segments, writes new indexes, fills the
 leader-epoch file, replays producers, and leaves a snapshot at the end, so that loading afterwards reads no
 batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what else
 turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced
@@ -35,7 +35,7 @@ from barnabas.log.names import (
 from barnabas.log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from barnabas.log.partition_metadata import PartitionMetadataError, read_topic_id
 from barnabas.log.producers import ProducerStateManager
-from barnabas.log.replay import marker_in, take_in
+from barnabas.log.replay import apply_batch, marker_in
 from barnabas.log.scan import RELATIVE_OFFSET_MAX, SegmentScan, scan_segment
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import TransactionIndex
@@ -76,7 +76,7 @@ def segments_to_recover(
 def drop_torn_files(filesystem: Filesystem, directory: str) -> bool:
     """Removes what a loss of power may have left half-written; whether the leader epochs went.
 
-    These files are replaced without a sync where the log or the controller can tell their content again.
+    These files are replaced without a sync whose content can be had again from the log or the controller.
     """
     try:
         read_topic_id(filesystem, directory)
@@ -166,7 +166,7 @@ class _Recovering:
 
     def run(self, targets: list[int], *, clean: bool) -> Recovery:
         if not clean:
-            # Snapshots beyond may tell of records that did not survive.
+            # Snapshots beyond may be of records that did not survive.
             self._snapshots.remove_outside(-1, targets[0])
         truncated = 0
         for base in targets:
@@ -240,7 +240,7 @@ class _Recovering:
             marker = marker_in(block, header) if header.is_control else None
         except KafkaError:
             return  # a control batch of another kind says nothing about producers
-        aborted = take_in(self._producers, header, header.base_offset, marker)
+        aborted = apply_batch(self._producers, header, header.base_offset, marker)
         if aborted is not None and self._txn_index is not None:
             self._txn_index.append(aborted)
 

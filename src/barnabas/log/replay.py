@@ -16,7 +16,7 @@ def marker_in(buffer: Buffer, header: BatchHeader) -> EndTransactionMarker | Non
     return None if record is None else parse_marker(record)
 
 
-def take_in(
+def apply_batch(
     producers: ProducerStateManager,
     header: BatchHeader,
     base_offset: int,
@@ -48,4 +48,4 @@ def replay(producers: ProducerStateManager, segments: Iterable[LogSegment]) -> N
                 if header.is_control:
                     batch = segment.read_batch(header)
                     marker = marker_in(batch, parse_header(batch))
-                take_in(producers, header, header.base_offset, marker)
+                apply_batch(producers, header, header.base_offset, marker)

@@ -27,7 +27,7 @@ IN_PLACE_SCAN_BYTES: Final = 1 << 20
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
-"""Told each valid batch that has a producer or another leader epoch than the one before: its header, and the
+"""Called with each valid batch that has a producer or another leader epoch than the one before: its header, and the
 block that it lies in at the header's position."""
 
 

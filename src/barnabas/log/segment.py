@@ -266,7 +266,7 @@ class LogSegment:
         self._bytes_since_index_entry = 0
 
     def seal(self) -> None:
-        """Ends appending: the last time index entry, indexes cut to their entries. Raises OSError."""
+        """``onBecomeInactiveSegment``: the last time index entry, indexes cut to their entries. Raises OSError."""
         if self.max_timestamp >= 0:
             with contextlib.suppress(IndexCorruptError):  # the next look-up rebuilds it
                 self.time_index.maybe_append(self.max_timestamp, self._max_timestamp_offset)
@@ -361,7 +361,7 @@ class LogSegment:
             position = header.end
 
     def locate(self, offset: int) -> Place | None:
-        """The first batch that ends at or after the offset; None when the segment ends before it.
+        """``translateOffset``: the first batch that ends at or after the offset; None when the segment ends before it.
 
         Raises IndexCorruptError when the index leads to where its batch is not, CORRUPT_MESSAGE for a damaged batch.
         """

@@ -3,7 +3,7 @@
 A batch is judged by its header and its checksum alone wherever Kafka's answer can be known from them. Its
 records are walked for compacted topics (each needs a key), where timestamps are limited, for
 recompression, and for all topics with ``barnabas.validate.records=true``: without that a batch that lies
-about its inside is caught by whoever reads it, which is a listed deviation.
+about its inside is caught by its reader, which is a listed deviation.
 
 A kilobyte may hold a million records. A batch that would hold the event loop is refused with `HeavyBatchError` before
 anything is changed: `validate_elsewhere` does the same work in a child process, and its result is appended.

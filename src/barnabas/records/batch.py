@@ -157,7 +157,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def parse_header_at(buffer: Buffer, index: int, position: int) -> BatchHeader:
-    """The whole header at an index of a buffer that was read from elsewhere: `position` tells where."""
+    """The header at an index of a buffer; `position` is where the batch lies in the file that the buffer was read from."""
     return _new_header(BatchHeader, (*_unpack_header(buffer, index), position))
 
 
@@ -220,7 +220,7 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leade
 def stamp_timestamps(
     buffer: bytearray | memoryview, header: BatchHeader, timestamp_type: TimestampType, max_timestamp: int
 ) -> None:
-    """Writes timestamp type and max timestamp in place, and the CRC anew; record deltas stay untouched."""
+    """Writes timestamp type and max timestamp in place, and the new CRC; the deltas of the records stay."""
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT | timestamp_type << 3
     _ATTRIBUTES_TO_MAX_TIMESTAMP.pack_into(
         buffer,

@@ -35,7 +35,7 @@ DECODED_BYTES_MAX: Final = 1 << 30
 """The most bytes that one call decodes: Arrow's 32-bit offsets end at 2 GiB, a bomb should end earlier."""
 
 KEPT_ROWS_MAX: Final = 1 << 16
-"""Longer columns of one value are made for each batch: those that are kept shall not fill the memory."""
+"""A longer column of one value is made for each batch and not kept, so that the memory does not fill."""
 
 _SECTION: Final = [Column.ATTRIBUTES, Column.RECORDS, Column.END]
 
@@ -260,7 +260,7 @@ def _text(count: int, ends: Any, data: Any) -> pa.Array:
 
 
 def _repeated(value: str | int, count: int) -> pa.Array:
-    """A column of one topic or partition: cut from one that was made before, unless it is a long one."""
+    """A column of one topic or partition: a slice of a column that was made before, unless it is long."""
     if count > KEPT_ROWS_MAX:
         return _column_of(value, count)
     return _kept_column_of(value, 1 << (count - 1).bit_length()).slice(0, count)

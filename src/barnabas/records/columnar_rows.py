@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 def make_rows(count: int, size: int, *, with_headers: bool) -> Rows:
     """Arrays for `count` records in `size` bytes: as large as the worst case; untouched memory costs nothing.
 
-    They lie in one block of this thread's, which is used again when nobody looks at any of them.
+    They lie in one block of this thread's, which is used again once nothing refers to any of them.
     """
     headers, header_bytes = (size // 2, size) if with_headers else (0, 0)
     shapes = Rows(

@@ -81,7 +81,7 @@ class FetchReader:
     def fetch(
         self, params: FetchParams, partitions: Iterable[CachedPartition]
     ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
-        """What was read, at once or when there is enough, an error, or no time left."""
+        """``fetchMessages``: what was read, at once or when there is enough, an error, or no time left."""
         reads = self.read(params, partitions, record_follower=True)
         size = 0
         urgent = not reads or params.max_wait_ms <= 0
@@ -152,7 +152,7 @@ class FetchReader:
         record_follower: bool,
         read_before: int = 0,
     ) -> list[PartitionRead]:
-        """One pass over the partitions, in order, until the size limits are used up.
+        """``readFromLog``: one pass over the partitions, in order, until the size limits are used up.
 
         The first partition with records gives at least one batch, however large it is, so that a reader
         always gets on (KIP-74). `read_before` are the bytes of the partitions before these.
@@ -241,7 +241,7 @@ class DelayedFetch(DelayedOperation):
         return False
 
     def _available(self, wanted: CachedPartition, enough: int) -> int | None:
-        """How many bytes there are to read, as far as it matters; None for an error to be told at once."""
+        """How many bytes there are to read, as far as it matters; None for an error, which is answered at once."""
         params, request = self._params, wanted.request
         try:
             partition = self._reader.partition(wanted)

@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 The leader does not decide who is in sync: it proposes, the controller decides and writes. While a proposal
-is in flight nobody knows which set will hold, so the leader counts with both: for advancing the high
+is in flight either set may come to hold, so the leader counts with both: for advancing the high
 watermark it waits for the *maximal* set (a replica about to join may already be counted on by the
 controller), for ``min.insync.replicas`` it counts the *committed* one.
 

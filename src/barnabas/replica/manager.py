@@ -144,7 +144,7 @@ class ReplicaManager:
         request: LeaderAndIsrRequest,
         version: int = LATEST_LEADER_AND_ISR,
     ) -> Sliced[LeaderAndIsrResponse]:
-        """Takes on the roles of a request, `in_turn`; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
+        """``becomeLeaderOrFollower``: the roles of a request, `in_turn`; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
         response = yield from self._changes.leader_and_isr(request, version)
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
@@ -153,7 +153,7 @@ class ReplicaManager:
         return response
 
     def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
-        """Stops replicas, and deletes where asked, `in_turn`; raises STALE_CONTROLLER_EPOCH."""
+        """``stopReplicas``: stops, and deletes where asked, `in_turn`; raises STALE_CONTROLLER_EPOCH."""
         return self._changes.stop_replicas(request)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[MetadataUpdate]:
@@ -186,7 +186,7 @@ class ReplicaManager:
         return offset_for(partition, timestamp, isolation, current_leader_epoch, leader_only=leader_only)
 
     def epoch_end(self, tp: TopicPartition, epoch: int, current_leader_epoch: int = -1) -> EpochEnd:
-        """Where a leader epoch ends in the log of a partition that this broker leads."""
+        """``lastOffsetForLeaderEpoch``: where a leader epoch ends in the log of a partition that this broker leads."""
         return self.partitions.serve(tp).epoch_end(epoch, current_leader_epoch, leader_only=True)
 
     def partition(self, tp: TopicPartition) -> Partition | None:
@@ -201,12 +201,12 @@ class ReplicaManager:
         self._timers["isr"] = every(self._clock, "isr-expiration", lag_max_ms / 2, self.shrink_isrs)
 
     def shrink_isrs(self) -> None:
-        """Lets every leader propose the removal of followers that are behind."""
+        """``maybeShrinkIsr``: every leader proposes the removal of followers that are behind."""
         for partition in self.partitions:
             partition.maybe_shrink_isr()
 
     def log_directory_failed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Takes the partitions of a failed directory offline; their clients are told so at once."""
+        """``handleLogDirFailure``: takes the partitions of a failed directory offline; clients that wait are answered at once."""
         for tp in partitions:
             self.partitions.take_offline(tp)
             self._wake.progressed(tp)

@@ -13,7 +13,7 @@ is answered when it is passed. It stands still while the ISR is smaller than ``m
 only replica moves it with every append.
 
 A partition refuses to know about requests, sessions and waiting: it raises `KafkaError` or returns values;
-who waits is told through `Ports.on_progress`.
+what waits is woken through `Ports.on_progress`.
 """
 
 from collections.abc import Callable, Iterable
@@ -183,7 +183,7 @@ class Partition:
     # --- roles ----------------------------------------------------------------------------------------
 
     def make_leader(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
-        """Takes the leadership, or the news of one; whether this broker did not lead before.
+        """``makeLeader``: takes the leadership; whether this broker did not lead before.
 
         Raises KAFKA_STORAGE_ERROR.
         """
@@ -204,7 +204,7 @@ class Partition:
         return not was_leader
 
     def make_follower(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
-        """Follows the leader named; whether the leader epoch is a new one, so that fetching starts anew."""
+        """``makeFollower``: follows the leader named; whether the leader epoch is a new one, so that fetching must start again."""
         if state.partition_epoch < self.partition_epoch:
             return False
         is_new_epoch = state.leader_epoch > self.leader_epoch
@@ -219,7 +219,7 @@ class Partition:
         return is_new_epoch
 
     def prepare_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> None:
-        """Makes the log without a role, for a follower whose leader is not known yet."""
+        """``createLogIfNotExists``: a log without a role, for a follower whose leader is not known yet."""
         self._open_log(state, topic_id)
 
     def _assign(self, state: LeaderAndIsrPartitionState, isr: frozenset[int]) -> None:
@@ -295,7 +295,7 @@ class Partition:
     def validate_heavy(self, records: memoryview | bytearray) -> Pending[bytes | None]:
         """Validates a batch off the loop: see `Log.validate_heavy`. Only as leader."""
         log = self.leader_log
-        assert log is not None, "what is no leader refuses a batch before it is looked into"
+        assert log is not None, "only a leader looks into a batch"
         return log.validate_heavy(records, self._ports.now_ms())
 
     def synced(self) -> None:
@@ -304,7 +304,7 @@ class Partition:
             self._ports.on_progress(self.tp)
 
     def enough_replicas(self, offset: int) -> tuple[bool, ErrorCode]:
-        """Whether an acks=all produce that ends before `offset` may be answered, and with which code."""
+        """``checkEnoughReplicasReachOffset``: whether an acks=all produce that ends before `offset` may be answered, and with which code."""
         log = self.leader_log
         if log is None:
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -315,6 +315,7 @@ class Partition:
         return True, ErrorCode.NONE
 
     def _advance_high_watermark(self) -> bool:
+        """``maybeIncrementLeaderHW``: whether it moved."""
         log = self.leader_log
         if log is None:
             return False
@@ -351,7 +352,7 @@ class Partition:
     # --- reading ----------------------------------------------------------------------------------------
 
     def log_for(self, current_leader_epoch: int, *, leader_only: bool) -> Log:
-        """The log, if this broker may serve from it. An epoch of -1 is not checked.
+        """``localLogWithEpochOrThrow``: the log, if this broker may serve from it. An epoch of -1 is not checked.
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
         """
@@ -387,7 +388,7 @@ class Partition:
         min_one_message: bool,
         leader_only: bool,
     ) -> LogRead:
-        """Reads from the offset asked for, at most to the end that the isolation allows.
+        """``fetchRecords``: reads from the offset asked for, at most to the end that the isolation allows.
 
         With an epoch that does not fit ours (KIP-595) nothing is read, and `LogRead.diverging` says where
         the reader must cut. Raises what `log_for` does, and OFFSET_OUT_OF_RANGE.
@@ -404,7 +405,7 @@ class Partition:
         )
         found.on_last_segment = read.segment_base_offset == log.active.base_offset
         if not read.first_entry_incomplete:
-            # Part of a batch is no use to anybody; the reader gets it whole when it is first in line.
+            # A part of a batch is of no use; the reader gets all of it once it comes first in a read.
             found.records = read.records
         if isolation is Isolation.TXN_COMMITTED:
             found.aborted = [
@@ -431,7 +432,7 @@ class Partition:
         return end if diverges else None
 
     def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
-        """Where `epoch` ends here; raises what `log_for` does."""
+        """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""
         return self._epoch_end(self.log_for(current_leader_epoch, leader_only=leader_only), epoch)
 
     def _epoch_end(self, log: Log, epoch: int) -> EpochEnd:
@@ -455,7 +456,7 @@ class Partition:
     def record_follower_fetch(
         self, replica: Replica, request: FetchPartition, found: LogRead, broker_epoch: int
     ) -> None:
-        """Notes how far a follower has got; may ask for it to join the ISR, may move the high watermark."""
+        """``updateFollowerFetchState``: notes how far a follower has got; may ask for it to join the ISR, may move the high watermark."""
         before = replica.log_end_offset
         replica.record_fetch(
             fetch_offset=request.fetch_offset,
@@ -469,6 +470,7 @@ class Partition:
             self._ports.on_progress(self.tp)
 
     def _maybe_expand_isr(self, replica: Replica) -> None:
+        """``maybeExpandIsr``."""
         if (
             not self.isr_state.in_flight
             and replica.broker_id not in self.isr_state.isr
@@ -485,7 +487,7 @@ class Partition:
         return replica.log_end_offset >= log.high_watermark and replica.log_end_offset >= epoch_start
 
     def maybe_shrink_isr(self) -> None:
-        """Asks for the removal of followers that have not caught up for replica.lag.time.max.ms."""
+        """``maybeShrinkIsr``: asks for the removal of followers that have not caught up for replica.lag.time.max.ms."""
         log = self.leader_log
         if log is None or self.isr_state.in_flight:
             return

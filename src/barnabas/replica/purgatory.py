@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A `DelayedOperation` waits for something to become true: a high watermark, enough bytes, a leader. It is
-watched under keys; whoever changes what a key stands for calls `check_and_complete(key)`, and every
+watched under keys; what changes the state behind a key calls `check_and_complete(key)`, and every
 operation under it is asked again. An operation ends exactly once: by `try_complete`, by its time running
 out, or by `force_complete`; then it leaves every watch list at once, so that the purgatory holds only what
 waits. An operation that can complete at once is never watched and costs no timer.
@@ -64,7 +64,7 @@ class Purgatory:
     def __init__(self, name: str, clock: Clock) -> None:
         self._name = name
         self._clock = clock
-        # The inner dict is an ordered set: whoever waited first is asked first.
+        # The inner dict is an ordered set: the operation that waited first is asked first.
         self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self.size = 0
 

@@ -1,4 +1,4 @@
-"""What the controller tells this broker to be: LeaderAndIsr and StopReplica (``ReplicaManager``).
+"""The roles that the controller gives this broker: LeaderAndIsr and StopReplica (``ReplicaManager``).
 
 Theory of operation
 -------------------
@@ -71,10 +71,10 @@ class Fetchers(Protocol):
     """The threads that copy partitions from their leaders (``ReplicaFetcherManager``)."""
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """Starts, or starts anew, to fetch these."""
+        """``addFetcherForPartitions``: begins to fetch these, or begins again."""
 
     def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetches these no more; harmless for one that is not fetched."""
+        """``removeFetcherForPartitions``: does nothing for a partition that is not fetched."""
 
 
 class LogRemover(Protocol):
@@ -136,7 +136,7 @@ class StateChanges:
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
     def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> Sliced[LeaderAndIsrResponse]:
-        """Takes on the roles of a request; raises STALE_CONTROLLER_EPOCH for the whole of it.
+        """``becomeLeaderOrFollower``; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
         Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it was
         before, or as the request wants it.
@@ -158,7 +158,7 @@ class StateChanges:
     def _fetch(self, followers: list[Partition]) -> Sliced[None]:
         for start in range(0, len(followers), FETCH_PORTION):
             portion = followers[start : start + FETCH_PORTION]
-            # The disk of one that became a follower some slices ago may have failed since.
+            # The disk of a partition that became a follower some slices ago may have failed since.
             here = [each for each in portion if self._hosted.online.get(each.tp) is each]
             self._fetchers.fetch([_target(partition) for partition in here])
             yield
@@ -284,7 +284,7 @@ class StateChanges:
 
 
 def _target(partition: Partition) -> InitialFetchState:
-    assert partition.leader_id is not None, f"{partition!r} follows nobody"
+    assert partition.leader_id is not None, f"{partition!r} has no leader"
     return InitialFetchState(partition, partition.leader_id, partition.leader_epoch)
 
 

@@ -4,7 +4,7 @@ Behaviour: reads partitions, first come first served until the size limits are u
 for min_bytes, but never with bad news. Consumers see what is committed, followers everything.
 Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from followers (KIP-392) ·
            v12 flexible, diverging epochs (KIP-595) · v13 topic ids (KIP-516) · v15 replica state (KIP-903) ·
-           v16 names the leader to whoever asks the wrong broker (KIP-951).
+           v16 names the leader where another broker is asked (KIP-951).
 Not implemented: v0-3, whose record formats are gone (KIP-896); rack-aware choice of a follower.
 """
 

@@ -3,7 +3,7 @@
 Behaviour: appends each partition's batch; acks=0 gets no answer, and a closed connection where one failed,
 so that the producer looks for the leader again; acks=all is answered when the ISR has the records.
 Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (KIP-467) · v9 flexible ·
-           v10 names the leader to whoever asks the wrong broker (KIP-951).
+           v10 names the leader where another broker is asked (KIP-951).
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Not implemented: transactional batches, as there is no transaction to add them to; the list of which records
@@ -41,7 +41,7 @@ LEADERS_SINCE: Final = 10
 AT_ONCE_MAX: Final = 100
 """Topics and partitions of a request that is worked off in one piece: nearly every request there is."""
 PORTION: Final = 20
-"""Partitions of a larger one that are worked off in one piece; an append may take 50 us."""
+"""Partitions of a larger request that are worked off in one piece; an append may take 50 us."""
 
 _ERRORS_NAMED_MAX: Final = 10
 _NO_RECORDS: Final = memoryview(b"")
