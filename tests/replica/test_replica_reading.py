@@ -247,6 +247,31 @@ def test_as_many_bytes_as_asked_for_are_enough(rig, fetching):
     assert not fetching.fetch(request(), min_bytes=size + 1).done
 
 
+def test_bytes_of_a_partition_that_moves_twice_count_once(rig, fetching):
+    for each in (rig, fetching.other):
+        each.lead(isr=(1,), replicas=(1,))
+    size = len(build_batch([Record(0, rig.clock.now_ms, b"k", b"v")]))
+    answer = fetching.fetch(request(), request(partition=1), min_bytes=3 * size)
+    fetching.append()
+    fetching.append()
+    assert not answer.done
+    fetching.append()
+
+    assert sizes(answer) == [(ErrorCode.NONE, True), (ErrorCode.NONE, False)]
+
+
+def test_only_the_partition_that_has_moved_is_looked_at(rig, fetching):
+    for each in (rig, fetching.other):
+        each.lead(isr=(1,), replicas=(1,))
+    answer = fetching.fetch(request(), request(partition=1), min_bytes=1000)
+    fetching.other.partition.leader_log = None
+    fetching.append()
+    assert not answer.done
+
+    fetching.wake.progressed(TopicPartition("orders", 1))
+    assert answer.result()[1].error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 def test_min_bytes_count_over_all_partitions(rig, fetching):
     for each in (rig, fetching.other):
         each.lead(isr=(1,), replicas=(1,))

@@ -92,7 +92,7 @@ class FetchReader:
             return reads
         operation = DelayedFetch(self, params, [each.partition for each in reads])
         # It may complete at once for another reason than bytes: a partition that is read past its end.
-        self._purgatory.try_complete_else_watch(operation, operation.topic_partitions(), params.max_wait_ms)
+        self._purgatory.try_complete_else_watch(operation, operation.topic_partitions, params.max_wait_ms)
         return operation.answer
 
     def fetch_in_slices(
@@ -107,9 +107,7 @@ class FetchReader:
         reads, enough = yield from self._read_in_slices(params, partitions, record_follower=True)
         if not enough and len(partitions) <= WATCHED_MAX:
             operation = _DelayedLargeFetch(self, params, partitions)
-            self._purgatory.try_complete_else_watch(
-                operation, operation.topic_partitions(), params.max_wait_ms
-            )
+            self._purgatory.try_complete_else_watch(operation, operation.topic_partitions, params.max_wait_ms)
             yield operation.answer
             reads, _ = yield from self._read_in_slices(params, partitions, record_follower=False)
             return reads
@@ -213,31 +211,41 @@ class FetchReader:
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for more bytes, an error, or the end of its patience."""
+    """A fetch that waits for more bytes, an error, or the end of its time."""
 
-    __slots__ = ("_params", "_partitions", "_reader", "answer")
+    __slots__ = ("_params", "_partitions", "_reader", "_size", "_sizes", "answer")
 
     def __init__(self, reader: FetchReader, params: FetchParams, partitions: list[CachedPartition]) -> None:
         super().__init__()
         self.answer: Pending[list[PartitionRead]] = Pending()
         self._reader = reader
         self._params = params
-        self._partitions = partitions
+        self._partitions: dict[Hashable, CachedPartition] = {
+            TopicPartition(each.topic or "", each.request.partition): each for each in partitions
+        }
+        self._sizes: dict[Hashable, int] = {}
+        """What each partition with something to read has."""
+        self._size = 0
+        """Their sum."""
 
-    def topic_partitions(self) -> list[TopicPartition]:
+    @property
+    def topic_partitions(self) -> Iterable[Hashable]:
         """The keys under which it waits."""
-        return [TopicPartition(each.topic or "", each.request.partition) for each in self._partitions]
+        return self._partitions
 
-    def try_complete(self, _key: Hashable = None) -> bool:
-        """Completes when any partition is in trouble, or all together have enough."""
-        size = 0
-        for wanted in self._partitions:
-            available = self._available(wanted, self._params.min_bytes - size)
-            if available is None:
+    def try_complete(self, key: Hashable = None) -> bool:
+        """Completes when any partition is in trouble, or all together have enough.
+
+        A partition that has moved is looked at alone: a fetch of ten thousand is woken by each append to any of them.
+        """
+        min_bytes = self._params.min_bytes
+        for tp in self._partitions if key is None else (key,):
+            others = self._size - self._sizes.get(tp, 0)
+            available = self._available(self._partitions[tp], min_bytes - others)
+            if available is None or others + available >= min_bytes:
                 return self.force_complete()
-            size += available
-            if size >= self._params.min_bytes:
-                return self.force_complete()
+            self._sizes[tp] = available
+            self._size = others + available
         return False
 
     def _available(self, wanted: CachedPartition, enough: int) -> int | None:
@@ -268,10 +276,12 @@ class DelayedFetch(DelayedOperation):
 
     def on_complete(self) -> None:
         """Reads again and answers with what there is now."""
-        self.answer.complete(self._reader.read(self._params, self._partitions, record_follower=False))
+        self.answer.complete(
+            self._reader.read(self._params, self._partitions.values(), record_follower=False)
+        )
 
     def __repr__(self) -> str:
-        return f"<DelayedFetch {self._partitions} min_bytes={self._params.min_bytes}>"
+        return f"<DelayedFetch {list(self._partitions.values())} min_bytes={self._params.min_bytes}>"
 
 
 class _DelayedLargeFetch(DelayedFetch):
