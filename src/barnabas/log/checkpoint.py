@@ -30,7 +30,6 @@ class CheckpointError(BarnabasError):
 
 
 def encode_checkpoint(lines: Iterable[str]) -> bytes:
-    """The bytes of a file with these lines."""
     entries = list(lines)
     return "".join(f"{line}\n" for line in ["0", str(len(entries)), *entries]).encode()
 

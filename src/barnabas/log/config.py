@@ -68,12 +68,10 @@ class LogConfig:
 
     @property
     def uses_append_time(self) -> bool:
-        """Whether the broker sets the timestamps."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who sets the timestamps."""
         return TimestampType.LOG_APPEND_TIME if self.uses_append_time else TimestampType.CREATE_TIME
 
     @property
@@ -92,7 +90,6 @@ class LogConfig:
         return Codec.NONE if self.compression_type == "uncompressed" else Codec.named(self.compression_type)
 
     def compression_level(self, codec: Codec) -> int | None:
-        """The level that the topic asks of this codec."""
         levels = {
             Codec.GZIP: self.compression_gzip_level,
             Codec.LZ4: self.compression_lz4_level,

@@ -57,7 +57,6 @@ class DescriptorCache:
         return file
 
     def forget(self, path: str) -> None:
-        """Lets go of a file that was renamed or removed."""
         self._files.pop(path, None)
 
     def hold(self, segment: Resting) -> None:
@@ -107,59 +106,45 @@ class SparingFilesystem:
     # What needs a descriptor.
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """As `Filesystem.open`."""
         return self._sparing(self._filesystem.open, path, create=create)
 
     def listdir(self, path: str) -> list[str]:
-        """As `Filesystem.listdir`."""
         return self._sparing(self._filesystem.listdir, path)
 
     def remove_tree(self, path: str) -> None:
-        """As `Filesystem.remove_tree`."""
         self._sparing(self._filesystem.remove_tree, path)
 
     def read(self, path: str) -> bytes:
-        """As `Filesystem.read`."""
         return self._sparing(self._filesystem.read, path)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """As `Filesystem.write_atomic`."""
         self._sparing(self._filesystem.write_atomic, path, data, sync=sync)
 
     def sync_directory(self, path: str) -> None:
-        """As `Filesystem.sync_directory`."""
         self._sparing(self._filesystem.sync_directory, path)
 
     def lock(self, path: str) -> Lock:
-        """As `Filesystem.lock`."""
         return self._sparing(self._filesystem.lock, path)
 
     # What needs none.
 
     def exists(self, path: str) -> bool:
-        """As `Filesystem.exists`."""
         return self._filesystem.exists(path)
 
     def is_directory(self, path: str) -> bool:
-        """As `Filesystem.is_directory`."""
         return self._filesystem.is_directory(path)
 
     def size(self, path: str) -> int:
-        """As `Filesystem.size`."""
         return self._filesystem.size(path)
 
     def modified_ms(self, path: str) -> int:
-        """As `Filesystem.modified_ms`."""
         return self._filesystem.modified_ms(path)
 
     def mkdir(self, path: str) -> None:
-        """As `Filesystem.mkdir`."""
         self._filesystem.mkdir(path)
 
     def rename(self, source: str, target: str) -> None:
-        """As `Filesystem.rename`."""
         self._filesystem.rename(source, target)
 
     def remove(self, path: str) -> None:
-        """As `Filesystem.remove`."""
         self._filesystem.remove(path)

@@ -71,7 +71,6 @@ class LogDirectory:
                 ) from None
 
     def close(self) -> None:
-        """Gives the lock up."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -119,7 +118,6 @@ class LogDirectory:
             self._filesystem.open(path, create=True)
 
     def go_offline(self, error: OSError) -> None:
-        """Stops using the directory."""
         self.offline = True
         self.failure = error
 

@@ -108,7 +108,6 @@ class OsFile:
         return self._descriptor
 
     def pread(self, size: int, position: int) -> bytes:
-        """As `File.pread`."""
         data = os.pread(self._descriptor, size, position)
         if len(data) == size or not data:
             return data
@@ -121,7 +120,6 @@ class OsFile:
         return b"".join(pieces)
 
     def pwrite(self, data: Buffer, position: int) -> None:
-        """As `File.pwrite`."""
         written = os.pwrite(self._descriptor, data, position)
         if written == len(data):
             return
@@ -130,15 +128,12 @@ class OsFile:
                 written += os.pwrite(self._descriptor, view[written:], position + written)
 
     def truncate(self, size: int) -> None:
-        """As `File.truncate`."""
         os.ftruncate(self._descriptor, size)
 
     def size(self) -> int:
-        """As `File.size`."""
         return os.fstat(self._descriptor).st_size
 
     def sync(self) -> None:
-        """As `File.sync`."""
         os.fdatasync(self._descriptor)
 
     def __del__(self) -> None:
@@ -168,7 +163,6 @@ class OsLock:
             raise
 
     def release(self) -> None:
-        """As `Lock.release`."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -190,58 +184,46 @@ class OsFilesystem:
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
-        """As `Filesystem.open`."""
         return OsFile(path, create=create)
 
     def exists(self, path: str) -> bool:
-        """As `Filesystem.exists`."""
         return os.path.exists(path)  # noqa: PTH110  # paths are strings here, and this is hot at start-up
 
     def is_directory(self, path: str) -> bool:
-        """As `Filesystem.is_directory`."""
         return os.path.isdir(path)  # noqa: PTH112
 
     def size(self, path: str) -> int:
-        """As `Filesystem.size`."""
         return os.stat(path).st_size  # noqa: PTH116
 
     def modified_ms(self, path: str) -> int:
-        """As `Filesystem.modified_ms`."""
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
 
     def listdir(self, path: str) -> list[str]:
-        """As `Filesystem.listdir`."""
         return sorted(os.listdir(path))  # noqa: PTH208
 
     def mkdir(self, path: str) -> None:
-        """As `Filesystem.mkdir`."""
         os.makedirs(path, exist_ok=True)  # noqa: PTH103
 
     def rename(self, source: str, target: str) -> None:
-        """As `Filesystem.rename`."""
         os.replace(source, target)  # noqa: PTH105
 
     def remove(self, path: str) -> None:
-        """As `Filesystem.remove`."""
         try:
             os.unlink(path)  # noqa: PTH108
         except FileNotFoundError:
             return
 
     def remove_tree(self, path: str) -> None:
-        """As `Filesystem.remove_tree`."""
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
             return
 
     def read(self, path: str) -> bytes:
-        """As `Filesystem.read`."""
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read()
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """As `Filesystem.write_atomic`."""
         temporary = f"{path}.tmp"
         with open(temporary, "wb") as file:  # noqa: PTH123
             file.write(data)
@@ -253,7 +235,6 @@ class OsFilesystem:
             self.sync_directory(os.path.dirname(path))  # noqa: PTH120
 
     def sync_directory(self, path: str) -> None:
-        """As `Filesystem.sync_directory`."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -261,5 +242,4 @@ class OsFilesystem:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
-        """As `Filesystem.lock`."""
         return OsLock(path)

@@ -59,7 +59,6 @@ class InPlaceSyncer:
     """Syncs here and now."""
 
     def sync(self, files: Sequence[Syncable]) -> Pending[None]:
-        """As `Syncer.sync`."""
         try:
             for file in files:
                 file.sync()

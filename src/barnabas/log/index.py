@@ -57,7 +57,6 @@ class SparseIndex:
         self._files.open(self.path, create=True).truncate(room * self.ENTRY.size)
 
     def trim(self) -> None:
-        """Cuts the file to its entries."""
         self._files.open(self.path, create=True).truncate(self.entries * self.ENTRY.size)
 
     def truncate_entries(self, entries: int) -> None:

@@ -49,21 +49,17 @@ class LeaderEpochCache:
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
-        """All entries, oldest first."""
         return tuple(self._entries)
 
     @property
     def latest_epoch(self) -> int | None:
-        """The newest epoch that is known."""
         return self._entries[-1].epoch if self._entries else None
 
     @property
     def earliest(self) -> EpochEntry | None:
-        """The oldest entry."""
         return self._entries[0] if self._entries else None
 
     def previous_epoch(self) -> int | None:
-        """The epoch before the newest."""
         return self._entries[-2].epoch if len(self._entries) > 1 else None
 
     def assign(self, epoch: int, start_offset: int) -> None:

@@ -147,12 +147,10 @@ class Log:
 
     @property
     def active(self) -> LogSegment:
-        """The segment that appends go to."""
         return self.segments.active
 
     @property
     def size(self) -> int:
-        """Bytes in all segments."""
         return self.segments.size
 
     @property
@@ -474,7 +472,6 @@ class Log:
         self.end_flush(end_offset)
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
-        """As `Flushable.begin_flush`."""
         # From the segment of the last record that was synced: it may have been closed since, and then its indexes
         # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
@@ -489,7 +486,6 @@ class Log:
         return self.log_end_offset, files
 
     def end_flush(self, end_offset: int) -> None:
-        """As `Flushable.end_flush`."""
         # A truncation may have come between: what was written since then is not synced.
         self.recovery_point = max(self.recovery_point, min(end_offset, self._flush_bound))
 

@@ -118,12 +118,10 @@ class LogManager:
     # -- look-up -------------------------------------------------------------------------------------
 
     def get(self, tp: TopicPartition) -> Log | None:
-        """The partition's log; None when there is none or its directory is offline."""
         return self._logs.get(tp)
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
-        """All logs that are online."""
         return self._logs
 
     def __iter__(self) -> Iterator[Log]:

@@ -33,7 +33,6 @@ def offset_of(name: str, suffix: str) -> int | None:
 
 
 def directory_name(tp: TopicPartition) -> str:
-    """The directory of a partition."""
     return f"{tp.topic}-{tp.partition}"
 
 

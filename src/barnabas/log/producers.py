@@ -47,12 +47,10 @@ class BatchMetadata(NamedTuple):
 
     @property
     def first_offset(self) -> int:
-        """The offset of its first record."""
         return self.last_offset - self.offset_delta
 
     @property
     def first_sequence(self) -> int:
-        """The sequence number of its first record."""
         return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
 
 
@@ -87,12 +85,10 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number; -1 when no batch is remembered."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record; -1 when no batch is remembered."""
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
@@ -112,7 +108,6 @@ class ProducerState:
             self.epoch = epoch
 
     def snapshot(self) -> SnapshotEntry:
-        """The entry for a snapshot file."""
         last = self.batches[-1] if self.batches else None
         first_offset = self.current_txn_first_offset
         return SnapshotEntry(
@@ -128,7 +123,6 @@ class ProducerState:
 
     @classmethod
     def restore(cls, entry: SnapshotEntry) -> "ProducerState":
-        """The producer of a snapshot's entry."""
         state = cls(entry.producer_id)
         state.epoch = entry.producer_epoch
         state.coordinator_epoch = entry.coordinator_epoch
@@ -314,7 +308,6 @@ class ProducerStateManager:
         self.map_end_offset = end_offset
 
     def snapshot(self) -> list[SnapshotEntry]:
-        """All producers, for a snapshot file."""
         return [state.snapshot() for state in self.producers.values()]
 
     def restore(self, entries: Iterable[SnapshotEntry], end_offset: int) -> None:

@@ -116,7 +116,6 @@ def _has_sane_indexes(filesystem: Filesystem, directory: str, base: int) -> bool
 
 
 def bytes_of(filesystem: Filesystem, directory: str, bases: list[int]) -> int:
-    """The bytes that scanning these segments reads."""
     return sum(filesystem.size(f"{directory}/{offset_name(base, LOG_SUFFIX)}") for base in bases)
 
 
@@ -245,7 +244,6 @@ class _Recovering:
             self._txn_index.append(aborted)
 
     def _drop_after(self, base: int, end_offset: int) -> None:
-        """Removes all segments after the one that was cut: the log has no holes."""
         for later in self._bases:
             if later > base:
                 lost = self._filesystem.size(f"{self._directory}/{offset_name(later, LOG_SUFFIX)}")

@@ -60,7 +60,6 @@ def _too_old(log: Log, now_ms: int) -> Outlived:
 
 
 def _deletable(log: Log, outlived: Outlived) -> int:
-    """How many segments, from the oldest on, may go."""
     segments = list(log.segments)
     for place, segment in enumerate(segments):
         following = segments[place + 1] if place + 1 < len(segments) else None

@@ -183,7 +183,6 @@ class LogSegment:
 
     @property
     def max_timestamp(self) -> int:
-        """The greatest timestamp of any batch; -1 when there is none."""
         if self._max_timestamp is None:
             self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
         return self._max_timestamp
@@ -419,7 +418,6 @@ class LogSegment:
         )
 
     def read_batch(self, header: BatchHeader) -> bytes:
-        """The whole batch of a header that this segment gave out."""
         return self.file.pread(header.size, header.position)
 
     def next_offset(self) -> int:
@@ -459,7 +457,6 @@ class LogSegment:
         return retired
 
     def forget_files(self) -> None:
-        """Lets go of all descriptors."""
         self.rest()
         for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
             self._files.forget(path)

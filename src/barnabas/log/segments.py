@@ -41,7 +41,6 @@ class SegmentList:
 
     @property
     def size(self) -> int:
-        """Bytes in all segments."""
         return sum(segment.size for segment in self._list)
 
     def reaching(self, offset: int) -> list[LogSegment]:
@@ -52,7 +51,6 @@ class SegmentList:
     # -- changes -------------------------------------------------------------------------------------
 
     def add(self, segment: LogSegment) -> None:
-        """Puts a new active segment at the end."""
         assert not self._list or segment.base_offset > self.active.base_offset, f"{segment!r} is no successor"
         self._list.append(segment)
         self._activate()
@@ -72,7 +70,6 @@ class SegmentList:
         return removed
 
     def replace(self, segment: LogSegment) -> None:
-        """Makes this the only segment."""
         self._list = [segment]
         self._activate()
 
@@ -142,7 +139,6 @@ class SegmentList:
         return place.position if place.base_offset >= upper else place.position + place.size
 
     def aborted_transactions(self, start_offset: int, upper: int) -> list[AbortedTxn]:
-        """The aborted transactions with records in the range."""
         found: list[AbortedTxn] = []
         for segment in self.reaching(start_offset):
             some, complete = segment.txn_index.collect(start_offset, upper)

@@ -58,7 +58,6 @@ class SnapshotStore:
         producers.clear(log_start_offset)
 
     def remove(self, offset: int) -> None:
-        """Removes the snapshot of this offset, if there is one."""
         if offset in self._offsets:
             self._offsets.remove(offset)
             self._filesystem.remove(self._path(offset))

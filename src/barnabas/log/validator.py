@@ -69,7 +69,6 @@ class Validated(NamedTuple):
 
 
 def corrupt(tp: TopicPartition, reason: str) -> KafkaError:
-    """The answer to bytes that are no batch."""
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{reason} in topic partition {tp}.")
 
 

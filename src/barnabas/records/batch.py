@@ -90,12 +90,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch."""
         return LOG_OVERHEAD + self.length
 
     @property
     def end(self) -> int:
-        """The position behind the batch."""
         return self.position + LOG_OVERHEAD + self.length
 
     @property
@@ -105,7 +103,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -115,7 +112,6 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
         return TimestampType((self.attributes & TIMESTAMP_TYPE_BIT) >> 3)
 
     @property
@@ -201,13 +197,11 @@ def batch_headers(buffer: Buffer, position: int = 0) -> Iterator[BatchHeader]:
 
 
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
-    """The CRC-32C that the bytes of the batch have."""
     position = header.position
     return crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + LOG_OVERHEAD + header.length])
 
 
 def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
-    """Whether the stored checksum is that of the bytes."""
     return compute_crc(buffer, header) == header.crc
 
 

@@ -40,7 +40,6 @@ class EndTransactionMarker(NamedTuple):
 
     @property
     def committed(self) -> bool:
-        """Whether the transaction's records count."""
         return self.control_type is ControlType.COMMIT
 
 
@@ -77,7 +76,6 @@ def marker_of(buffer: Buffer, header: BatchHeader) -> Record | None:
 def build_marker(
     marker: EndTransactionMarker, *, timestamp: int, producer_id: int, producer_epoch: int
 ) -> bytes:
-    """The batch of one marker, base offset 0."""
     record = Record(
         offset=0,
         timestamp=timestamp,

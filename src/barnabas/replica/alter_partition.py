@@ -63,7 +63,6 @@ class AlterPartitionManager:
         self._waiting: dict[TopicPartition, _Proposal] = {}
 
     def submit(self, tp: TopicPartition, topic_id: Uuid, proposal: LeaderAndIsr) -> Pending[LeaderAndIsr]:
-        """Proposes an ISR; see `isr.AlterPartition`."""
         if tp in self._waiting:
             return Pending.failed(
                 KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, f"Failed to enqueue ISR change for {tp}")

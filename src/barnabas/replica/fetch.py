@@ -230,7 +230,6 @@ class DelayedFetch(DelayedOperation):
 
     @property
     def topic_partitions(self) -> Iterable[Hashable]:
-        """The keys under which it waits."""
         return self._partitions
 
     def try_complete(self, key: Hashable = None) -> bool:
@@ -275,7 +274,6 @@ class DelayedFetch(DelayedOperation):
         return None if behind or found.diverging is not None else len(found.records)
 
     def on_complete(self) -> None:
-        """Reads again and answers with what there is now."""
         self.answer.complete(
             self._reader.read(self._params, self._partitions.values(), record_follower=False)
         )

@@ -71,11 +71,9 @@ class FetchContext:
         self._partitions = partitions
 
     def partitions(self) -> Collection[CachedPartition]:
-        """What to read, in order."""
         return self._partitions
 
     def respond(self, results: Results) -> FetchResponse:
-        """The response for what was read."""
         return build_response(results)
 
     def respond_in_slices(
@@ -112,7 +110,6 @@ class SessionErrorContext(_SessionContext):
         self._error = error
 
     def respond(self, results: Results) -> FetchResponse:  # noqa: ARG002 - there is nothing to read
-        """The error alone."""
         return FetchResponse(error_code=self._error, session_id=INVALID_SESSION_ID)
 
 

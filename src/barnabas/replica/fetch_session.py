@@ -163,7 +163,6 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def get(self, session_id: int) -> FetchSession | None:
-        """The session of that id."""
         return self._sessions.get(session_id)
 
     def open(self, *, size: int, privileged: bool, uses_topic_ids: bool) -> FetchSession | None:
@@ -201,7 +200,6 @@ class FetchSessionCache:
         session.evictable_by_privileged = old or not session.privileged
 
     def remove(self, session_id: int) -> bool:
-        """Forgets a session; False if there is none of that id."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return False

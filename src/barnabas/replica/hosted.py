@@ -25,7 +25,6 @@ class HostedPartitions:
         return len(self.online)
 
     def is_offline(self, tp: TopicPartition) -> bool:
-        """Whether its log directory failed."""
         return tp in self._offline
 
     def take_offline(self, tp: TopicPartition) -> None:

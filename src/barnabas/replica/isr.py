@@ -30,7 +30,6 @@ class IsrState:
 
     @property
     def in_flight(self) -> bool:
-        """Whether a proposal is under way."""
         return self.proposed is not None
 
     @property

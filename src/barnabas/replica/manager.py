@@ -190,7 +190,6 @@ class ReplicaManager:
         return self.partitions.serve(tp).epoch_end(epoch, current_leader_epoch, leader_only=True)
 
     def partition(self, tp: TopicPartition) -> Partition | None:
-        """The partition, if this broker holds it."""
         return self.partitions.online.get(tp)
 
     # --- maintenance ------------------------------------------------------------------------------------

@@ -85,7 +85,6 @@ class EpochEnd:
 
     @property
     def known(self) -> bool:
-        """Whether the log knows of such an epoch."""
         return self.epoch != NO_LEADER_EPOCH and self.end_offset != UNDEFINED_EPOCH_OFFSET
 
 
@@ -165,7 +164,6 @@ class Partition:
 
     @property
     def replicas(self) -> Iterable[Replica]:
-        """The followers, while this broker leads."""
         return self._replicas.values()
 
     @property
@@ -177,7 +175,6 @@ class Partition:
 
     @property
     def under_min_isr(self) -> bool:
-        """Whether this broker leads and too few replicas are in sync."""
         return self.leader_log is not None and len(self.isr_state.isr) < self.min_isr
 
     # --- roles ----------------------------------------------------------------------------------------

@@ -113,7 +113,6 @@ class DelayedProduce(DelayedOperation):
         return enough or bool(error)
 
     def on_complete(self) -> None:
-        """Answers with what each partition came to."""
         self.answer.complete(self._results)
 
     def __repr__(self) -> str:

@@ -102,7 +102,6 @@ class Purgatory:
                 operation.force_complete()
 
     def watches(self, key: Hashable) -> int:
-        """How many operations wait under the key."""
         return len(self._watchers.get(key, ()))
 
     def forget(self, operation: DelayedOperation) -> None:
