@@ -314,7 +314,7 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
     )
 
     assert world.start(request, 9)() is not None
-    assert not isinstance(world.replicas.acknowledge([], -1, 1), Pending)
+    assert not isinstance(world.replicas.appender.acknowledge([], -1, 1), Pending)
 
 
 def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try_again(world):

@@ -58,17 +58,19 @@ class Managed:
         state = LeaderAndIsrPartitionState(partition_index=0, leader=1, isr=[1, 2], replicas=[1, 2])
         topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=ONE, partition_states=[state])
         request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.in_turn(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
         self.rig.clock.advance()
 
     def produce(self):
         batch = build_batch([Record(0, 1, b"k", b"v")])
-        return self.replicas.acknowledge([self.replicas.append(TP, bytearray(batch), -1)], -1, 60_000)
+        return self.replicas.appender.acknowledge(
+            [self.replicas.appender.append(TP, bytearray(batch), -1)], -1, 60_000
+        )
 
     def fetch(self):
         params = FetchParams(60_000, 1, 1 << 20, Isolation.HIGH_WATERMARK)
         request = FetchPartition(partition=0, partition_max_bytes=1 << 20)
-        return self.replicas.fetch(params, [CachedPartition("orders", ONE, request)])
+        return self.replicas.reader.fetch(params, [CachedPartition("orders", ONE, request)])
 
 
 @pytest.fixture

@@ -51,7 +51,9 @@ def in_turn(
 
     @functools.wraps(handler)
     def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return context.broker.replica_manager.in_turn(handler(context, request), holder=context.peer)
+        return context.broker.replica_manager.control_queue.run(
+            handler(context, request), holder=context.peer
+        )
 
     return handle
 

@@ -59,7 +59,7 @@ def group_coordinator(
         loader=loader,
         journal=lambda partition: PartitionJournal(
             TopicPartition(GROUP_METADATA_TOPIC, partition),
-            replicas,
+            replicas.appender,
             clock.time_ms,
             codec=Codec(settings.offsets_compression_codec),
             required_acks=settings.offsets_commit_required_acks,

@@ -71,15 +71,13 @@ class ReplicaManager:
         "_ports",
         "_timers",
         "_wake",
-        "acknowledge",
-        "append",
-        "fetch",
-        "fetch_in_slices",
+        "appender",
+        "control_queue",
         "fetch_purgatory",
-        "in_turn",
         "listeners",
         "partitions",
         "produce_purgatory",
+        "reader",
     )
 
     def __init__(
@@ -115,19 +113,12 @@ class ReplicaManager:
         self._changes = StateChanges(
             self.partitions, self._ports, logs, fetchers, self._wake, clock, self.listeners
         )
-        self.in_turn = ControlQueue(clock).run
-        """Works off one request of the controller after the other: see `control_queue.ControlQueue.run`."""
-        # Bound once: these two are called for every request there is.
-        appender = Appender(self.partitions, self.produce_purgatory, self._wake)
-        self.append = appender.append
-        """Appends one partition's records: see `produce.Appender.append`."""
-        self.acknowledge = appender.acknowledge
-        """Waits until what was appended may be answered: see `produce.Appender.acknowledge`."""
-        reader = FetchReader(self.partitions, self.fetch_purgatory, clock)
-        self.fetch = reader.fetch
-        """Reads for a fetch request: see `fetch.FetchReader.fetch`."""
-        self.fetch_in_slices = reader.fetch_in_slices
-        """Reads for a large one: see `fetch.FetchReader.fetch_in_slices`."""
+        self.control_queue = ControlQueue(clock)
+        """Works off one request of the controller after the other."""
+        self.appender = Appender(self.partitions, self.produce_purgatory, self._wake)
+        """Appends for produce requests, and waits until they may be answered."""
+        self.reader = FetchReader(self.partitions, self.fetch_purgatory, clock)
+        """Reads for fetch requests."""
 
     def _open_log(self, tp: TopicPartition, topic_id: Uuid, is_new: bool) -> Log:
         return self._logs.get_or_create(tp, None if topic_id == ZERO_UUID else topic_id, is_new=is_new)
@@ -144,7 +135,7 @@ class ReplicaManager:
         request: LeaderAndIsrRequest,
         version: int = LATEST_LEADER_AND_ISR,
     ) -> Sliced[LeaderAndIsrResponse]:
-        """``becomeLeaderOrFollower``: the roles of a request, `in_turn`; raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
+        """``becomeLeaderOrFollower``: the roles of a request (in `control_queue`); raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
         response = yield from self._changes.leader_and_isr(request, version)
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
@@ -153,11 +144,11 @@ class ReplicaManager:
         return response
 
     def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
-        """``stopReplicas``: stops, and deletes where asked, `in_turn`; raises STALE_CONTROLLER_EPOCH."""
+        """``stopReplicas``: stops, and deletes where asked (in `control_queue`); raises STALE_CONTROLLER_EPOCH."""
         return self._changes.stop_replicas(request)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[MetadataUpdate]:
-        """Replaces the metadata for clients, `in_turn`. Raises STALE_CONTROLLER_EPOCH."""
+        """Replaces the metadata for clients (in `control_queue`). Raises STALE_CONTROLLER_EPOCH."""
         self._changes.check_controller(request.controller_epoch, request.controller_id, "UpdateMetadata")
         deleted = yield from self._metadata.apply_in_slices(request)
         topics: set[str] = set()

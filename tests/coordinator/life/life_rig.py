@@ -188,7 +188,7 @@ class Life:
         )
         topic = LeaderAndIsrTopicState(topic_name=GROUP_METADATA_TOPIC, partition_states=[state])
         request = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[topic])
-        self.replicas.in_turn(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
         self.clock.advance()
 
     def elect(self, epoch=0):

@@ -21,7 +21,7 @@ def journal_of(tp, life):
     settings = GroupSettings.of(life.config)
     return PartitionJournal(
         tp,
-        life.replicas,
+        life.replicas.appender,
         life.clock.time_ms,
         codec=Codec(settings.offsets_compression_codec),
         required_acks=settings.offsets_commit_required_acks,

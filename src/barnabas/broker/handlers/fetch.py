@@ -80,7 +80,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
     if len(partitions) > AT_ONCE_MAX:
         return in_slices(_fetch_much(context, params, session), context.broker.clock, holder=context.peer)
     readable, refused = _select(context, partitions, params, context.may(Operation.READ))
-    reads = services.replica_manager.fetch(params, readable)
+    reads = services.replica_manager.reader.fetch(params, readable)
     if isinstance(reads, Pending):
         return reads.then(lambda done: _respond(context, session, done, refused))
     return _respond(context, session, reads, refused)
@@ -110,7 +110,7 @@ def _fetch_much(
         readable += selected[0]
         refused += selected[1]
         yield
-    reads = yield from context.broker.replica_manager.fetch_in_slices(params, readable)
+    reads = yield from context.broker.replica_manager.reader.fetch_in_slices(params, readable)
     leaders: dict[int, NodeEndpoint] = {}
     results = []
     for read in reads:

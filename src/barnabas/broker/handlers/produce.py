@@ -79,7 +79,7 @@ def produce(
         _append(context, request, topic.name, topic.partition_data, results, unsettled)
     if unsettled:
         return _when_settled(context, request, results, unsettled)
-    outcome = broker.replica_manager.acknowledge(results, request.acks, request.timeout_ms)
+    outcome = broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
     if isinstance(outcome, Pending):
         return outcome.then(lambda done: _respond(context, request, done))
     return _respond(context, request, outcome)
@@ -94,7 +94,7 @@ def _append(
     unsettled: list[Pending[None]],
 ) -> None:
     """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
-    append, acks = context.broker.replica_manager.append, request.acks
+    append, acks = context.broker.replica_manager.appender.append, request.acks
     refusal = _refusal(context, topic, acks)
     known = context.broker.metadata_cache.snapshot.partitions.get(topic, ())
     for partition in entries:
@@ -126,7 +126,7 @@ def _when_settled(
 ) -> Steps[ProduceResponse | None]:
     """The answer where batches are validated in another process."""
     yield from _settled(context, unsettled)
-    outcome = context.broker.replica_manager.acknowledge(results, request.acks, request.timeout_ms)
+    outcome = context.broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
     if isinstance(outcome, Pending):
         outcome = yield outcome
     return _respond(context, request, outcome)
@@ -159,7 +159,9 @@ def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[Pr
             yield
     yield from _settled(context, unsettled)
     # What was refused waits for nothing: so this is no longer than the list of what this broker leads.
-    acknowledged = context.broker.replica_manager.acknowledge(appended, request.acks, request.timeout_ms)
+    acknowledged = context.broker.replica_manager.appender.acknowledge(
+        appended, request.acks, request.timeout_ms
+    )
     if isinstance(acknowledged, Pending):
         yield acknowledged
     if request.acks == 0:

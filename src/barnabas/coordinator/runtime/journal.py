@@ -16,7 +16,7 @@ from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValu
 from barnabas.records.batch import NO_SEQUENCE, build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
-from barnabas.replica.produce import AppendResult, Results
+from barnabas.replica.produce import Appender, AppendResult
 
 NO_PRODUCER: Final = (-1, -1)
 
@@ -64,27 +64,15 @@ class Journal(Protocol):
         """
 
 
-class Replicas(Protocol):
-    """What a journal needs of the `replica.manager.ReplicaManager`."""
-
-    @property
-    def append(self) -> Callable[[TopicPartition, bytearray, int, AppendOrigin], AppendResult]:
-        """See `replica.produce.Appender.append`."""
-
-    @property
-    def acknowledge(self) -> Callable[[Results, int, int], Results | Pending[Results]]:
-        """See `replica.produce.Appender.acknowledge`."""
-
-
 class PartitionJournal:
     """The journal of a partition that this broker leads."""
 
-    __slots__ = ("_codec", "_now_ms", "_replicas", "_required_acks", "_timeout_ms", "_tp")
+    __slots__ = ("_appender", "_codec", "_now_ms", "_required_acks", "_timeout_ms", "_tp")
 
     def __init__(
         self,
         tp: TopicPartition,
-        replicas: Replicas,
+        appender: Appender,
         now_ms: Callable[[], int],
         *,
         codec: Codec,
@@ -92,7 +80,7 @@ class PartitionJournal:
         timeout_ms: int,
     ) -> None:
         self._tp = tp
-        self._replicas = replicas
+        self._appender = appender
         self._now_ms = now_ms
         self._codec = codec
         self._required_acks = required_acks
@@ -120,10 +108,10 @@ class PartitionJournal:
             base_sequence=base_sequence,
             transactional=producer != NO_PRODUCER,
         )
-        result = self._replicas.append(self._tp, bytearray(batch), required_acks, _COORDINATOR)
+        result = self._appender.append(self._tp, bytearray(batch), required_acks, _COORDINATOR)
         if result.error:
             raise KafkaError(result.error, f"{self._tp} refused {len(records)} records")
-        outcome = self._replicas.acknowledge([result], required_acks, self._timeout_ms)
+        outcome = self._appender.acknowledge([result], required_acks, self._timeout_ms)
         if isinstance(outcome, Pending):
             return outcome.then(lambda results: _first_offset(results[0]))
         if result.error:

@@ -244,7 +244,7 @@ class Broker:
         return updated.then(lambda _: UpdateMetadataResponse(error_code=code))
 
     def _ordered(self, work: Sliced[T]) -> Pending[T]:
-        outcome = self.replicas.in_turn(work)
+        outcome = self.replicas.control_queue.run(work)
         return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
 
     def _take_roles(self, request: LeaderAndIsrRequest, code: ErrorCode) -> Pending[ControlResponse]:

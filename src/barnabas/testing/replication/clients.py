@@ -91,8 +91,8 @@ class Producer(Client):
         batch = build_batch([Record(place, now_ms, None, value) for place, value in enumerate(values)])
 
         def append() -> Pending[list[AppendResult]]:
-            results = [leader.replicas.append(tp, bytearray(batch), acks)]
-            answer = leader.replicas.acknowledge(results, acks, _TIMEOUT_MS)
+            results = [leader.replicas.appender.append(tp, bytearray(batch), acks)]
+            answer = leader.replicas.appender.acknowledge(results, acks, _TIMEOUT_MS)
             if acks == ACKS_ALL:
                 watched = answer if isinstance(answer, Pending) else Pending.of(answer)
                 watched.when_done(lambda done: self._judge.acknowledged(leader, tp, done.result()[0], values))
@@ -129,7 +129,7 @@ class Consumer(Client):
         topic_id: Uuid = leader.metadata.topic_id(tp.topic)
 
         def read() -> Pending[list[tuple[int, bytes]]]:
-            reads = leader.replicas.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
+            reads = leader.replicas.reader.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
             answer = reads if isinstance(reads, Pending) else Pending.of(reads)
             return answer.then(lambda done: self._seen(leader, tp, done[0]))
 

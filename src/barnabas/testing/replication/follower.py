@@ -112,7 +112,7 @@ def serve(leader: "Broker", follower: "Broker", wanted: CachedPartition) -> Pend
         replica_id=follower.id,
         broker_epoch=follower.registration.broker_epoch,
     )
-    reads = leader.replicas.fetch(params, [wanted])
+    reads = leader.replicas.reader.fetch(params, [wanted])
     return reads.then(_on_the_wire) if isinstance(reads, Pending) else Pending.of(_on_the_wire(reads))
 
 
