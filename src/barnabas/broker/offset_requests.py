@@ -45,16 +45,21 @@ class PartitionCodes:
                 yield
 
     def topics_of(self, topic: Callable[..., T], partition: Callable[..., object]) -> Sliced[list[T]]:
-        """The topics of a response, of its own classes."""
+        """The topics of a response, of its own classes.
+
+        A small one is made without a pause: a commit that waited for the replicas is answered in their turn.
+        """
         found = []
+        left = PORTION
         for name, codes in self.topics.items():
             partitions = []
-            for place, (index, code) in enumerate(codes, 1):
+            for index, code in codes:
                 partitions.append(partition(partition_index=index, error_code=code))
-                if not place % PORTION:
+                left -= 1
+                if not left:
+                    left = PORTION
                     yield
             found.append(topic(name=name, partitions=partitions))
-            yield
         return found
 
     def __repr__(self) -> str:
