@@ -6,7 +6,7 @@ from barnabas.broker.authorizer import AllowAll
 from barnabas.broker.context import RequestContext
 from barnabas.broker.handlers import api_table
 from barnabas.core.errors import KafkaError
-from barnabas.network.peer import ListenerId, NoConnection, Peer
+from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
 from standing_clock import Clock
 
@@ -23,7 +23,7 @@ def handled(coordinator, request, version=None, *, client_id="app"):
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
     )
     header = RequestHeader(int(api.key), api.max_version if version is None else version, 0, client_id)
-    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 9999), NoConnection())
+    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 9999))
     return api.handler(RequestContext(services, header, peer, 0), request)
 
 

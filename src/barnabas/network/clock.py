@@ -17,18 +17,14 @@ class LoopClock:
 
     @staticmethod
     def time_ms() -> int:
-        """Milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     @staticmethod
     def monotonic_ms() -> float:
-        """Milliseconds that never go backwards."""
         return time.monotonic() * 1000
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer:
-        """Runs the callback once, after the delay."""
         return self._loop.call_later(delay_ms / 1000, callback)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Runs the callback in the loop's next turn."""
         self._loop.call_soon(callback)

@@ -71,7 +71,6 @@ class Connection:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port of the peer."""
         return self.conversation.peer.address
 
     @property

@@ -109,7 +109,6 @@ class NodeConnectionState:
         self.setup_timeout_ms = timings.setup.after(0)
 
     def connecting(self, now_ms: float) -> None:
-        """An attempt begins."""
         self._move(ConnectionEvent.CONNECT)
         self.last_attempt_ms = now_ms
 
@@ -119,7 +118,6 @@ class NodeConnectionState:
         self._reset_setup_timeout()
 
     def ready(self) -> None:
-        """Requests may be sent."""
         self._move(ConnectionEvent.READY)
         self.error = None
         self.failed_attempts = 0
@@ -127,7 +125,6 @@ class NodeConnectionState:
         self._reset_setup_timeout()
 
     def disconnected(self, now_ms: float) -> None:
-        """The connection, or the attempt, is over."""
         while_connecting = self.state is ConnectionState.CONNECTING
         self._move(ConnectionEvent.DISCONNECT)
         self.last_attempt_ms = now_ms
@@ -150,7 +147,6 @@ class NodeConnectionState:
         self.throttled_until_ms = max(self.throttled_until_ms, until_ms)
 
     def is_ready(self, now_ms: float) -> bool:
-        """Whether requests may be sent now."""
         return self.state is ConnectionState.READY and self.throttled_until_ms <= now_ms
 
     def can_connect(self, now_ms: float) -> bool:
@@ -158,13 +154,11 @@ class NodeConnectionState:
         return self.state.disconnected and not self.backoff_left_ms(now_ms)
 
     def backoff_left_ms(self, now_ms: float) -> float:
-        """How long no attempt may begin."""
         if self.last_attempt_ms is None:
             return 0.0
         return max(self.last_attempt_ms + self.reconnect_backoff_ms - now_ms, 0.0)
 
     def setup_timed_out(self, now_ms: float) -> bool:
-        """Whether CONNECTING has lasted too long."""
         started = self.last_attempt_ms
         return (
             self.state is ConnectionState.CONNECTING

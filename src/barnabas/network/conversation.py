@@ -61,21 +61,6 @@ class Transport(Protocol):
         """Close the connection and log why."""
 
 
-class _Gone:
-    """The transport of a conversation that is closed."""
-
-    __slots__ = ()
-
-    def wake(self) -> None:
-        pass
-
-    def abort(self, error: BaseException) -> None:
-        pass
-
-
-_GONE: Final = _Gone()
-
-
 class Conversation:
     """The state of one accepted connection above the transport."""
 
@@ -110,7 +95,7 @@ class Conversation:
     ) -> None:
         self.peer = Peer(listener, address, self)
         self._service = service
-        self._transport: Transport = transport
+        self._transport = transport
         self._reader = reader
         self._clock = clock
         self._parked_max = parked_max
@@ -157,7 +142,6 @@ class Conversation:
         return self._reader.missing
 
     def buffers(self) -> list[memoryview]:
-        """Where the transport receives the next bytes."""
         return self._reader.buffers()
 
     def received(self, count: int) -> bytes | None:
@@ -268,7 +252,6 @@ class Conversation:
             self._transport.wake()
 
     def mute_until(self, monotonic_ms: float) -> None:
-        """Handles no request before this time; the latest time counts."""
         now = self._clock.monotonic_ms()
         if monotonic_ms <= max(now, self._muted_until):
             return
@@ -284,13 +267,11 @@ class Conversation:
         self._transport.wake()
 
     def hold(self) -> None:
-        """Handles no request until `release`; holds add up."""
         self._holds += 1
         if self._holds == 1:
             self._move(ChannelEvent.HOLD)
 
     def release(self) -> None:
-        """Takes back one `hold`; not called while a request is being handled."""
         self._holds -= 1
         if not self._holds:
             self._move(ChannelEvent.RELEASE)
@@ -302,7 +283,6 @@ class Conversation:
         self._backlog.clear()
 
     def close(self, reason: str) -> None:
-        """Ends the connection with one log line, as a service wishes."""
         self._transport.abort(CloseConnection(reason))
 
     def closed(self) -> None:
@@ -316,7 +296,7 @@ class Conversation:
         self._output.clear()
         self._reader.clear()
         self.peer.gone()
-        self._transport = _GONE
+        del self._transport
 
     def _move(self, event: ChannelEvent) -> None:
         self.state = after(self.state, event)

@@ -77,11 +77,9 @@ class InFlightRequests:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be sent before a response comes."""
         return len(self._calls) >= self.limit
 
     def add(self, call: Call) -> None:
-        """The call was sent."""
         self._calls.append(call)
 
     def complete_next(self) -> Call | None:
@@ -94,12 +92,10 @@ class InFlightRequests:
             call.deadline_ms += throttle_ms
 
     def timed_out(self, now_ms: float) -> bool:
-        """Whether any response is overdue."""
         return any(now_ms > call.deadline_ms for call in self._calls)
 
     @property
     def next_deadline_ms(self) -> float | None:
-        """When the first response will be overdue."""
         return min((call.deadline_ms for call in self._calls), default=None)
 
     def take_all(self) -> list[Call]:

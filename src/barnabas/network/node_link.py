@@ -146,7 +146,6 @@ class NodeLink:
         )
 
     def submit(self, call: Call, now_ms: float) -> None:
-        """Puts the call in line and sends it as soon as possible."""
         self._waiting.append(call)
         self.advance(now_ms)
         self._watch_waiting(now_ms)
@@ -159,14 +158,13 @@ class NodeLink:
             self._channel.wake_by(now_ms + self.state.setup_timeout_ms)
 
     def advance(self, now_ms: float) -> None:
-        """Does what can be done now."""
         waiting, in_flight = self._waiting, self.in_flight
         if waiting and self.state.state.disconnected:
             self.connect(now_ms)
         while waiting and self.state.is_ready(now_ms) and not in_flight.full and self._channel.writable():
             self._send(waiting.popleft(), now_ms)
         if self._retiring and not self.load and not self.state.state.disconnected:
-            self._break(DisconnectedError(f"node {self.node} is gone"), now_ms)
+            self.close(DisconnectedError(f"node {self.node} is gone"), now_ms)
 
     def retire(self, now_ms: float) -> None:
         """The node is no longer part of the cluster: ends the connection when the last call is answered."""
@@ -174,7 +172,6 @@ class NodeLink:
         self.advance(now_ms)
 
     def established(self, now_ms: float) -> None:
-        """The channel is connected."""
         self._last_used_ms = now_ms
         if self._settings.discover_versions:
             self._ask_versions(ApiVersionsRequest.max_version, now_ms)
@@ -187,13 +184,13 @@ class NodeLink:
         self._last_used_ms = now_ms
         call = self.in_flight.complete_next()
         if call is None:
-            self._break(DisconnectedError(f"node {self.node} sent a response without a request"), now_ms)
+            self.close(DisconnectedError(f"node {self.node} sent a response without a request"), now_ms)
             return
         try:
             response = _decode(call, frame)
         except BarnabasError as error:
             call.fail(error)
-            self._break(DisconnectedError(f"node {self.node} sent what is no response: {error}"), now_ms)
+            self.close(DisconnectedError(f"node {self.node} sent what is no response: {error}"), now_ms)
             return
         self._obey_throttle(call, response, now_ms)
         if call.internal:
@@ -216,18 +213,18 @@ class NodeLink:
             call.fail(error)
 
     def close(self, error: Exception, now_ms: float) -> None:
-        """Drops the connection, if there is one, and fails every call."""
-        self._break(error, now_ms)
+        self._channel.close()
+        self.lost(error, now_ms)
 
     def expire(self, now_ms: float) -> None:
         """Looks at everything that has a deadline, and acts on what is over."""
         if self.state.setup_timed_out(now_ms):
             waited = self.state.setup_timeout_ms
-            self._break(ConnectionSetupTimedOutError(f"no connection to {self.node} in {waited} ms"), now_ms)
+            self.close(ConnectionSetupTimedOutError(f"no connection to {self.node} in {waited} ms"), now_ms)
         elif self.in_flight.timed_out(now_ms):
-            self._break(RequestTimedOutError(f"no response from {self.node} in time"), now_ms)
+            self.close(RequestTimedOutError(f"no response from {self.node} in time"), now_ms)
         elif self._idle(now_ms):
-            self._break(DisconnectedError("the connection was idle"), now_ms)
+            self.close(DisconnectedError("the connection was idle"), now_ms)
         self._expire_waiting(now_ms)
         self.advance(now_ms)
 
@@ -304,7 +301,7 @@ class NodeLink:
         if error is ErrorCode.UNSUPPORTED_VERSION and version < call.version:
             self._ask_versions(version, now_ms)
         else:
-            self._break(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
+            self.close(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
 
     def _obey_throttle(self, call: Call, response: Response, now_ms: float) -> None:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
@@ -323,10 +320,6 @@ class NodeLink:
         limit = self._settings.idle_ms_max
         ready = self.state.state is ConnectionState.READY
         return ready and not self.load and 0 <= limit <= now_ms - self._last_used_ms
-
-    def _break(self, error: Exception, now_ms: float) -> None:
-        self._channel.close()
-        self.lost(error, now_ms)
 
     def __repr__(self) -> str:
         return (

@@ -17,40 +17,15 @@ class ListenerId(NamedTuple):
 
 
 class ConnectionControl(Protocol):
-    """What a service may do to the connection of a peer."""
+    """What a service may do to the connection of a peer; `Peer` says what."""
 
-    def mute_until(self, monotonic_ms: float) -> None:
-        """No request is handled before this time; responses still go out."""
+    def mute_until(self, monotonic_ms: float) -> None: ...
 
-    def hold(self) -> None:
-        """No request is handled until `release`; responses still go out."""
+    def hold(self) -> None: ...
 
-    def release(self) -> None:
-        """Takes back one `hold`; never called while a request of this connection is being handled."""
+    def release(self) -> None: ...
 
-    def close(self, reason: str) -> None:
-        """Ends the connection with one log line; what was not sent yet is dropped."""
-
-
-class NoConnection:
-    """The control where there is no connection: it is closed, or the peer lives in this process."""
-
-    __slots__ = ()
-
-    def mute_until(self, monotonic_ms: float) -> None:
-        """Nothing comes that could be delayed."""
-
-    def hold(self) -> None:
-        """Nothing comes that could be held back: in this process the sender waits for its answer anyway."""
-
-    def release(self) -> None:
-        """Nothing was held back."""
-
-    def close(self, reason: str) -> None:
-        """There is no socket."""
-
-
-_GONE: Final = NoConnection()
+    def close(self, reason: str) -> None: ...
 
 
 class Peer:
@@ -62,7 +37,7 @@ class Peer:
         self,
         listener: ListenerId,
         address: tuple[str, int],
-        control: ConnectionControl,
+        control: ConnectionControl | None = None,
         principal: Any = ANONYMOUS,
     ) -> None:
         self.listener = listener
@@ -70,28 +45,33 @@ class Peer:
         self.principal = principal
         self.session: Any = None
         self._control = control
+        """None where there is no connection: it is closed, or the peer lives in this process."""
 
     def mute_until(self, monotonic_ms: float) -> None:
         """Handles no request of this peer before this time (throttling); responses still go out."""
-        self._control.mute_until(monotonic_ms)
+        if self._control is not None:
+            self._control.mute_until(monotonic_ms)
 
     def hold(self) -> None:
         """Handles no further request of this peer until `release`: the one that is being handled goes on in
         later turns of the loop, and what the peer asked after it must not be done before it. Holds add up.
         """
-        self._control.hold()
+        if self._control is not None:
+            self._control.hold()
 
     def release(self) -> None:
-        """Takes back one `hold`, in a later turn than it."""
-        self._control.release()
+        """Takes back one `hold`, in a later turn than it; never while a request of this connection is handled."""
+        if self._control is not None:
+            self._control.release()
 
     def close(self, reason: str) -> None:
         """Ends the connection with one log line; what was not sent yet is dropped."""
-        self._control.close(reason)
+        if self._control is not None:
+            self._control.close(reason)
 
     def gone(self) -> None:
         """The connection is closed: lets go of it, so that what still knows the peer does not keep it in memory."""
-        self._control = _GONE
+        self._control = None
 
     def __repr__(self) -> str:
         return f"<Peer {self.address[0]}:{self.address[1]} on {self.listener.name}>"

@@ -50,11 +50,9 @@ class PlainConnection(Connection):
 
     @property
     def sending(self) -> bool:
-        """Whether something waits for the socket or for the disk."""
         return self._channel.waits_for is not _DRAINED
 
     def _on_readable(self) -> None:
-        """Reads once and answers."""
         conversation = self.conversation
         if self._channel.waits_for is not _DRAINED or not conversation.wants_read:
             self._processor.loop.remove_reader(self._socket)

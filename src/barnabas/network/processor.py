@@ -43,7 +43,6 @@ class Processor:
         self._stopped = False
 
     def new_reader(self) -> FrameReader:
-        """A frame reader over the one receive memory."""
         return FrameReader(self._memory, self.settings.request_bytes_max)
 
     def schedule(self, pump: Callable[[], None]) -> None:

@@ -17,7 +17,6 @@ class ConnectionQuotas:
 
     @property
     def full(self) -> bool:
-        """Whether ``max.connections`` is reached."""
         return self.total >= self._settings.connections_max
 
     def admit(self, address: str) -> bool:
@@ -33,7 +32,6 @@ class ConnectionQuotas:
         return True
 
     def release(self, address: str) -> None:
-        """One connection from the address has ended."""
         assert self._by_address[address] > 0, "a connection was released twice"
         self.total -= 1
         self._by_address[address] -= 1

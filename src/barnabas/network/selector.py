@@ -55,7 +55,6 @@ class Selector:
         return NodeChannel(self, link, response_bytes_max)
 
     def new_reader(self, response_bytes_max: int) -> FrameReader:
-        """A frame reader over the one receive memory."""
         return FrameReader(self._memory, response_bytes_max)
 
     def schedule(self, flush: Callable[[], None]) -> None:
@@ -111,7 +110,6 @@ class NodeChannel:
     # What the link asks for.
 
     def connect(self, node: Node) -> None:
-        """Begins an attempt; the link hears of its end in a later turn of the loop."""
         self._node = node
         if _is_address(node.host):
             family = socket.AF_INET6 if ":" in node.host else socket.AF_INET
@@ -136,11 +134,9 @@ class NodeChannel:
         self._collected += chunks
 
     def writable(self) -> bool:
-        """Whether the socket has taken everything."""
         return self._channel is None or self._channel.waits_for is Flush.DRAINED
 
     def close(self) -> None:
-        """Drops the socket and what was not sent."""
         self._node = None
         self._collected = []
         self._drop_socket()
@@ -149,7 +145,6 @@ class NodeChannel:
             self._timer = None
 
     def wake_by(self, deadline_ms: float) -> None:
-        """Sees to it that the link looks at its deadlines in time."""
         if self._timer is not None:
             if self._timer_ms <= deadline_ms:
                 return

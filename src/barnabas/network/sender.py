@@ -53,7 +53,6 @@ class Sender:
         self.sent_bytes = 0
 
     def push(self, chunks: Chunks) -> None:
-        """Queues chunks."""
         self._queue.extend(chunk for chunk in chunks if chunk)
 
     def send(self, chunks: Chunks) -> Flush:
@@ -115,7 +114,6 @@ class Sender:
         self._warm_until = end
 
     def clear(self) -> None:
-        """Forgets everything, and with it the files."""
         self._queue.clear()
 
     def _send_memory(self) -> None:

@@ -79,7 +79,6 @@ class Acceptor:
         self._accepting = False
 
     def accept(self) -> None:
-        """Begins to accept, or goes on with it."""
         if not self._accepting and self._socket.fileno() >= 0:
             self._accepting = True
             self._server.loop.add_reader(self._socket, self._on_connections)
@@ -91,7 +90,6 @@ class Acceptor:
             self._server.loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Stops listening."""
         self.pause()
         self._socket.close()
 
@@ -284,7 +282,6 @@ class SocketServer:
         return TlsConnection(self.processor, listener, address, self._closed, sock, context)
 
     def _closed(self, connection: Connection) -> None:
-        """A connection has closed; there is room for another."""
         was_full = self._quotas.full
         self.connections.pop(connection, None)
         self._quotas.release(connection.address[0])

@@ -48,7 +48,6 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
             self.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The handshake is done."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=STEP_BYTES)
@@ -60,7 +59,6 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         return self.conversation.buffers()[0]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came."""
         if self.open:
             self.active = True
             self._run(nbytes)
@@ -70,17 +68,14 @@ class TlsConnection(Connection, asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The transport is closed."""
         if exc is not None:
             self.abort(exc)
         self.close()
 
     def pause_writing(self) -> None:
-        """The transport holds more than a step."""
         self._full = True
 
     def resume_writing(self) -> None:
-        """The transport's buffer has gone down."""
         self._full = False
         self.active = True
         if self.open and not self._busy:

@@ -28,7 +28,7 @@ from barnabas.network.client import NetworkClient
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
-from barnabas.network.peer import ListenerId, NoConnection, Peer
+from barnabas.network.peer import ListenerId, Peer
 from barnabas.network.selector import Selector
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.message import Request, Response
@@ -45,7 +45,7 @@ class LocalBroker:
     """This broker's own handlers, for requests that need no socket."""
 
     def __init__(self, listener: ListenerId) -> None:
-        self._peer = Peer(listener, ("127.0.0.1", 0), NoConnection())
+        self._peer = Peer(listener, ("127.0.0.1", 0))
         self.services: BrokerServices
         """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
 

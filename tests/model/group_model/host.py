@@ -30,7 +30,7 @@ from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
-from barnabas.network.peer import ListenerId, NoConnection, Peer
+from barnabas.network.peer import ListenerId, Peer
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -297,7 +297,7 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
         clock=coordinator._clock,
         metadata_cache=SimpleNamespace(snapshot=SimpleNamespace(partitions=_Everything())),
     )
-    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999), NoConnection())
+    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999))
     header = RequestHeader(0, call.version, 0, call.client_id)
     return RequestContext(cast("Any", services), header, peer, 0)
 
