@@ -5,7 +5,8 @@ from replica_rig import LAG_MS
 
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.replica.partition import EpochEnd, Role
+from barnabas.log.leader_epochs import EpochEnd
+from barnabas.replica.partition import Role
 
 
 def code(call):

@@ -9,6 +9,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
+from barnabas.log.leader_epochs import EpochEnd
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataPartitionState,
@@ -29,7 +30,7 @@ from barnabas.replica.offsets import (
     TimestampAndOffset,
     offset_for,
 )
-from barnabas.replica.partition import EpochEnd, Isolation
+from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import Wake
 from barnabas.replica.purgatory import Purgatory
 

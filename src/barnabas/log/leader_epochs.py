@@ -21,11 +21,15 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
-class EpochEndOffset(NamedTuple):
-    """The answer to OffsetForLeaderEpoch; -1 and -1 when nothing is known."""
+class EpochEnd(NamedTuple):
+    """Where an epoch ends in a log: the largest epoch not above the one asked for, and its end offset."""
 
-    leader_epoch: int
-    end_offset: int
+    epoch: int = NO_EPOCH
+    end_offset: int = UNDEFINED_OFFSET
+
+    @property
+    def known(self) -> bool:
+        return self.epoch != NO_EPOCH and self.end_offset != UNDEFINED_OFFSET
 
 
 class LeaderEpochCache:
@@ -81,20 +85,20 @@ class LeaderEpochCache:
         place = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[place - 1].epoch if place else None
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The end of the epoch, or of the greatest one below it that is known."""
         entries = self._entries
         if epoch == NO_EPOCH:
-            return EpochEndOffset(NO_EPOCH, UNDEFINED_OFFSET)
+            return EpochEnd()
         if entries and epoch == entries[-1].epoch:
-            return EpochEndOffset(epoch, log_end_offset)
+            return EpochEnd(epoch, log_end_offset)
         place = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
         if place == len(entries):
-            return EpochEndOffset(NO_EPOCH, UNDEFINED_OFFSET)
+            return EpochEnd()
         if place == 0:
             # Older than anything known: its data is gone, the first known start is where the log begins.
-            return EpochEndOffset(epoch, entries[0].start_offset)
-        return EpochEndOffset(entries[place - 1].epoch, entries[place].start_offset)
+            return EpochEnd(epoch, entries[0].start_offset)
+        return EpochEnd(entries[place - 1].epoch, entries[place].start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at or after the new end of the log."""

@@ -59,13 +59,6 @@ class ColumnarError(ValueError):
     """The batches cannot be decoded: a length lies, the checksum is wrong or the format is too old."""
 
 
-class AbortedTransaction(NamedTuple):
-    """An aborted transaction as a fetch response of isolation level read_committed lists it."""
-
-    producer_id: int
-    first_offset: int
-
-
 class Decoded(NamedTuple):
     """What came out of one piece of a partition."""
 

@@ -19,6 +19,7 @@ from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.config import Config
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.slices import Sliced
+from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.results import TimestampAndOffset
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -30,7 +31,7 @@ from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition
 from barnabas.replica.listeners import Listeners
 from barnabas.replica.offsets import offset_for
-from barnabas.replica.partition import EpochEnd, Isolation, Partition, Ports
+from barnabas.replica.partition import Isolation, Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.state_changes import Fetchers, StateChanges

@@ -26,6 +26,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.pending import Pending
+from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 _log = EventLog("replica.partition")
 
 NO_LEADER_EPOCH: Final = -1
-UNDEFINED_EPOCH_OFFSET: Final = -1
 
 
 class Role(Enum):
@@ -74,18 +74,6 @@ class Ports:
     on_progress: Callable[[TopicPartition], object]
     """Called when a high watermark moved other than by an append."""
     replica_lag_time_max_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
-    """Where an epoch ends in a log: the largest epoch not above the one asked for, and its end offset."""
-
-    epoch: int = NO_LEADER_EPOCH
-    end_offset: int = UNDEFINED_EPOCH_OFFSET
-
-    @property
-    def known(self) -> bool:
-        return self.epoch != NO_LEADER_EPOCH and self.end_offset != UNDEFINED_EPOCH_OFFSET
 
 
 class LogRead:
@@ -412,7 +400,7 @@ class Partition:
         return found
 
     def _divergence(self, log: Log, request: FetchPartition) -> EpochEnd | None:
-        end = self._epoch_end(log, request.last_fetched_epoch)
+        end = log.leader_epochs.end_offset_for(request.last_fetched_epoch, log.log_end_offset)
         if not end.known:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -430,11 +418,8 @@ class Partition:
 
     def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
         """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""
-        return self._epoch_end(self.log_for(current_leader_epoch, leader_only=leader_only), epoch)
-
-    def _epoch_end(self, log: Log, epoch: int) -> EpochEnd:
-        found, end_offset = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
-        return EpochEnd(found, end_offset)
+        log = self.log_for(current_leader_epoch, leader_only=leader_only)
+        return log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
 
     # --- followers and the ISR --------------------------------------------------------------------------
 

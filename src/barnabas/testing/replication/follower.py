@@ -11,10 +11,11 @@ from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import NO_EPOCH, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.log.leader_epochs import EpochEnd
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.fetch import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import CachedPartition
-from barnabas.replica.partition import EpochEnd, Isolation
+from barnabas.replica.partition import Isolation
 from barnabas.replica.state_changes import InitialFetchState
 
 if TYPE_CHECKING:
