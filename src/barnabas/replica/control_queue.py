@@ -71,7 +71,7 @@ class ControlQueue:
             answer.fail(error)
         else:
             if isinstance(outcome, Pending):
-                outcome.when_done(lambda done: _pass_on(done, answer))
+                outcome.when_done(answer.end_as)
             else:
                 answer.complete(outcome)
         finally:
@@ -81,10 +81,3 @@ class ControlQueue:
 
     def __repr__(self) -> str:
         return f"<ControlQueue {'busy' if self._busy else 'idle'} waiting={len(self._waiting)}>"
-
-
-def _pass_on(done: Pending[T], answer: Pending[T]) -> None:
-    if done.error is not None:
-        answer.fail(done.error)
-    else:
-        answer.complete(done.result())
