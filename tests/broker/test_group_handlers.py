@@ -243,6 +243,19 @@ def test_before_version_1_the_rebalance_takes_as_long_as_the_session(world, coor
     assert [asked[1].rebalance_timeout_ms for asked in coordinator.asked] == [7000, 99]
 
 
+@pytest.mark.parametrize(
+    ("version", "known_id", "skips"),
+    [(0, False, False), (3, False, False), (4, True, False), (9, True, True)],
+)
+def test_what_a_version_can_do_is_said_to_the_coordinator(world, coordinator, version, known_id, skips):
+    protocols = [JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in ("range", "sticky")]
+    world.send(join(rebalance_timeout_ms=5, protocols=protocols), version)
+
+    [(_, asked)] = coordinator.asked
+    assert (asked.requires_known_member_id, asked.supports_skipping_assignment) == (known_id, skips)
+    assert asked.protocols == (("range", b"range"), ("sticky", b"sticky"))
+
+
 @pytest.mark.parametrize(("version", "shown"), [(0, ""), (6, ""), (7, None), (9, None)])
 @pytest.mark.parametrize("given", [None, ""])
 def test_no_protocol_is_null_where_it_can_be(world, coordinator, version, shown, given):
