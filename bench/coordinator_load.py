@@ -3,7 +3,7 @@
 python -m bench.coordinator_load [--records 1000000] [--groups 10000]
 
 Writes a partition of ``__consumer_offsets`` with so many offsets, all of different keys, elects a coordinator of
-it and tells how long it loaded, how long the loop was held at a stretch meanwhile, and how much memory it took.
+it and prints how long it loaded, how long the loop was held at a stretch meanwhile, and how much memory it took.
 """
 
 import argparse
@@ -89,7 +89,7 @@ async def _write(folder: str, records: int, groups: int) -> None:
 class Pulse:
     """Ticks once a millisecond, and knows how late each tick was, and what the loop had worked before it.
 
-    On a machine that others use too only the work tells what the loop would have done alone.
+    On a shared machine only the processor time says how long the loop would have been held alone.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -26,7 +26,7 @@ ASSIGNMENT: Final = struct.pack(">hii", 0, 0, -1)
 
 
 class Member:
-    """One member: its group, its connection, what the coordinator told it."""
+    """One member: its group, its connection, what the coordinator answered."""
 
     def __init__(self, group: str, connection: socket.socket) -> None:
         self.group = group
@@ -143,7 +143,7 @@ def wait_for_coordinator(port: int, groups: Iterable[str], seconds: float = 60) 
     deadline = time.monotonic() + seconds
     with connection:
         for group in groups:
-            # FindCoordinator makes the topic; a heartbeat of nobody tells whether the shard is there.
+            # FindCoordinator makes the topic; a heartbeat of an unknown member shows whether the shard is there.
             while True:
                 connection.sendall(wire.request(10, 1, wire.string(group) + b"\0"))
                 ready = not _error(read_frame(connection))
@@ -159,7 +159,7 @@ def wait_for_coordinator(port: int, groups: Iterable[str], seconds: float = 60) 
 
 
 def form(members: Sequence[Member]) -> None:
-    """Everybody joins and syncs; raises RuntimeError for an error code."""
+    """All members join and sync; raises RuntimeError for an error code."""
     for member in members:
         member.send_join()
     for member in members:
@@ -171,7 +171,7 @@ def form(members: Sequence[Member]) -> None:
 
 
 def rejoin(members: Sequence[Member], newcomer: Member) -> float:
-    """One more member comes: seconds until everybody has an assignment of the next generation."""
+    """One more member comes: seconds until all have an assignment of the next generation."""
     started = time.perf_counter()
     newcomer.send_join()
     waiting = list(members)

@@ -46,7 +46,7 @@ def _number(value: float) -> str:
 
 
 def method(effort: Effort, command: str) -> str:
-    """How the figures came about, for whoever wants to repeat them."""
+    """How the figures came about, for those who want to repeat them."""
     return (
         f"Command: `{command}`, {time.strftime('%Y-%m-%d')}, Barnabas {barnabas.__version__}.\n"
         f"Machine: {_processor()}, {os.cpu_count()} cores, Linux {platform.release()},"

@@ -195,7 +195,7 @@ def cost_of_bytes(sides: Sides, effort: Effort) -> list[Figure]:
 
 
 def memory(sides: Sides, effort: Effort) -> list[Figure]:
-    """Resident memory of a broker started anew, after 3 GB went in and came out again."""
+    """Resident memory of a broker that was just started, after 3 GB went in and came out again."""
     del effort  # the row says how much
 
     def measure(side: Side) -> float:
@@ -230,7 +230,7 @@ def start(sides: Sides, effort: Effort) -> list[Figure]:
     return [Figure(8, "start to first produce (ZooKeeper is up already)", "s", kafka, ours, 0.1)]
 
 
-# In the order of the table; memory comes last because it starts both brokers anew, and cold.
+# In the order of the table; memory comes last because it starts both brokers again, and cold.
 ROWS: dict[str, Callable[[Sides, Effort], list[Figure]]] = {
     "one": one_in_flight,
     "many": many_in_flight,

@@ -180,7 +180,7 @@ def two_sides(
 
 @contextlib.contextmanager
 def ours_alone(folder: Path, settings: Mapping[str, object] = DELETE_SOON) -> Iterator[tuple[Side]]:
-    """Ours, where a budget is not a ratio and Java shall not be waited for."""
+    """Ours, where a budget is not a ratio and Java is not needed."""
     ours = Barnabas(folder, settings=settings)
     try:
         ours.start()

@@ -35,6 +35,7 @@ from barnabas.records.batch import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
+from standing_clock import Clock
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -46,26 +47,12 @@ COMPLAINTS = re.compile(
 )
 
 
-class StillClock:
-    def time_ms(self):
-        return NOW_MS
-
-    def monotonic_ms(self):
-        return 0.0
-
-    def call_later(self, delay_ms, callback):
-        pass
-
-    def call_soon(self, callback):
-        pass
-
-
 def manager_of(directory: Path) -> LogManager:
     config = LogConfig(segment_bytes=2048, index_interval_bytes=256)
     manager = LogManager(
         [str(directory)],
         filesystem=OsFilesystem(),
-        clock=StillClock(),
+        clock=Clock(),
         offload=InPlace(),
         log_config=lambda topic: config,
     )

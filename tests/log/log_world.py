@@ -1,8 +1,5 @@
 """What tests of the log share: a clock that stands, logs on a simulated disk, batches."""
 
-import heapq
-import itertools
-
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.log.config import LogConfig
@@ -14,53 +11,17 @@ from barnabas.log.manager import LogManager
 from barnabas.records.batch import batch_headers, build_batch, decode_batch
 from barnabas.records.record import Record
 from barnabas.testing.disk import SimulatedFilesystem
+from standing_clock import Clock
 
 TP = TopicPartition("orders", 0)
 NOW_MS = 1_700_000_000_000
-
-
-class StillClock:
-    """Time that passes only when told to; timers run in order."""
-
-    def __init__(self) -> None:
-        self.now_ms = NOW_MS
-        self._timers = []
-        self._numbers = itertools.count()
-
-    def time_ms(self):
-        return self.now_ms
-
-    def monotonic_ms(self):
-        return float(self.now_ms)
-
-    def call_later(self, delay_ms, callback):
-        entry = [self.now_ms + delay_ms, next(self._numbers), callback]
-        heapq.heappush(self._timers, entry)
-        return Cancel(entry)
-
-    def call_soon(self, callback):
-        self.call_later(0, callback)
-
-    def advance(self, by_ms=0):
-        """Lets time pass and runs what is due."""
-        self.now_ms += by_ms
-        while self._timers and self._timers[0][0] <= self.now_ms:
-            heapq.heappop(self._timers)[2]()
-
-
-class Cancel:
-    def __init__(self, entry):
-        self._entry = entry
-
-    def cancel(self):
-        self._entry[2] = lambda: None
 
 
 class World:
     """A disk, a clock, and logs on them."""
 
     def __init__(self, filesystem=None, root="/data", **config):
-        self.clock = StillClock()
+        self.clock = Clock()
         self.disk = filesystem or SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.root = root
         self.failures = []

@@ -21,7 +21,7 @@ COOPERATIVE: Final = "cooperative-sticky"
 
 
 class Subscription(NamedTuple):
-    """What a member told the leader."""
+    """What the leader knows of a member."""
 
     topics: tuple[str, ...]
     owned: Partitions
@@ -41,8 +41,10 @@ def subscription_bytes(subscription: Subscription) -> bytes:
 @lru_cache(maxsize=4096)
 def read_subscription(metadata: bytes) -> Subscription:
     """The inverse of `subscription_bytes`."""
-    told = ConsumerProtocolSubscription.from_bytes(metadata)
-    return Subscription(tuple(told.topics), _flat(told.owned_partitions), told.generation_id)
+    subscription = ConsumerProtocolSubscription.from_bytes(metadata)
+    return Subscription(
+        tuple(subscription.topics), _flat(subscription.owned_partitions), subscription.generation_id
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -86,9 +88,11 @@ def _cooperative(subscriptions: Mapping[str, Subscription], partitions: list[Top
     share, extra = divmod(len(partitions), len(subscriptions))
     assignment: Assignment = {}
     claimed: set[TopicPartition] = set()
-    for member, told in sorted(subscriptions.items()):
+    for member, subscription in sorted(subscriptions.items()):
         # KIP-792: what was owned in an older generation may have another owner since.
-        owned = [tp for tp in sorted(told.owned) if told.generation == newest and tp not in claimed]
+        owned = [
+            tp for tp in sorted(subscription.owned) if subscription.generation == newest and tp not in claimed
+        ]
         claimed.update(owned)
         room = share + (extra > 0)
         extra -= len(owned) >= room > share

@@ -109,7 +109,7 @@ class ClassicMember(Member):
         self._prepared = True
         if self.generation != _NO_GENERATION and self.positions.at:
             code = yield from self.commit()
-            # Being told to rejoin is no news now; that it is no member any more is.
+            # That it has to rejoin is known already; that it is no member any more is new.
             if code is not ErrorCode.REBALANCE_IN_PROGRESS:
                 self._told("commit", code)
         if not self.cooperative:
@@ -154,7 +154,7 @@ class ClassicMember(Member):
             return
         last = self._last_sync
         if last is not None and last.generation_id < generation and self.rng.random() < LATE_SYNCS:
-            # As if it had been long on its way. Nobody waits for what it says.
+            # As if it had been long on its way. Its answer changes nothing.
             yield self.call(last, self._sync_version)
         request = self._last_sync = SyncGroupRequest(
             group_id=self.habits.group_id,
@@ -177,7 +177,7 @@ class ClassicMember(Member):
             self._prepared = False
             yield from self._assigned(read_assignment(reply.body.assignment))
         else:
-            # Whatever went wrong, the way on is to join again (``SyncGroupResponseHandler``).
+            # After every error the member joins again (``SyncGroupResponseHandler``).
             self._rejoin = True
             self._told("sync", reply.code)
             yield self.life.sleep(self.rng.uniform(20, 200))

@@ -13,7 +13,7 @@ with success counts from its answer on. Then a fetch, by a leader that is one, r
 It may return a commit that does not count (yet): one that an earlier leader did not or could not confirm, for a
 new leader reads its log to the end, beyond what is acknowledged. Should that commit be lost with the next leader, then
 a later fetch returns an older one: that is the one way in which an offset may go back, and it never goes behind
-the last that counts. Tombstones are not waited for, so they bind nobody.
+the last that counts. Tombstones are not waited for, so they do not count.
 
 A leader that was deposed and does not know it may return what was true in its time.
 """
@@ -49,7 +49,7 @@ class Commits:
         self._counting: dict[tuple[int, str, TopicPartition], int] = {}
         """Where the last commit that counts lies in the journal."""
         self._unconfirmed: dict[str, tuple[int, int]] = {}
-        """The commits that nobody was told the success of, by their notes: under which leader."""
+        """The commits whose success was not answered, by their notes: under which leader."""
 
     # --- the journal --------------------------------------------------------------------------------------
 

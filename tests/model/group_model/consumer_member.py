@@ -1,7 +1,7 @@
 """`ConsumerMember`: a consumer of the new protocol, as Kafka's client does it (KIP-848, ``ConsumerMembershipManager``).
 
 One generator reads and commits, another one speaks to the coordinator and follows what it says: first it gives
-up what it shall not have any more, then it says so, then it takes what it is given.
+up what it may not have any more, then it says so, then it takes what it is given.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -36,18 +36,18 @@ class ConsumerMember(Member):
     """Speaks version 1 of the heartbeat: it makes its member id itself."""
 
     def begin(self) -> None:
-        """A process joins anew."""
+        """A process joins again."""
         self.member_id = f"{self.life.name}-{self.rng.getrandbits(32):08x}"
         self.epoch = _JOIN
         self._target: frozenset[TopicPartition] | None = None
-        """What it shall have, while it has not got there."""
+        """Its target, as long as it has not reached it."""
         self._said: frozenset[TopicPartition] | None = None
         """What the coordinator knows that it owns; None where the member must tell everything."""
         self._beats()
 
     @property
     def settled(self) -> bool:
-        """Whether it is dead, or has what it shall have, and has said so."""
+        """Whether it is dead, or has reached its target and has said so."""
         return not self.life.alive or (
             self.epoch > 0 and self._target is None and self._said == frozenset(self.owned)
         )
@@ -57,7 +57,7 @@ class ConsumerMember(Member):
         return self.epoch, self.member_id
 
     def fetch_request(self, tps: list[TopicPartition]) -> OffsetFetchRequestGroup:
-        """Says who asks: a member of an older epoch must not go on from what it is told."""
+        """Says who asks: a member of an older epoch must not go on from the answer."""
         request = super().fetch_request(tps)
         request.member_id, request.member_epoch = self.member_id, self.epoch
         return request
@@ -111,7 +111,7 @@ class ConsumerMember(Member):
             if reply.ok:
                 yield from self._heard(request, reply.body)
             else:
-                self._said = None  # nobody knows what the coordinator has heard
+                self._said = None  # it is not known what the coordinator has heard
                 self._told("heartbeat", reply.code)
             yield self.life.sleep(200.0 if self._hurries else self.habits.heartbeat_ms)
 

@@ -1,13 +1,13 @@
-"""`Epochs`: what the coordinator promises to members of consumer groups (KIP-848), held against what they are told.
+"""`Epochs`: what the coordinator promises to members of consumer groups (KIP-848), compared with their answers.
 
 ============  =============================================================================================
 two owners    a member was given a partition that another one held, and the other's next heartbeat succeeded
               although it still held it. A member holds what it was given until it has said that it owns it
               no more, left, or was fenced
-backwards     a member's epoch fell without its joining anew
-not written   a member was told of an epoch that is not in the journal, or was written by the leader itself and is
+backwards     a member's epoch fell although it did not join again
+not written   a member was answered with an epoch that is not in the journal, or was written by the leader itself and is
               not with the replicas yet. What a leader found in its log it believes, as Kafka's does
-old member    a commit succeeded in an epoch before the one that the member had been told of
+old member    a commit succeeded in an epoch before the one in the member's answers
 ============  =============================================================================================
 """
 
@@ -86,13 +86,15 @@ class Epochs:
                 while written and written[-1][0] >= offset:
                     written.pop()
 
-    def told(self, call: Call, response: ConsumerGroupHeartbeatResponse, believed: int) -> None:
-        """Any leader, past or present, told a member of its epoch."""
+    def any_answered(self, call: Call, response: ConsumerGroupHeartbeatResponse, believed: int) -> None:
+        """A leader, past or present, answered a member with its epoch."""
         member_id = response.member_id or ""
         written = self._written.get((call.leadership[0], call.group_id, member_id), ())
         epoch = response.member_epoch
         if epoch > 0 and not any(each == epoch and offset < believed for offset, each in written):
-            self._complain("not written", f"{call} was told of epoch {epoch}; the journal has {written[-3:]}")
+            self._complain(
+                "not written", f"{call} was answered with epoch {epoch}; the journal has {written[-3:]}"
+            )
 
     # --- answers ------------------------------------------------------------------------------------------
 
@@ -108,7 +110,7 @@ class Epochs:
         elif isinstance(request, OffsetCommitRequest) and call.group_id in self._groups:
             epoch = self._groups[call.group_id].epochs.get(request.member_id, -1)
             if request.generation_id_or_member_epoch < epoch:
-                call.barred = "old member", f"{request.member_id} was told of epoch {epoch}"
+                call.barred = "old member", f"{request.member_id} was answered with epoch {epoch}"
 
     def _reported(self, call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         """A member says what it owns: the rest it has given up."""

@@ -75,7 +75,7 @@ class FaultPlan:
     # --- brokers ------------------------------------------------------------------------------------------
 
     def move(self) -> None:
-        """A new leader, of which everybody hears."""
+        """A new leader, of which all brokers hear."""
         self._leadership.move(self._rng.choice(self._partitions))
 
     def move_unnoticed(self) -> None:
@@ -131,7 +131,7 @@ class FaultPlan:
     # --- members ------------------------------------------------------------------------------------------
 
     def kill_member(self) -> None:
-        """A member ends without a word; it, or nobody, comes back."""
+        """A member ends without a word; it may come back."""
         member = self._any_member(alive=True)
         if member is not None:
             member.crash()

@@ -1,9 +1,9 @@
-"""`Generations`: what the coordinator promises to members of classic groups, held against what they are told.
+"""`Generations`: what the coordinator promises to members of classic groups, compared with their answers.
 
 ============  =============================================================================================
 two owners    two members were given the same partition in one generation. A static member that took the place
               of another under the same instance id is the same owner
-backwards     a group's generation fell: below the last one that somebody was let into by the same leader, or
+backwards     a group's generation fell: below the last one that a member was let into by the same leader, or
               below one whose assignment was handed out by anybody
 old member    a commit, heartbeat or sync succeeded in a generation that was over when the request arrived
 ghost         a request of a member succeeded that had left before, under the same leader
@@ -38,10 +38,10 @@ Complain = Callable[[str, str], object]
 
 @dataclass(slots=True)
 class Reign:
-    """What one leader has told the members of one group."""
+    """What one leader has answered the members of one group."""
 
     generation: int = -1
-    """The newest that it let somebody into."""
+    """The newest that it let a member into."""
     gone: set[str] = field(default_factory=set)
     """Members that left."""
     instances: dict[str, str] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Reign:
 
 
 class GroupHistory:
-    """What was told about one group."""
+    """The answers about one group."""
 
     def __init__(self, group_id: str, complain: Complain) -> None:
         self.group_id = group_id
         self.handed_out = 0
-        """The newest generation whose assignment somebody got."""
+        """The newest generation whose assignment a member got."""
         self._complain = complain
         self._reigns: dict[tuple[int, int], Reign] = {}
         self._owners: dict[int, dict[TopicPartition, str]] = {}
@@ -64,7 +64,7 @@ class GroupHistory:
         self._fenced_below: dict[str, int] = {}
 
     def deleted(self) -> None:
-        """An admin deleted the group: its generations begin anew."""
+        """An admin deleted the group: its generations begin again."""
         self.handed_out = 0
         self._reigns.clear()
         self._owners.clear()

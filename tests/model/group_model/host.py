@@ -90,7 +90,7 @@ class Host:
         self.leads: dict[int, int] = {}
         """The partitions that it believes to lead, with the leader epoch since which it does so."""
         self.leaders: dict[int, int | None] = {}
-        """Who leads each partition, as the controller has told it."""
+        """The leader of each partition, as it heard from the controller."""
         self.parked: dict[Call, Callable[[Reply], object]] = {}
         self._settings = settings
         self._world = world
@@ -142,7 +142,7 @@ class Host:
         )
 
     def kill(self) -> None:
-        """Kill -9: nobody is answered, connections break."""
+        """Kill -9: no request is answered, connections break."""
         self.alive = False
         self.coordinator = None
         self.clock.die()
@@ -194,7 +194,7 @@ class Host:
     # --- what is known of it ------------------------------------------------------------------------------
 
     def leads_truly(self, partition: ReplicatedPartition) -> bool:
-        """Whether it leads the partition, and was told of it."""
+        """Whether it leads the partition, and has heard of it."""
         journal = self._journals.get(partition.number)
         return (
             partition.leader == self.number
@@ -222,13 +222,13 @@ class Host:
     # --- serving ------------------------------------------------------------------------------------------
 
     def find_coordinator(self, group_id: str) -> int | None:
-        """The leader of the group's partition, as this broker was told last."""
+        """The leader of the group's partition, as this broker heard last."""
         if self.coordinator is None:
             return None
         return self.leaders.get(self.coordinator.partition_for(group_id))
 
     def serve(self, call: Call, respond: Callable[[Reply], object]) -> None:
-        """Carries a call out; what nobody expects to be raised is noted as a crash."""
+        """Carries a call out; an exception that is not expected is noted as a crash."""
         coordinator = self.coordinator
         if coordinator is None:
             respond(DISCONNECTED)
@@ -250,7 +250,7 @@ class Host:
 
     def _unparked(self, call: Call, done: "Pending[Any]") -> None:
         respond = self.parked.pop(call, None)
-        if respond is not None:  # a dead broker answers nobody
+        if respond is not None:  # a dead broker does not answer
             reply = reply_of(done.result()) if done.error is None else self._reply_to(done.error)
             self._answered(call, reply, respond)
 

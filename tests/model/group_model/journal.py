@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-There is one true log. Everything below the high watermark is with all replicas and stays for ever. What lies
+There is one true log. Everything below the high watermark is with all replicas and stays. What lies
 above it is with the leader, and with the next one only as far as the generator says: a change of leaders cuts the log
 somewhere between the high watermark and the end. An append is acknowledged when the high watermark has passed it;
-until then it can time out, or fail because the leader changed, and nobody may conclude from that whether the
+until then it can time out, or fail because the leader changed, and no member may conclude from that whether the
 record is there. A leader that was deposed and does not know it yet appends to a tail that no one will ever read.
 
 `weather` says how the replicas are: how long they take, whether appends are refused, whether replication hangs.
@@ -42,7 +42,7 @@ class Entry:
         self.records = records
         self.producer = producer
         self.batch: bytes | None = None
-        """Its bytes, once somebody has read them."""
+        """Its bytes, once they were read."""
         self.fault: ErrorCode | None = None
         """What the replicas say of it in the end."""
         self.waiter: Pending[int] | None = None
@@ -54,7 +54,7 @@ class Entry:
         return self.base_offset + len(self.records)
 
     def settle(self, error: ErrorCode | None) -> None:
-        """Answers who waits, if somebody still does."""
+        """Answers the request that waits, if it still does."""
         waiter, self.waiter = self.waiter, None
         timer, self.timer = self.timer, None
         if timer is not None:
@@ -81,7 +81,7 @@ class Weather:
     hangs: bool = False
     """Whether nothing is replicated at all: appends time out."""
     shrinks: bool = False
-    """Whether appends find, once replicated, that too few replicas are in sync: they are told so, and stay."""
+    """Whether appends find, once replicated, that too few replicas are in sync: they are answered so, and stay."""
 
 
 class ReplicatedPartition:
@@ -97,9 +97,9 @@ class ReplicatedPartition:
         """Where the log ended when its leader took it over: a leader believes all that it finds."""
         self.weather = Weather()
         self.appended: Callable[[int, CoordinatorRecord, int], object] | None = None
-        """Told of each record of the true log: partition, record, offset."""
+        """Called with each record of the true log: partition, record, offset."""
         self.truncated: Callable[[int, int], object] | None = None
-        """Told when the log was cut: partition, first offset that is gone."""
+        """Called when the log was cut: partition, first offset that is gone."""
         self._clock = clock
         self._rng = rng
 
@@ -218,7 +218,7 @@ class SimulatedJournal:
     ) -> None:
         self._partition = partition
         self.leader_epoch = leader_epoch
-        """As the broker was told last."""
+        """As the broker heard last."""
         self._broker = broker
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -238,7 +238,7 @@ class SimulatedJournal:
             records, broker=self._broker, leader_epoch=self.leader_epoch, producer=producer
         )
         if entry is None:
-            # Nobody has told this leader yet. Its log takes the batch, its followers will never come for it.
+            # This leader does not know yet that it is deposed. Its log takes the batch, its followers will never come for it.
             entry = Entry(self._partition.log_end_offset, [stored(record) for record in records], producer)
         if acks == 0:
             return Pending.of(entry.base_offset)
@@ -252,7 +252,7 @@ class SimulatedJournal:
         return waiter
 
     def resign(self) -> None:
-        """The broker was told that it does not lead any more: whoever waits is answered."""
+        """The broker heard that it does not lead any more: requests that wait are answered."""
         for entry in list(self._waiting):
             entry.settle(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -1,4 +1,4 @@
-"""`Leadership`: what the controller does for groups: elects leaders, tells brokers, sooner or later, in order."""
+"""`Leadership`: what the controller does for groups: elects leaders and informs brokers, sooner or later, in order."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Leadership:
         self._partitions = partitions
         self._observer = observer
         self._news: list[deque[Callable[[], object]]] = [deque() for _ in hosts]
-        """What each broker has not been told yet."""
+        """The elections that each broker has not heard of yet."""
         self._told_until_ms = [0.0] * len(hosts)
         self._runs = [0] * len(hosts)
 
@@ -38,7 +38,7 @@ class Leadership:
         return [host for host in self._hosts if host.alive]
 
     def start(self, host: Host) -> None:
-        """Starts a broker, tells it who leads what, and lets it lead what nobody does."""
+        """Starts a broker, informs it of all leaders, and makes it leader where there is none."""
         host.start()
         self._runs[host.number] += 1
         self._observer.event(f"broker {host.number} starts")
@@ -58,7 +58,7 @@ class Leadership:
                 self._clock.call_later(self._rng.uniform(100, 2500), partial(self._fill, partition))
 
     def move(self, partition: ReplicatedPartition, *, late_ms: float = 0.0) -> None:
-        """Makes another living broker the leader; the old one may be told late."""
+        """Makes another living broker the leader; the old one may hear of it late."""
         others = [host for host in self.alive if host.number != partition.leader]
         if others:
             self.elect(partition, self._rng.choice(others), late_ms=late_ms)
@@ -93,7 +93,7 @@ class Leadership:
         self._clock.call_later(until_ms - self._clock.now_ms, lambda: news.popleft()() if news else None)
 
     def tell_all(self) -> None:
-        """Nobody is told late any more."""
+        """All brokers hear of everything now."""
         for news in self._news:
             while news:
                 news.popleft()()

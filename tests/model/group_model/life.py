@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Life:
-    """Whatever reaches the process goes through `deliver`: at once, after a pause, or never.
+    """Everything that reaches the process goes through `deliver`: at once, after a pause, or never.
 
     A generator that waits for something that is never delivered simply never goes on; so to kill a process
     means to forget it.

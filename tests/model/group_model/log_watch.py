@@ -1,6 +1,6 @@
 """`LogWatch`: what coordinators log while a history runs becomes part of it.
 
-A warning is a line of the trace. An event with an exception is a bug that somebody survived: an anomaly.
+A warning is a line of the trace. An event with an exception is a bug that the broker survived: an anomaly.
 """
 
 import logging

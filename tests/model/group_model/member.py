@@ -42,7 +42,7 @@ class MemberContext:
     topics: Topics
     observer: Observer
     calm: bool = False
-    """Whether everybody does what is expected of them."""
+    """Whether all members do what is expected of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Member:
         life = self.life
         try:
             yield from self.main()
-        except Exception as error:  # a mistake of the model, or an answer that nobody can understand
+        except Exception as error:  # a mistake of the model, or an answer without a meaning
             self.context.observer.crashed(self.name, error)
         life.die()
 
@@ -172,7 +172,7 @@ class Member:
         )
 
     def find_coordinator(self) -> Steps[None]:
-        """Asks until somebody says who it is."""
+        """Asks until a broker says which one it is."""
         while self.coordinator is None:
             self.coordinator = yield self.context.wire.find_coordinator(self.life, self.habits.group_id)
             if self.coordinator is None:
@@ -230,7 +230,7 @@ class Member:
         return code
 
     def commit_late(self) -> Steps[None]:
-        """A commit of the generation before, as if it had been long on its way. Nobody waits for what it says."""
+        """A commit of the generation before, as if it had been long on its way. Its answer changes nothing."""
         known = {tp: self.positions.at[tp] or 0 for tp in self.positions.known}
         if known and self.coordinator is not None and self.identity()[0] > 1:
             request = self.commit_request(known)
@@ -238,10 +238,10 @@ class Member:
             yield self.call(request, self.commit_version)
 
     def commit_request(self, offsets: dict[TopicPartition, int]) -> OffsetCommitRequest:
-        """The commit of these offsets, by whoever it is at the moment."""
+        """The commit of these offsets, by the member's present identity."""
         generation, member_id = self.identity()
         self._commits += 1
-        # Every commit is told from every other, so that one that is fetched can be found.
+        # Every commit has a note of its own, by which a fetched one is recognised.
         note = f"{self.life.name}#{self._commits}"
         return OffsetCommitRequest(
             group_id=self.habits.group_id,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARKED_MS_MAX: Final = 30_000.0
-"""No request waits longer, whatever happens: the longest rebalance time-out, and a commit's."""
+"""No request waits longer, under any fault: the longest rebalance time-out, and a commit's."""
 
 
 class Observer:
@@ -53,7 +53,7 @@ class Observer:
         self._epochs = Epochs(self.complain)
         self._commits = Commits(self.complain)
         self._serving: set[tuple[int, int]] = set()
-        """Leaders that have loaded their partition, as can be told from their answers."""
+        """Leaders that have loaded their partition, as their answers show."""
         self._groups: dict[str, list[tuple[int, int, GroupMetadataValue | None]]] = {}
         """What the journal says of each classic group: partition, offset, value."""
 
@@ -109,7 +109,7 @@ class Observer:
             self.complain("left waiting", f"{call} for {call.answered_ms - call.invoked_ms:.0f} ms")
         body = reply.body
         if reply.ok and isinstance(body, ConsumerGroupHeartbeatResponse):
-            self._epochs.told(call, body, self.believed(call.leadership[0]))
+            self._epochs.any_answered(call, body, self.believed(call.leadership[0]))
         if not reply.ok or not self.is_leader(call):
             return
         if isinstance(body, OffsetFetchResponseGroup):
@@ -131,13 +131,13 @@ class Observer:
             return
         if isinstance(request, HeartbeatRequest):
             if call.leadership not in self._serving:
-                return  # while a partition is being loaded every heartbeat succeeds: nobody knows better
+                return  # while a partition is being loaded every heartbeat succeeds
         else:
             self._serving.add(call.leadership)
         self._generations.answered(call, body, self.written_group(call.group_id))
 
     def resigned(self, broker: int, partition: int, parked: list[Call]) -> None:
-        """A broker was told that it does not lead a partition: nobody may wait for it any more."""
+        """A broker heard that it does not lead a partition: no request may wait for it any more."""
         for call in parked:
             if call.leadership[0] == partition:
                 self.complain("left waiting", f"{call} although broker {broker} resigned")
@@ -148,14 +148,14 @@ class Observer:
         """A member has processed records."""
         missing = self.progress.processed(group_id, tp, begin, end)
         if missing is not None:
-            self.complain("gap", f"{member} of {group_id} went on at {begin} of {tp}; nobody read {missing}")
+            self.complain("gap", f"{member} of {group_id} went on at {begin} of {tp}; {missing} was not read")
 
     def unexpected(self, member: str, what: str, code: ErrorCode) -> None:
-        """A member was told what nobody should have told it."""
+        """A member got an answer that it should not get."""
         self.complain("unexpected", f"{member}: {what} answered {code.name}")
 
     def crashed(self, who: str, error: BaseException) -> None:
-        """Something raised what nobody catches."""
+        """Something raised an exception that is not caught."""
         frames = traceback.extract_tb(error.__traceback__)[-3:]
         where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
         self.complain("crash", f"{who}: {error!r} in {where}")

@@ -19,7 +19,7 @@ CHECK_INTERVAL_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One group: the habits of everybody who may ever be in it."""
+    """One group: the habits of all members that may ever be in it."""
 
     group_id: str
     topics: tuple[str, ...]
@@ -83,7 +83,7 @@ class Plan:
                     "group.consumer.migration.policy": "bidirectional",
                     "group.consumer.min.session.timeout.ms": "1000",
                     # As in Kafka a classic member of a consumer group has this session after a load,
-                    # whatever it asked for; so none of them asks for more.
+                    # and not the one that it asked for; so none of them asks for more.
                     "group.consumer.session.timeout.ms": "10000",
                     "group.consumer.min.heartbeat.interval.ms": "500",
                     "group.consumer.heartbeat.interval.ms": "2000",
@@ -107,7 +107,7 @@ def _draw_group(rng: Random, number: int, topics: tuple[Topic, ...], *, consumer
     count = rng.randint(1, 6)
     version = rng.choice([2, 4, 5, 7, 9, 9])
     # A static member that ends between giving partitions up and joining again comes back without a rebalance, and
-    # what it gave up is nobody's until the next: so cooperative members, as Kafka's, had better not be static.
+    # what it gave up has no owner until the next: so cooperative members, as Kafka's, had better not be static.
     share_static = 0.0 if kind in {"cooperative", "mixed"} else rng.choice([0.0, 0.0, 0.5, 1.0])
     laziness = rng.choice([0.0, 0.0, 0.0, 0.3])
     members: list[Habits] = []

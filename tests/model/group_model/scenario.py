@@ -4,7 +4,7 @@ The stations, on the virtual clock::
 
     live     faults strike the members of all groups, their coordinators, the journal and the network
     settle   all faults end; within `SETTLE_MS` every partition has its owner
-    hand on  every partition of the journal gets another leader; nobody may notice, but by looking for it
+    hand on  every partition of the journal gets another leader; members notice it only when they look for it
     part     all members leave or die; their groups become empty
     expire   offsets grow old; no group, no offset and no timer may be left, but for the one that looks for them
 """

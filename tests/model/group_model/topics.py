@@ -50,7 +50,7 @@ class Progress:
         self._next: dict[tuple[str, TopicPartition], int] = {}
 
     def processed(self, group: str, tp: TopicPartition, begin: int, end: int) -> int | None:
-        """A member processed these records; the first that nobody of the group has processed, if there is a gap."""
+        """A member processed these records; the first one that the group has not processed, if there is a gap."""
         known = self._next.get((group, tp), 0)
         self._next[group, tp] = max(known, end)
         return known if begin > known else None

@@ -36,7 +36,7 @@ class Reply(NamedTuple):
 
 
 DISCONNECTED: Final = Reply(ErrorCode.NETWORK_EXCEPTION)
-"""Nobody knows whether the request was carried out."""
+"""It is not known whether the request was carried out."""
 
 
 @dataclass(slots=True, eq=False)
