@@ -272,7 +272,7 @@ class Sender:
         deadline = Deadline(self._config["delivery.timeout.ms"])
 
         async def attempt() -> ProducerIdentity:
-            answer = await self._cluster.send_to_any(request, InitProducerIdResponse, deadline)
+            answer = await self._cluster.ask_any(request, InitProducerIdResponse)
             if answer.error_code:
                 raise KafkaError(ErrorCode.of(answer.error_code))
             return ProducerIdentity(answer.producer_id, answer.producer_epoch)

@@ -92,7 +92,7 @@ class ConsumerCoordinator:
             uniform=random.uniform,
         )
         self._heartbeat = Heartbeat(settings, backoff, now_ms())
-        self._heartbeats = HeartbeatTask(
+        self._heartbeat_task = HeartbeatTask(
             self.membership,
             self.link,
             self._heartbeat,
@@ -114,7 +114,7 @@ class ConsumerCoordinator:
         self._metadata_changed = False
 
     def _news(self) -> None:
-        self._heartbeats.wake()
+        self._heartbeat_task.wake()
         self._on_news()
 
     @property
@@ -139,7 +139,7 @@ class ConsumerCoordinator:
         """Does what can be done now. Raises KafkaError, and what a listener raises."""
         self._follow_metadata()
         await self.commits.invoke_callbacks()
-        self._heartbeats.raise_failure()
+        self._heartbeat_task.raise_failure()
         if self._subscriptions.automatic:
             self._heartbeat.polled(now_ms())
             # ensureCoordinatorReadyAsync
@@ -147,7 +147,7 @@ class ConsumerCoordinator:
                 self.link.raise_failure()
                 self.link.find_soon()
                 return
-            self._heartbeats.start()
+            self._heartbeat_task.start()
             if not await self._ensure_active_group():
                 return
         self._maybe_auto_commit()
@@ -484,12 +484,12 @@ class ConsumerCoordinator:
                 await self.commits.commit(self._subscriptions.all_consumed() if automatic else {}, deadline)
             except (BarnabasError, OSError) as error:
                 _log.warning("commit.failed", group=self._settings.group_id, error=error)
-            await self._heartbeats.close()
+            await self._heartbeat_task.close()
             await self.leave("the consumer is being closed", deadline)
         finally:
             if self._round is not None:
                 self._round.cancel()
-            await self._heartbeats.close()
+            await self._heartbeat_task.close()
             await self.commits.close()
             await self.link.close()
 
