@@ -18,7 +18,7 @@ from barnabas.admin.offsets import Offsets
 from barnabas.admin.topics import Topics
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
-from barnabas.client.sync import Face, made_in_thread, mirrored
+from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
 from barnabas.core.config import Config, Source
 from barnabas.core.errors import ConfigError
 
@@ -124,7 +124,7 @@ class _BlockingClusterInfo(Face[ClusterInfo]):
     describe = mirrored(ClusterInfo.describe)
 
 
-class BlockingAdmin(Face[Admin]):
+class BlockingAdmin(ClientFace[Admin]):
     """`Admin` without ``await``."""
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
@@ -136,18 +136,3 @@ class BlockingAdmin(Face[Admin]):
         self.groups = _BlockingGroups(admin.groups, thread)
         self.coordinators = _BlockingCoordinators(admin.coordinators, thread)
         self.cluster = _BlockingClusterInfo(admin.cluster, thread)
-
-    def close(self) -> None:
-        """Closes the connections; harmless when repeated."""
-        self.end(self._twin.close)
-
-    def __enter__(self) -> Self:
-        try:
-            self._thread.run(self._twin.start())
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

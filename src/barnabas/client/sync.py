@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
 from barnabas.client.committed import Offsets
 from barnabas.client.config import BootstrapServers
@@ -33,6 +33,7 @@ SyncListener: TypeAlias = Callable[[list[TopicPartition]], object]
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
+C = TypeVar("C", bound="Client")
 
 
 class LoopThread:
@@ -157,6 +158,35 @@ class Face(Generic[A]):
         return f"<{type(self).__name__} of {self._twin!r}>"
 
 
+class Client(Protocol):
+    """What an asynchronous client is to its face."""
+
+    def start(self) -> Coroutine[Any, Any, object]:
+        """Connects."""
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Closes the connections."""
+
+
+class ClientFace(Face[C]):
+    """The face of a whole client: a context manager that connects at its begin and closes at its end."""
+
+    def close(self) -> None:
+        """Closes the connections, the producer's after a flush, and raises what that raises. Harmless when repeated."""
+        self.end(self._twin.close)
+
+    def __enter__(self) -> Self:
+        try:
+            self._thread.run(self._twin.start())
+        except BaseException:
+            self.end(self._twin.close)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+
+
 def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
     """A twin, made in the loop of a thread of its own; raises what making it raises."""
     thread = LoopThread(name)
@@ -193,7 +223,7 @@ class mirrored(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
         return call
 
 
-class Producer(Face[AsyncProducer]):
+class Producer(ClientFace[AsyncProducer]):
     """`AsyncProducer` without ``await``; safe to use from several threads.
 
     `send` appends in the calling thread, so a record costs no hop to the loop's thread.
@@ -241,28 +271,16 @@ class Producer(Face[AsyncProducer]):
     flush = mirrored(AsyncProducer.flush)
     partitions_for = mirrored(AsyncProducer.partitions_for)
 
-    def close(self) -> None:
-        """Flushes and closes; raises as `flush`. Harmless when repeated."""
-        self.end(self._twin.close)
-
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
         if thread is not None and not thread.closed:
             warn_of_records(self, self._twin.held_records)
 
-    def __enter__(self) -> Self:
-        try:
-            self._thread.run(self._twin.start())
-        except BaseException:
-            self.end(self._twin.abort)
-            raise
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.end(self._twin.close if kind is None else self._twin.abort)
 
 
-class Consumer(Face[AsyncConsumer]):
+class Consumer(ClientFace[AsyncConsumer]):
     """`AsyncConsumer` without ``await``; use it from one thread at a time."""
 
     def __init__(self, bootstrap_servers: BootstrapServers, **options: Any) -> None:
@@ -332,14 +350,3 @@ class Consumer(Face[AsyncConsumer]):
         """Every record, without end."""
         while True:
             yield from self.poll(timeout_ms=1000)
-
-    def __enter__(self) -> Self:
-        try:
-            self._thread.run(self._twin.start())
-        except BaseException:
-            self.end(self._twin.close)
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
