@@ -77,11 +77,7 @@ async def _write(folder: str, records: int, groups: int) -> None:
             )
             for partition in range(each)
         ]
-        batch = [
-            Record(place, NOW_MS + group, key.to_bytes(), value.to_bytes(version))
-            for place, (key, value, version) in enumerate(made)
-            if value is not None
-        ]
+        batch = [Record(place, NOW_MS + group, *record.encode()) for place, record in enumerate(made)]
         log.append(bytearray(build_batch(batch)), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
     log.close()
 

@@ -44,8 +44,8 @@ def write(log):
         records = []
         for partition in range(EACH):
             commit = CommittedOffset(group * EACH + partition, 1, "note", 1_700_000_000_000)
-            key, value, version = commit_record(f"group-{group}", TopicPartition("orders", partition), commit)
-            records.append(Record(partition, 1_700_000_000_000, key.to_bytes(), value.to_bytes(version)))
+            record = commit_record(f"group-{group}", TopicPartition("orders", partition), commit)
+            records.append(Record(partition, 1_700_000_000_000, *record.encode()))
         log.append(bytearray(build_batch(records)), 0, 0, origin=AppendOrigin.COORDINATOR)
 
 

@@ -61,10 +61,7 @@ class FakeJournal:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         self.batches.append(list(records))
-        self.log += [
-            (key.to_bytes(), None if value is None else value.to_bytes(version))
-            for key, value, version in records
-        ]
+        self.log += [record.encode() for record in records]
         if not self.holds:
             return Pending.of(len(self.log))
         self.waiting.append(Pending())

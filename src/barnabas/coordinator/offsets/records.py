@@ -19,7 +19,7 @@ EXPIRING_VERSION: Final = 1
 
 
 def commit_record(group_id: str, tp: TopicPartition, commit: CommittedOffset) -> CoordinatorRecord:
-    """What is written for a commit."""
+    """What is written for a commit, encoded already: the journal takes a large commit in one piece."""
     value = OffsetCommitValue(
         offset=commit.offset,
         leader_epoch=commit.leader_epoch,
@@ -28,7 +28,8 @@ def commit_record(group_id: str, tp: TopicPartition, commit: CommittedOffset) ->
         expire_timestamp=commit.expire_timestamp,
     )
     version = PLAIN_VERSION if commit.expire_timestamp == NO_TIMESTAMP else EXPIRING_VERSION
-    return CoordinatorRecord(_key(group_id, tp), value, version)
+    key = _key(group_id, tp)
+    return CoordinatorRecord(key, value, version, (key.to_bytes(), value.to_bytes(version)))
 
 
 def tombstone(group_id: str, tp: TopicPartition) -> CoordinatorRecord:

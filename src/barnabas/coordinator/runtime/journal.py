@@ -40,6 +40,12 @@ class CoordinatorRecord(NamedTuple):
     key: CoordinatorKey
     value: CoordinatorValue | None = None
     value_version: int = 0
+    encoded: tuple[bytes, bytes | None] | None = None
+    """Key and value as bytes, if they were made ahead: those of a large commit are made in slices."""
+
+    def encode(self) -> tuple[bytes, bytes | None]:
+        key, value, version, encoded = self
+        return encoded or (key.to_bytes(), None if value is None else value.to_bytes(version))
 
 
 class Journal(Protocol):
@@ -98,10 +104,7 @@ class PartitionJournal:
         required_acks = self._required_acks if acks is None else acks
         now_ms = self._now_ms()
         batch = build_batch(
-            [
-                Record(place, now_ms, key.to_bytes(), None if value is None else value.to_bytes(version))
-                for place, (key, value, version) in enumerate(records)
-            ],
+            [Record(place, now_ms, *record.encode()) for place, record in enumerate(records)],
             codec=self._codec,
             producer_id=producer[0],
             producer_epoch=producer[1],
