@@ -49,6 +49,7 @@ class Hosted:
     def __init__(self, log: Log) -> None:
         self.leader_log = log
         self.listeners = Listeners()
+        self.appender = None  # nothing is written
 
     def partition(self, tp: TopicPartition) -> "Hosted":
         del tp

@@ -34,6 +34,7 @@ class Hosted:
     def __init__(self, log):
         self.leader_log = log
         self.listeners = Listeners()
+        self.appender = None  # nothing is written
 
     def partition(self, tp):
         return self
