@@ -26,6 +26,7 @@ from barnabas.records.record import (
     decode_varint,
     encode_record,
     encode_varint,
+    make_record,
     offsets_are_consecutive,
 )
 
@@ -219,11 +220,11 @@ def test_a_load_finds_a_count_that_lies(count):
 def test_minus_one_is_the_only_length_of_nothing():
     record = bytearray(encode_record(0, 0, None, b"v"))
     assert record[4] == 1, "the length of the key, -1"
-    assert decode_records(bytes(record), 1, 0, 0)[0].key is None
+    assert decode_records(make_record, bytes(record), 1, 0, 0)[0].key is None
     record[4] = 3
 
     with pytest.raises(KafkaError) as caught:
-        decode_records(bytes(record), 1, 0, 0)
+        decode_records(make_record, bytes(record), 1, 0, 0)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
@@ -231,11 +232,11 @@ def test_minus_one_is_the_only_length_of_nothing():
 def test_a_records_length_is_that_of_its_content(wrong_by):
     """Also where another record follows, so that there are bytes enough."""
     records = bytearray(encode_record(0, 0, None, b"v") + encode_record(0, 1, None, b"v"))
-    assert len(decode_records(bytes(records), 2, 0, 0)) == 2
+    assert len(decode_records(make_record, bytes(records), 2, 0, 0)) == 2
     records[0] += 2 * wrong_by  # zigzag
 
     with pytest.raises(KafkaError) as caught:
-        decode_records(bytes(records), 2, 0, 0)
+        decode_records(make_record, bytes(records), 2, 0, 0)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
@@ -250,7 +251,7 @@ def test_a_gap_between_offsets_is_found(offsets, consecutive):
 @given(data=st.binary(max_size=60), count=st.integers(0, 10))
 def test_garbage_never_does_more_than_raise(data, count):
     with contextlib.suppress(KafkaError):
-        assert len(decode_records(data, count, 0, 0)) == count
+        assert len(decode_records(make_record, data, count, 0, 0)) == count
 
 
 @few
@@ -259,7 +260,7 @@ def test_a_damaged_record_never_does_more_than_raise(place, byte):
     record = bytearray(encode_record(0, 0, b"key", b"value", [("name", b"content"), ("null", None)]))
     record[place % len(record)] = byte
     with contextlib.suppress(KafkaError):
-        assert len(decode_records(bytes(record), 1, 0, 0)) == 1
+        assert len(decode_records(make_record, bytes(record), 1, 0, 0)) == 1
 
 
 def test_a_batch_longer_than_its_bytes():

@@ -27,7 +27,7 @@ from barnabas.records.compression import (
     decompress,
 )
 from barnabas.records.crc import crc32c
-from barnabas.records.record import Record, RecordMaker, decode_records_as, encode_record, make_record
+from barnabas.records.record import Record, RecordMaker, decode_records, encode_record, make_record
 
 R = TypeVar("R")
 
@@ -264,9 +264,7 @@ def decode_batch_as(
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "Record batch is longer than the bytes that hold it")
     append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else None
     section = records_section(buffer, header, limit)
-    return decode_records_as(
-        make, section, header.count, header.base_offset, header.base_timestamp, append_time
-    )
+    return decode_records(make, section, header.count, header.base_offset, header.base_timestamp, append_time)
 
 
 def build_batch(

@@ -124,17 +124,6 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def decode_records(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None = None
-) -> list[Record]:
-    """All records of a (decompressed) section; `append_time` replaces their timestamps (LogAppendTime).
-
-    Raises INVALID_RECORD when the section does not hold exactly `count` well-formed records: that is what
-    a broker answers to a batch that lies about its inside.
-    """
-    return decode_records_as(make_record, data, count, base_offset, base_timestamp, append_time)
-
-
-def decode_records_as(
     make: RecordMaker[R],
     data: bytes,
     count: int,
@@ -142,7 +131,11 @@ def decode_records_as(
     base_timestamp: int,
     append_time: int | None = None,
 ) -> list[R]:
-    """As `decode_records`, for records of another type."""
+    """All records of a (decompressed) section; `append_time` replaces their timestamps (LogAppendTime).
+
+    Raises INVALID_RECORD when the section does not hold exactly `count` well-formed records: that is what
+    a broker answers to a batch that lies about its inside.
+    """
     if not 0 <= count <= len(data):
         raise _invalid(f"a count of {count} in {len(data)} bytes")
     try:
