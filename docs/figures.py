@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.client.group.membership import NEXT_STATE
-from barnabas.coordinator.classic.states import TRANSITIONS, GroupState
+from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState
 from barnabas.coordinator.consumer.reconciliation import TRANSITIONS as MEMBER_TRANSITIONS
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
 
@@ -24,7 +24,7 @@ _FIGURE = re.compile(r"(<!-- figure: ([\w-]+) -->\n).*?(<!-- end of figure -->)"
 
 def classic_group_states() -> str:
     """The states of a classic group, with what leads from one to another."""
-    lines = ["stateDiagram-v2", f"    [*] --> {GroupState.EMPTY.value}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {ClassicGroupState.EMPTY.value}"]
     for target, ways in TRANSITIONS.items():
         lines += [f"    {start.value} --> {target.value} : {reason}" for start, reason in ways.items()]
     return _mermaid(lines)

@@ -7,7 +7,7 @@ from barnabas.broker.group_requests import java_host
 from barnabas.broker.handlers import api_table
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -114,7 +114,7 @@ class Coordinator:
 
 def group_in(state, group_id):
     group = ClassicGroup(group_id, None, Clock(), None)
-    group.state = GroupState(state)
+    group.state = ClassicGroupState(state)
     group.protocol_type = "consumer"
     return group
 

@@ -314,7 +314,7 @@ def test_a_group_that_only_commits_is_described_as_empty(world):
 def test_states_show(world):
     world.joining(2)
     assert repr(world.group) == "<ClassicGroup orders PreparingRebalance generation=0 members=2>"
-    assert repr(world.group.members) == "<Membership 2 joined=2 pending=0>"
+    assert repr(world.group.members) == "<ClassicMembers 2 joined=2 pending=0>"
     assert [repr(each) for each in world.group.members] == [
         "<ClassicMember app-uuid1 joining>",
         "<ClassicMember app-uuid2 joining>",

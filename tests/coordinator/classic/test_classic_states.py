@@ -1,9 +1,9 @@
-"""Every cell of the table of states, against the validPreviousStates of Kafka 3.9's GroupState."""
+"""Every cell of the table of states, against the validPreviousStates of Kafka 3.9's ClassicGroupState."""
 
 import pytest
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, IllegalTransitionError
+from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState, IllegalTransitionError
 from standing_clock import Clock
 
 # Rows: where it is. Columns: where it is moved to, in the order of the enumeration.
@@ -20,8 +20,8 @@ Dead                .     .         .          .      x
 def cells():
     for line in PICTURE.strip().splitlines()[1:]:
         name, *marks = line.split()
-        for mark, target in zip(marks, GroupState, strict=True):
-            yield pytest.param(GroupState(name), target, mark == "x", id=f"{name}-{target.value}")
+        for mark, target in zip(marks, ClassicGroupState, strict=True):
+            yield pytest.param(ClassicGroupState(name), target, mark == "x", id=f"{name}-{target.value}")
 
 
 def group_in(state):
@@ -43,7 +43,7 @@ def test_a_group_moves_where_the_table_says(current, target, allowed):
 
 
 def test_every_way_says_what_leads_along_it():
-    assert set(TRANSITIONS) == set(GroupState)
+    assert set(TRANSITIONS) == set(ClassicGroupState)
     assert all(reason for ways in TRANSITIONS.values() for reason in ways.values())
 
 
@@ -52,6 +52,6 @@ def test_a_move_is_dated():
     group = ClassicGroup("orders", None, clock, None)
     clock.advance(5_000)
 
-    group.transition_to(GroupState.PREPARING_REBALANCE)
+    group.transition_to(ClassicGroupState.PREPARING_REBALANCE)
 
     assert group.state_since_ms == clock.time_ms()

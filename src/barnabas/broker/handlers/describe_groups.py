@@ -12,7 +12,7 @@ from barnabas.broker.group_requests import describe_each
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -57,9 +57,9 @@ def describe_groups(
 
 def _described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
     if group is None:
-        return DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        return DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
     # The protocol, metadata and assignments are shown only while they are settled.
-    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    protocol = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,

@@ -43,7 +43,7 @@ class Found(NamedTuple):
 NOT_AVAILABLE: Final = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-class CoordinatorType(IntEnum):
+class KeyType(IntEnum):
     """What a key names (``FindCoordinatorRequest.CoordinatorType``)."""
 
     GROUP = 0
@@ -83,17 +83,17 @@ def find_coordinator(
 def _find(context: RequestContext, key_type: int, key: str) -> Found:
     """``getCoordinator``. Raises INVALID_REQUEST for the whole request where there is no such type of keys."""
     broker = context.broker
-    if key_type == CoordinatorType.GROUP:
+    if key_type == KeyType.GROUP:
         if not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
             return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(key))
-    elif key_type == CoordinatorType.TRANSACTION:
+    elif key_type == KeyType.TRANSACTION:
         if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
             return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         known = len(broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
         count = known or broker.config["transaction.state.log.num.partitions"]
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition_of(key, count))
-    elif key_type == CoordinatorType.SHARE:
+    elif key_type == KeyType.SHARE:
         if context.version < SHARE_GROUPS_SINCE:
             return Found(ErrorCode.INVALID_REQUEST)
         if not context.authorize_cluster(Operation.CLUSTER_ACTION):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from barnabas.coordinator.classic.members import (
     Answers,
     ClassicMember,
+    ClassicMembers,
     JoinedMember,
     JoinResult,
-    Membership,
     SyncResult,
     send,
 )
-from barnabas.coordinator.classic.states import TRANSITIONS, GroupState, IllegalTransitionError
+from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState, IllegalTransitionError
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
 from barnabas.coordinator.runtime.session import Due
@@ -70,13 +70,13 @@ class ClassicGroup:
         self.journal = journal
         self.clock = clock
         self.settings = settings
-        self.state = GroupState.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.state_since_ms: int | None = clock.time_ms()
         """None: read from a record of a version that does not say."""
         self.generation_id = 0
         self.protocol_type = ""
         self.protocol_name: str | None = None
-        self.members = Membership()
+        self.members = ClassicMembers()
         self.due = Due()
         self.subscribed_topics: frozenset[str] | None = None
         """Of the current generation of consumers; None: not known."""
@@ -106,12 +106,12 @@ class ClassicGroup:
         """Whether the group is at rest without members; a group whose last member left may still be
         rebalancing.
         """
-        return self.state is GroupState.EMPTY
+        return self.state is ClassicGroupState.EMPTY
 
     @property
     def can_rebalance(self) -> bool:
         """Whether a rebalance may begin now: not while one waits for members already."""
-        return self.state in TRANSITIONS[GroupState.PREPARING_REBALANCE]
+        return self.state in TRANSITIONS[ClassicGroupState.PREPARING_REBALANCE]
 
     @property
     def is_consumer_group(self) -> bool:
@@ -120,13 +120,13 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, protocols: set[str]) -> bool:
         """Whether a member that offers these can join: one of them must be common to all."""
-        if self.state is GroupState.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and protocols)
         return self.protocol_type == protocol_type and self.members.support_any(protocols)
 
     # Moving on
 
-    def transition_to(self, state: GroupState) -> None:
+    def transition_to(self, state: ClassicGroupState) -> None:
         """Moves along the table of states; IllegalTransitionError where the table has no such transition."""
         allowed = TRANSITIONS[state]
         if self.state not in allowed:
@@ -143,7 +143,9 @@ class ClassicGroup:
         self.protocol_name = self.members.select_protocol() if self.members else None
         self.compute_subscribed_topics()
         self.unsynced.clear()
-        self.transition_to(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY)
+        self.transition_to(
+            ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY
+        )
 
     def compute_subscribed_topics(self) -> None:
         """``computeSubscribedTopics``: all topics that members of a consumer group subscribe to.
@@ -186,7 +188,7 @@ class ClassicGroup:
 
     def check_alive(self) -> None:
         # The group was given up while the request came: the client has to look for its coordinator again.
-        if self.state is GroupState.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # What offsets and listings ask (`Group`)
@@ -218,7 +220,7 @@ class ClassicGroup:
         self.check_generation(generation)
         if transactional:
             return
-        if self.state is GroupState.COMPLETING_REBALANCE:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         member.alive()
 
@@ -227,14 +229,14 @@ class ClassicGroup:
 
     def validate_offset_delete(self) -> None:
         """Raises NON_EMPTY_GROUP where members are and the coordinator cannot know what they read."""
-        if self.state is GroupState.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty and not self.is_consumer_group:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def validate_delete(self) -> None:
         """Raises NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND where the group is gone already."""
-        if self.state is GroupState.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -251,7 +253,11 @@ class ClassicGroup:
             return OffsetExpiry(None, frozenset())
         if self.is_empty:
             return OffsetExpiry(self.state_since_ms, frozenset())
-        if self.is_consumer_group and self.state is GroupState.STABLE and self.subscribed_topics is not None:
+        if (
+            self.is_consumer_group
+            and self.state is ClassicGroupState.STABLE
+            and self.subscribed_topics is not None
+        ):
             return OffsetExpiry(None, self.subscribed_topics)
         return None
 
@@ -261,7 +267,7 @@ class ClassicGroup:
 
     def close(self) -> None:
         """Dead: the timers end, and parked requests are answered with NOT_COORDINATOR."""
-        self.transition_to(GroupState.DEAD)
+        self.transition_to(ClassicGroupState.DEAD)
         for delay in (self.delayed_join, self.delayed_sync):
             if delay is not None:
                 delay.cancel()

@@ -11,7 +11,7 @@ from barnabas.coordinator.classic.rebalance import (
     watch,
 )
 from barnabas.coordinator.classic.records import group_of
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
@@ -53,7 +53,7 @@ class ClassicGroups:
         """
         slices = Slices(self._clock)
         for group in list(shard.groups.values()):
-            if isinstance(group, ClassicGroup) and group.state is not GroupState.DEAD:
+            if isinstance(group, ClassicGroup) and group.state is not ClassicGroupState.DEAD:
                 for member in group.members:
                     member.alive()
                 if len(group.members) > self.settings.max_size:
@@ -73,7 +73,7 @@ def classic_group_heartbeat(
     member = group.check_member(member_id, group_instance_id)
     group.check_generation(generation_id)
     member.alive()
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

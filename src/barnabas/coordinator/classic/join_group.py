@@ -20,7 +20,7 @@ from barnabas.coordinator.classic.rebalance import (
     try_complete_join,
 )
 from barnabas.coordinator.classic.records import store
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -76,9 +76,9 @@ def _accept_joining_member(group: ClassicGroup, member_id: str) -> bool:
     """
     size_max = group.settings.max_size
     member = group.members.get(member_id)
-    if group.is_empty or group.state is GroupState.DEAD:
+    if group.is_empty or group.state is ClassicGroupState.DEAD:
         return True
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         waits = member is not None and member.parked_join is not None
         return waits or group.members.joined < size_max
     return member is not None or len(group.members) < size_max
@@ -117,7 +117,8 @@ def _join_existing_member(group: ClassicGroup, request: JoinRequest) -> JoinAnsw
     same = member.terms.protocols == request.protocols
     leads = member_id == group.members.leader_id
     if same and (
-        group.state is GroupState.COMPLETING_REBALANCE or (group.state is GroupState.STABLE and not leads)
+        group.state is ClassicGroupState.COMPLETING_REBALANCE
+        or (group.state is ClassicGroupState.STABLE and not leads)
     ):
         return group.join_result(member)
     group.members.update(member, _terms(request))
@@ -160,18 +161,18 @@ def _replace_static_member(
     parked: Pending[JoinResult] = Pending()
     group.members.park_join(member, parked)
     member.alive()
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         # The leader may assign to the old id already, and the new one would get nothing.
         prepare_rebalance(group, f"static member {member_id} returns; {_reason(request)}")
-    elif group.state is GroupState.STABLE and group.members.select_protocol() != group.protocol_name:
+    elif group.state is ClassicGroupState.STABLE and group.members.select_protocol() != group.protocol_name:
         prepare_rebalance(group, f"static member {member_id} changes the protocol; {_reason(request)}")
-    elif group.state is GroupState.STABLE:
+    elif group.state is ClassicGroupState.STABLE:
         # Nothing changes for the others: no rebalance. The new id is written, and the member goes on with the
         # assignment that it had. Its JoinGroup is parked meanwhile, so if a rebalance begins, it has joined it.
         generation_id = group.generation_id
 
         def stored(done: Pending[ErrorCode]) -> None:
-            same_generation = group.state is GroupState.STABLE and group.generation_id == generation_id
+            same_generation = group.state is ClassicGroupState.STABLE and group.generation_id == generation_id
             if member.parked_join is not parked or not same_generation:
                 return  # answered with an error meanwhile, or part of a rebalance
             group.members.unpark_join(member)

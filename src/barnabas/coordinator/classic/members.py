@@ -1,6 +1,6 @@
 """Members of a classic group: what they ask and get, who is in it, and the protocol that they agree on.
 
-`Membership` counts as members come and change, and never walks over all of them: a JoinGroup into a group of five
+`ClassicMembers` counts as members come and change, and never walks over all of them: a JoinGroup into a group of five
 hundred costs what it costs in a group of one. It knows neither states nor time.
 """
 
@@ -124,7 +124,7 @@ class MemberTerms(NamedTuple):
 
 
 class ClassicMember:
-    """A member (``ClassicGroupMember``, once ``MemberMetadata``); its `Membership` counts it."""
+    """A member (``ClassicGroupMember``, once ``MemberMetadata``); its `ClassicMembers` counts it."""
 
     __slots__ = (
         "assignment",
@@ -195,7 +195,7 @@ class ClassicMember:
         return f"<ClassicMember {self.member_id}{static}{parked}>"
 
 
-class Membership:
+class ClassicMembers:
     """Members by id, in the order in which they came, and ids that were given out and not used yet."""
 
     __slots__ = ("_joined", "_members", "_supporters", "leader_id", "pending", "static")
@@ -340,7 +340,7 @@ class Membership:
                 del self._supporters[name]
 
     def __repr__(self) -> str:
-        return f"<Membership {len(self)} joined={self._joined} pending={len(self.pending)}>"
+        return f"<ClassicMembers {len(self)} joined={self._joined} pending={len(self.pending)}>"
 
 
 # Ties between protocols. Kafka takes the first of those with the most votes, in the order of a Scala hash map. The

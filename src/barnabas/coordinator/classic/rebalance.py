@@ -17,7 +17,7 @@ from typing import Final
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import NO_MEMBER, Answers, ClassicMember, send
 from barnabas.coordinator.classic.records import store
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.runtime.session import Session
 from barnabas.coordinator.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from barnabas.core.errors import ErrorCode
@@ -43,11 +43,11 @@ def prepare_rebalance(group: ClassicGroup, reason: str) -> None:
     """``prepareRebalance``: from now on members have to join again; their next request says so."""
     answers: Answers = []
     # Members that wait for the assignment of a generation that is over join again.
-    if group.state is GroupState.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         answers = reset_and_propagate_assignment_error(group, ErrorCode.REBALANCE_IN_PROGRESS)
     _end_sync_wait(group)
     initial = group.is_empty
-    group.transition_to(GroupState.PREPARING_REBALANCE)
+    group.transition_to(ClassicGroupState.PREPARING_REBALANCE)
     _log.info("classic.rebalance_begins", group=group.group_id, generation=group.generation_id, reason=reason)
     if initial:
         # More members are likely to start at the same time: one generation for all instead of one for each.
@@ -62,7 +62,7 @@ def prepare_rebalance(group: ClassicGroup, reason: str) -> None:
 
 def reset_and_propagate_assignment_error(group: ClassicGroup, code: ErrorCode) -> Answers:
     """``resetAndPropagateAssignmentWithError``: the generation will not have its assignment."""
-    assert group.state is GroupState.COMPLETING_REBALANCE, f"{group} has no assignment to come"
+    assert group.state is ClassicGroupState.COMPLETING_REBALANCE, f"{group} has no assignment to come"
     for member in group.members:
         member.assignment = b""
     return group.propagate_assignment(code)
@@ -176,7 +176,7 @@ def _end_sync_wait(group: ClassicGroup) -> None:
 def add_member(group: ClassicGroup, member: ClassicMember, reason: str) -> None:
     """``addMemberThenRebalanceOrCompleteJoin``: a new member, whose JoinGroup is parked."""
     member.is_new = True
-    if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.generation_id == 0:
         # The wait for the first members goes on while they keep coming.
         group.new_member_added = True
     if not group.members:

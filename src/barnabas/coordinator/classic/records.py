@@ -5,7 +5,7 @@ from typing import Final
 
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import ClassicMember, MemberTerms
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.runtime.journal import COORDINATOR_WORDS, CoordinatorRecord, Journal
 from barnabas.coordinator.settings import GroupSettings
@@ -93,7 +93,7 @@ def group_of(
 ) -> ClassicGroup:
     """The group that a record describes: Stable if it has members, else Empty. Its sessions do not run yet."""
     group = ClassicGroup(key.group, journal, clock, settings)
-    group.state = GroupState.STABLE if value.members else GroupState.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type
     group.protocol_name = value.protocol

@@ -1,4 +1,4 @@
-"""The states of a classic group, and which may follow which: a table, and nothing else (``GroupState``).
+"""The states of a classic group, and which may follow which (``ClassicGroupState``, ``GroupState``).
 
 The rows are Kafka's ``validPreviousStates``, each cell with what leads from one state to the other; the figure
 in ``docs/groups.md`` and the test that walks every cell both come from here.
@@ -11,7 +11,7 @@ from typing import Final
 from barnabas.core.errors import BarnabasError
 
 
-class GroupState(Enum):
+class ClassicGroupState(Enum):
     """Where a group stands; the value is what tools print."""
 
     EMPTY = "Empty"
@@ -26,9 +26,9 @@ class GroupState(Enum):
     """Given up, by deletion, by expiry or because another broker leads the partition now."""
 
 
-_S = GroupState
+_S = ClassicGroupState
 
-TRANSITIONS: Final[Mapping[GroupState, Mapping[GroupState, str]]] = {
+TRANSITIONS: Final[Mapping[ClassicGroupState, Mapping[ClassicGroupState, str]]] = {
     _S.PREPARING_REBALANCE: {
         _S.EMPTY: "a member joins",
         _S.STABLE: "a member joins again, changes, leaves or is silent",

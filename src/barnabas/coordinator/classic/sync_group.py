@@ -10,7 +10,7 @@ from barnabas.coordinator.classic.rebalance import (
     reset_and_propagate_assignment_error,
 )
 from barnabas.coordinator.classic.records import store
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -41,9 +41,9 @@ def classic_group_sync(shard: Shard, request: SyncRequest) -> SyncAnswer:
         group.protocol_name,
     }:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.state is GroupState.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-    if group.state is GroupState.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         # The assignment is there already: the member comes late, or lost the answer.
         remove_pending_sync(group, member.member_id)
         member.alive()
@@ -72,13 +72,13 @@ def _store_assignment(group: ClassicGroup, request: SyncRequest) -> None:
 
     def stored(done: Pending[ErrorCode]) -> None:
         code = done.result()
-        if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
+        if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
             return
         if code is ErrorCode.NONE:
             # ``setAndPropagateAssignment``
             for member in group.members:
                 member.assignment = assignments[member.member_id]
-            group.transition_to(GroupState.STABLE)
+            group.transition_to(ClassicGroupState.STABLE)
             send(group.propagate_assignment(ErrorCode.NONE))
             return
         # No member may act on an assignment that the next coordinator would not know.

@@ -13,7 +13,7 @@ from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import Answers, ClassicMember, send
 from barnabas.coordinator.classic.rebalance import maybe_prepare_rebalance
 from barnabas.coordinator.classic.records import GROUP_METADATA_VERSION
-from barnabas.coordinator.classic.states import GroupState
+from barnabas.coordinator.classic.states import ClassicGroupState
 from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
 from barnabas.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
@@ -82,7 +82,7 @@ def retire(group: ClassicGroup) -> None:
     answers: Answers = []
     for member in group.members:
         answers += group.refuse_parked(member, ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-    if group.state is not GroupState.DEAD:
+    if group.state is not ClassicGroupState.DEAD:
         group.close()
     send(answers)
 
