@@ -12,6 +12,7 @@ from barnabas.cluster.controller.znode_watches import ZnodeEvent
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import Change, Create, SetData, StoreUnavailableError
+from barnabas.cluster.store.memory import MemoryStore
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
@@ -519,6 +520,43 @@ def test_a_controller_has_resigned_when_the_next_session_may_begin(three):
     three.wait(controller.session_expired())
 
     assert not controller.is_active
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/controller_epoch",
+        "/log_dir_event_notification",
+        "/brokers/ids/1",
+        "/brokers/topics",
+        "/admin/delete_topics",
+        "/config/topics/t",
+    ],
+)
+def test_a_session_that_ends_in_the_middle_of_an_event_is_no_error(three, caplog, path):
+    """A kill run had ERROR lines of it: a broker that starts may end the session of one that is slow."""
+    three.create("t", {0: [2]})  # no other replica: its election reads the topic's configuration
+    call, ended = MemoryStore._call, []
+
+    def end_before(store, called, function):
+        if called == path and not ended:
+            ended.append(path)
+            three.ensemble.expire(store.session_id)
+        return call(store, called, function)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryStore, "_call", end_before)
+        if path == "/config/topics/t":
+            three.brokers[2].stop()
+        else:
+            three.ensemble.expire(three.controller.store.session_id)
+        three.settle()
+
+    assert ended
+    assert not [line.message for line in caplog.records if line.levelname == "ERROR"]
+    assert sum(each.controller.is_active for each in three.brokers.values() if each.up) == 1
+    up = [each.id for each in three.brokers.values() if each.up]
+    assert [each.id for each in three.controller.cache.alive_brokers()] == up
 
 
 def test_a_term_that_is_over_reads_and_writes_no_more(three):

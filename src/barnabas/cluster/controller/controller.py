@@ -267,8 +267,10 @@ class KafkaController:
             yield self._begin_term(epoch, version)
         except ControllerMovedError:
             yield self._maybe_resign()
+        except SessionExpiredError:
+            raise  # /controller went with the session; the next session stands for election
         except Exception as error:
-            # A session that ended, or a store that does not answer, is no mistake of this program.
+            # A store that does not answer is no mistake of this program.
             _events.error("election_failed", error=error, exc_info=not isinstance(error, StoreError))
             self._clock.call_later(ELECTION_RETRY_MS, self._elect_later)
             yield self._give_up_office()

@@ -33,6 +33,8 @@ IN_FLIGHT_MAX: Final = 500
 So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
 """
 
+SESSION_OVER: Final = "The controller's session is over."
+
 T = TypeVar("T")
 
 
@@ -85,7 +87,7 @@ class FencedStore:
         try:
             results = yield self.store.multi([check, *operations])
         except SessionExpiredError as error:
-            raise ControllerMovedError("The controller's session is over.") from error
+            raise ControllerMovedError(SESSION_OVER) from error
         except (BadVersionError, NoNodeError) as error:
             if error.index == 0:
                 raise ControllerMovedError from error
@@ -104,7 +106,7 @@ class FencedStore:
             yield gather(reads)
             for tp, read in zip(some, reads, strict=True):
                 if isinstance(read.error, SessionExpiredError):
-                    raise ControllerMovedError("The controller's session is over.") from read.error
+                    raise ControllerMovedError(SESSION_OVER) from read.error
                 try:
                     states[tp] = znodes.decode_partition_state(*read.result())
                 except (StoreError, ValueError, KeyError, TypeError) as error:
@@ -175,6 +177,8 @@ class FencedStore:
             data, _ = yield self.store.get(znodes.config_path("topics", znodes.sanitize(topic)))
         except NoNodeError:
             return {}
+        except SessionExpiredError as error:
+            raise ControllerMovedError(SESSION_OVER) from error
         return znodes.decode_config(data)
 
     @steps
@@ -184,6 +188,8 @@ class FencedStore:
             names: list[str] = yield self.store.children(path)
         except NoNodeError:
             return []
+        except SessionExpiredError as error:
+            raise ControllerMovedError(SESSION_OVER) from error
         return names
 
     @steps
