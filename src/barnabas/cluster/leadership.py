@@ -1,4 +1,4 @@
-"""Who leads a partition, who is in sync, and who shall hold it: values shared by the controller's parts."""
+"""The leader of a partition, its ISR and its replicas: values that the store, the controller and replicas share."""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum

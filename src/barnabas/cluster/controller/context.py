@@ -21,7 +21,6 @@ class Replica(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """The topic that it belongs to."""
         return self.tp.topic
 
     def __str__(self) -> str:
@@ -62,7 +61,6 @@ class ControllerContext:
         self.broker_epochs[broker.id] = epoch
 
     def remove_broker(self, broker_id: int) -> None:
-        """A broker's registration is gone."""
         self.live_brokers.pop(broker_id, None)
         self.broker_epochs.pop(broker_id, None)
 
@@ -71,7 +69,6 @@ class ControllerContext:
         return broker_id in self.live_brokers and broker_id not in self.shutting_down
 
     def live_ids(self) -> set[int]:
-        """The brokers that are registered and not shutting down."""
         return self.live_brokers.keys() - self.shutting_down
 
     def is_online(self, broker_id: int, tp: TopicPartition, *, with_shutting_down: bool = False) -> bool:
@@ -82,7 +79,6 @@ class ControllerContext:
     # ------------------------------------------------------------------------- topics and partitions
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """The topics that exist are these."""
         self.topics = dict.fromkeys(topics)
 
     def add_topic_id(self, topic: str, topic_id: Uuid) -> None:
@@ -94,7 +90,6 @@ class ControllerContext:
         self.topic_names[topic_id] = topic
 
     def remove_topic(self, topic: str) -> None:
-        """The topic is gone."""
         self.deletions.pop(topic, None)
         self.deletions_begun.discard(topic)
         self.topics.pop(topic, None)
@@ -109,46 +104,36 @@ class ControllerContext:
         return self.assignments.get(tp.topic, {}).get(tp.partition, NO_ASSIGNMENT)
 
     def assign(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """The brokers of a partition are these."""
         self.assignments.setdefault(tp.topic, {})[tp.partition] = assignment
 
     def all_partitions(self) -> list[TopicPartition]:
-        """All partitions of all topics."""
         return [TopicPartition(topic, number) for topic, each in self.assignments.items() for number in each]
 
     def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic."""
         return [TopicPartition(topic, number) for number in self.assignments.get(topic, ())]
 
     def partitions_on(self, broker_id: int) -> list[TopicPartition]:
-        """The partitions that a broker has a replica of."""
         return [tp for tp in self.all_partitions() if broker_id in self.assignment(tp).replicas]
 
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
-        """The partitions in any of these phases."""
         return [tp for tp, phase in self.partition_phases.items() if phase in phases]
 
     # --------------------------------------------------------------------------------------- replicas
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
-        """The replicas of these partitions."""
         return [Replica(tp, broker) for tp in partitions for broker in self.assignment(tp).replicas]
 
     def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
-        """The replicas on these brokers."""
         wanted = set(brokers)
         return [each for each in self.replicas_of(self.all_partitions()) if each.broker_id in wanted]
 
     def replicas_in(self, topic: str, phase: ReplicaPhase) -> list[Replica]:
-        """The replicas of a topic that are in a phase."""
         return [each for each in self._replicas_of_topic(topic) if self.replica_phases.get(each) is phase]
 
     def all_replicas_in(self, topic: str, phase: ReplicaPhase) -> bool:
-        """Whether each replica of a topic is in this phase."""
         return all(self.replica_phases.get(each) is phase for each in self._replicas_of_topic(topic))
 
     def any_replica_in(self, topic: str, phase: ReplicaPhase) -> bool:
-        """Whether some replica of a topic is in this phase."""
         return any(self.replica_phases.get(each) is phase for each in self._replicas_of_topic(topic))
 
     def _replicas_of_topic(self, topic: str) -> Iterator[Replica]:

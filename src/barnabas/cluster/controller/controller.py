@@ -106,7 +106,6 @@ class KafkaController:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the elected controller."""
         return self._term is not None
 
     @property
@@ -371,7 +370,7 @@ class KafkaController:
         process: Callable[[Term], Pending[T]],
         refusal: ErrorCode = ErrorCode.NOT_CONTROLLER,
     ) -> Pending[T]:
-        """Queues a request; fails with the refusal if its turn comes to one that is not elected."""
+        """Queues a request; fails with the refusal if its turn comes when this broker is not elected."""
         answer: Pending[T] = Pending()
 
         def refuse() -> None:
@@ -440,7 +439,7 @@ def _started(process: Callable[[Term], Pending[T]], term: Term) -> Pending[T]:
 
 
 def _forward(source: Pending[T], target: Pending[T]) -> Pending[None]:
-    """Hands the outcome over, to whoever asked and to the queue."""
+    """Hands the outcome over, to the caller and to the queue."""
     source.when_done(target.end_as)
     return source.then(lambda _: None)
 

@@ -1,7 +1,7 @@
-"""Who leads next: the election strategies, as pure functions of what the controller knows.
+"""The next leader: the election strategies, as pure functions of what the controller knows.
 
-Each strategy looks through the assignment in order and gives the new state, or None where nobody is fit,
-and the brokers that shall hear of it (``Election`` and ``PartitionLeaderElectionAlgorithms``).
+Each strategy looks through the assignment in order and gives the new state, or None where no replica is fit,
+and the brokers that hear of it (``Election`` and ``PartitionLeaderElectionAlgorithms``).
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from barnabas.core.ids import TopicPartition
 
 
 class Strategy(Enum):
-    """On what occasion a leader is elected, which decides who is fit."""
+    """On what occasion a leader is elected, which decides which replicas are fit."""
 
     OFFLINE = "offline partition"
     OFFLINE_UNCLEAN = "offline partition, any live replica"

@@ -24,7 +24,7 @@ class Event:
     name: str
     process: Callable[[], Pending[None]]
     preempt: Callable[[], object] | None = None
-    """Answers whoever waits for the event when it is thrown away."""
+    """Answers the caller that waits for the event when the event is thrown away."""
 
 
 class ControllerEventManager:

@@ -55,7 +55,7 @@ class ReplicaStateMachine:
 
     @steps
     def handle(self, replicas: Sequence[Replica], target: ReplicaPhase) -> Steps[None]:
-        """``handleStateChanges``: moves replicas to a phase and tells the brokers."""
+        """``handleStateChanges``: moves replicas to a phase; brokers hear of it in one batch."""
         if not replicas:
             return
         try:
@@ -99,7 +99,7 @@ class ReplicaStateMachine:
                 return
             self._batch.add_leader_and_isr([broker_id], tp, leadership, assignment, is_new=True)
         elif target is ReplicaPhase.ONLINE and phases[replica] is ReplicaPhase.NEW:
-            # The partition that it is new in told it its role when it got its leader.
+            # A new partition sent its replicas their roles when it got its leader.
             assert broker_id in assignment.replicas, f"{replica} comes online but is assigned to {assignment}"
         elif target is ReplicaPhase.ONLINE and leadership is not None:
             self._batch.add_leader_and_isr([broker_id], tp, leadership, assignment, is_new=False)
@@ -113,7 +113,7 @@ class ReplicaStateMachine:
 
     @steps
     def _to_offline(self, broker_id: int, replicas: Sequence[Replica]) -> Steps[None]:
-        """Stops one broker's replicas, and tells the others the ISRs without it."""
+        """Stops one broker's replicas; the other replicas hear of the ISRs without it."""
         context = self._context
         slices = Slices(self._clock)
         for replica in replicas:

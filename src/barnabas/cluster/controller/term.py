@@ -6,7 +6,7 @@ A controller's belief about the cluster is good only while it is elected, so it 
 own: winning an election makes a `Term`, resigning ends it, and the next election starts from the store
 again. `begin` follows ``KafkaController.onControllerFailover`` step by step; the order matters: watches are
 left before the znodes are read (or a change in between would be missed), and brokers learn the live brokers
-before they are told whom to follow.
+before they hear which leader to follow.
 
 The events of a term are functions of it, in `broker_events`, `topic_events`, `election_events` and `isr_events`;
 what several of them need is here. `events` is the table of those that changes of znodes cause.
@@ -136,7 +136,7 @@ class Term:
         replicas = self.context.replicas_of(self.context.all_partitions())
         halted = [each.topic for each in replicas if not self.context.is_online(each.broker_id, each.tp)]
         yield self.deletion.init(marked, halted)
-        # A broker must know the live brokers before it is told whom to follow.
+        # A broker must know the live brokers before it hears which leader to follow.
         yield self.batch.send_update_metadata([])
         yield self.replicas.startup()
         yield self.partitions.startup()
@@ -180,7 +180,7 @@ class Term:
                 data, stat = read.result()
                 brokers.append((znodes.decode_broker(broker_id, data), stat.czxid))
             except NoNodeError:
-                continue  # gone in between; the watch will tell
+                continue  # gone in between, which is an event of its own
             except (ValueError, KeyError, TypeError) as error:
                 _events.error("broker_registration_unreadable", broker=broker_id, error=error)
         return brokers
@@ -200,7 +200,7 @@ class Term:
             try:
                 found[topic] = znodes.decode_topic(read.result()[0])
             except NoNodeError:
-                continue  # deleted in between; the watch will tell
+                continue  # deleted in between, which is an event of its own
             except (ValueError, KeyError, TypeError) as error:
                 _events.error("topic_assignment_unreadable", topic=topic, error=error)
         return found

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-A topic is marked by a znode under /admin/delete_topics. The controller tells all brokers that its partitions
+A topic is marked by a znode under /admin/delete_topics. The controller sends all brokers that its partitions
 are gone (leader -2), stops its replicas and has them deleted; when each live replica answered, the znodes
 go. A replica that is down or fails makes the topic *halted*: it is tried again when that broker is back.
 `resume` looks at every marked topic and does the next thing; each answer of a broker calls it again.
@@ -140,7 +140,7 @@ class TopicDeletionManager:
 
     @steps
     def _delete(self, topics: list[str]) -> Steps[None]:
-        """``onTopicDeletion``: takes the partitions offline, tells all brokers, and has the replicas deleted."""
+        """``onTopicDeletion``: takes the partitions offline, says so to all brokers, and has the replicas deleted."""
         context = self._context
         unseen = [topic for topic in topics if topic not in context.deletions_begun]
         partitions = [tp for topic in unseen for tp in context.partitions_of(topic)]

@@ -1,4 +1,4 @@
-"""`MetadataCache`: what a broker believes of the cluster, and tells clients (``ZkMetadataCache``).
+"""`MetadataCache`: what a broker knows of the cluster, and answers clients (``ZkMetadataCache``).
 
 Theory of operation
 -------------------
@@ -123,7 +123,6 @@ class MetadataCache:
         return self.snapshot.controller_id
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
         return list(self.snapshot.partitions)
 
     def __contains__(self, topic: object) -> bool:
@@ -134,7 +133,6 @@ class MetadataCache:
         return self.snapshot.topic_ids.get(name, ZERO_UUID)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
-        """The topic that has an id."""
         return self.snapshot.topic_names.get(topic_id)
 
     def partition(self, tp: TopicPartition) -> PartitionState | None:
@@ -146,11 +144,9 @@ class MetadataCache:
         return self.snapshot.partitions.get(topic, _NOTHING)
 
     def alive_brokers(self) -> list[Broker]:
-        """The live brokers."""
         return list(self.snapshot.brokers.values())
 
     def alive_broker(self, broker_id: int) -> Broker | None:
-        """A live broker."""
         return self.snapshot.brokers.get(broker_id)
 
     def broker_endpoint(self, broker_id: int, listener: str) -> Endpoint | None:
@@ -169,7 +165,7 @@ class MetadataCache:
     def apply_in_slices(self, request: UpdateMetadataRequest) -> Sliced[list[TopicPartition]]:
         """Takes an update over; the partitions that it deleted.
 
-        Readers see the whole update at the end, and nothing of it before. Nobody else may apply one meanwhile.
+        Readers see the whole update at the end, and nothing of it before. No other update may be applied meanwhile.
         """
         before = self.snapshot
         brokers, endpoints = yield from _live_brokers(request)
@@ -307,7 +303,7 @@ def _broker(broker: UpdateMetadataBroker) -> Sliced[Broker]:
         return Broker(broker.id, (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),), broker.rack)
     endpoints = []
     for endpoint in broker.endpoints:
-        # Clients are told host and port by listener: a protocol that nobody knows does no harm, as in Kafka.
+        # Clients get host and port by listener: an unknown protocol does no harm, as in Kafka.
         protocol = SECURITY_PROTOCOL_NAMES.get(endpoint.security_protocol, "")
         # Before version 3 a listener had no name but its protocol's.
         endpoints.append(Endpoint(endpoint.listener or protocol, endpoint.host, endpoint.port, protocol))

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-The settings of an entity lie in one znode (``/config/topics/<topic>``). Whoever changes them writes a notice
+The settings of an entity lie in one znode (``/config/topics/<topic>``). A broker that changes them writes a notice
 under /config/changes as well; every broker watches that one znode instead of one for each entity, and reads
 what the notice names (``ZkConfigManager``). Notices go after a quarter of an hour.
 
@@ -27,7 +27,7 @@ NOTICE_PREFIX: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
 NOTICE_LIFE_MS: Final = 15 * 60 * 1000
 
 OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
-"""Told of an entity whose settings changed, and all settings that it has now."""
+"""Is called with an entity whose settings changed, and all settings that it has now."""
 
 _NONE: Final[Mapping[str, str]] = {}
 
@@ -57,7 +57,7 @@ class ConfigStore:
 
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
-        """Replaces the settings of an entity, and tells every broker."""
+        """Replaces the settings of an entity, and writes the notice that every broker reads."""
         yield self._put(entity_type, entity, values)
         notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
         yield self._store.create(NOTICE_PREFIX, notice, sequence=True)
@@ -76,7 +76,7 @@ class ConfigStore:
 
     @steps
     def start(self, on_change: OnConfigChange) -> Steps[None]:
-        """Reads the settings of all topics, and tells `on_change` of every later change."""
+        """Reads the settings of all topics; `on_change` is called with every later change."""
         self._on_change = on_change
         names = yield self._children("/config/topics")
         yield self.ensure(znodes.desanitize(name) for name in names)

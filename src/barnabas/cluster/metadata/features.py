@@ -2,9 +2,9 @@
 
 Kafka's registrations have room for the features that a broker supports, each with a range of versions
 (KIP-584), and Kafka 4 calls the protocol of KIP-848 ``group.version`` 1. Apache Kafka 3.9 with ZooKeeper announces
-nothing there, and as a coordinator it passes over the records of such groups: whoever's partition it takes over
-is forgotten. So a broker of ours announces ``group.version`` where such a neighbour can be, and one that does not
-announce it is taken for one that forgets.
+nothing there, and as a coordinator it passes over the records of such groups: groups in a
+partition that it takes over are lost. So a broker of ours announces ``group.version`` where such a broker can be, and
+a broker that does not announce it counts as one of those.
 """
 
 from typing import Any, Final
@@ -34,6 +34,6 @@ def forgetful_brokers(store: MetadataStore) -> Steps[list[int]]:
     return sorted(
         broker_id
         for broker_id, read in reads.items()
-        # One that left in between forgets nothing.
+        # A broker that left in between cannot lead.
         if read.error is None and not knows_consumer_groups(znodes.decode_broker(broker_id, read.result()[0]))
     )

@@ -23,7 +23,7 @@ _events: Final = EventLog("cluster.registration")
 
 
 class RegistrationError(BarnabasError):
-    """The broker may not join: somebody else has its id or its address."""
+    """The broker may not join: another one has its id or its address."""
 
 
 @steps

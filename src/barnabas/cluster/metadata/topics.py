@@ -174,7 +174,7 @@ class TopicAdmin:
 
     @steps
     def _write_together(self, name: str, payload: bytes, config: bytes) -> Steps[None]:
-        """Configuration and topic in one transaction: whoever sees the topic finds its configuration, and of
+        """Configuration and topic in one transaction: a broker that sees the topic finds its configuration, and of
         two creators of one name the loser does not overwrite the winner's.
         """
         path = znodes.config_path("topics", znodes.sanitize(name))

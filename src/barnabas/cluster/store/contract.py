@@ -57,7 +57,7 @@ class NodeExistsError(StoreError):
 
 
 class BadVersionError(StoreError):
-    """The znode has another version than the one expected: somebody else wrote."""
+    """The znode has another version than the one expected: another client wrote."""
 
 
 class NotEmptyError(StoreError):
@@ -145,7 +145,7 @@ Watch: TypeAlias = Callable[[WatchEvent], object]
 
 
 class SessionListener(Protocol):
-    """Whoever must know that the session ended (``StateChangeHandler``)."""
+    """Hears of the ends of sessions (``StateChangeHandler``)."""
 
     def session_expired(self) -> Pending[None]:
         """The session is gone. The next one begins only when what this returns is done, so that a
@@ -170,7 +170,7 @@ class MetadataStore(Protocol):
         """Ends the session: its ephemeral znodes go at once, its watches never fire."""
 
     def listen(self, listener: SessionListener) -> None:
-        """Tells the listener about the ends of sessions that were not closed."""
+        """The listener hears of the ends of sessions that were not closed."""
 
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
@@ -212,13 +212,10 @@ class SingleWrites(ABC):
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequence: bool = False
     ) -> Pending[str]:
-        """Makes a znode; the path it got."""
         return self.multi([Create(path, data, ephemeral, sequence)]).then(lambda results: results[0])
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Pending[Stat]:
-        """Writes a znode."""
         return self.multi([SetData(path, data, version)]).then(lambda results: results[0])
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Pending[None]:
-        """Removes a znode."""
         return self.multi([Delete(path, version)]).then(lambda _: None)

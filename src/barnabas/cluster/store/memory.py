@@ -106,7 +106,7 @@ class MemoryEnsemble:
         return session_id in self._sessions
 
     def write(self, session_id: int, operations: Sequence[Operation]) -> list[Any]:
-        """Carries out one transaction and tells all sessions. Raises StoreError and changes nothing."""
+        """Carries out one transaction; all sessions hear of it. Raises StoreError and changes nothing."""
         try:
             results, changes = tree.apply(self.table, operations, self._transaction(session_id))
         except Exception:
@@ -151,34 +151,28 @@ class MemoryStore(SingleWrites):
 
     @property
     def session_id(self) -> int:
-        """The id of the current session; 0 before `start`."""
         return self._session_id
 
     def start(self) -> Pending[None]:
-        """Begins the session."""
         self._session_id = self._ensemble.begin(self)
         return self._later(Pending(), lambda: None)
 
     def close(self) -> Pending[None]:
-        """Ends the session."""
         if self._ensemble.alive(self._session_id):
             self._ensemble.end(self._session_id)
         self._watches.clear()
         return self._later(Pending(), lambda: None)
 
     def listen(self, listener: SessionListener) -> None:
-        """Tells the listener about the ends of sessions that were not closed."""
         self._listeners.append(listener)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
-        """All operations or none."""
         return self._call(
             operations[0].path if operations else tree.ROOT,
             lambda: self._ensemble.write(self._session_id, operations),
         )
 
     def get(self, path: str, watch: Watch | None = None) -> Pending[tuple[bytes | None, Stat]]:
-        """Data and stat of a znode."""
 
         def read() -> tuple[bytes | None, Stat]:
             znode = self._find(path)
@@ -189,7 +183,6 @@ class MemoryStore(SingleWrites):
         return self._call(path, read)
 
     def exists(self, path: str, watch: Watch | None = None) -> Pending[Stat | None]:
-        """The stat of a znode, or None."""
 
         def read() -> Stat | None:
             tree.check_path(path)
@@ -201,7 +194,6 @@ class MemoryStore(SingleWrites):
         return self._call(path, read)
 
     def children(self, path: str, watch: Watch | None = None) -> Pending[list[str]]:
-        """The names below a znode, sorted."""
 
         def read() -> list[str]:
             self._find(path)
@@ -217,7 +209,7 @@ class MemoryStore(SingleWrites):
             self._call_soon(partial(fired.watch, fired.event))
 
     def expired(self) -> None:
-        """The session ended: tells the listeners, and begins the next one when they are ready."""
+        """The session ended: the listeners hear of it, and the next one begins when they are ready."""
         self._watches.clear()
         self._call_soon(self._tell_and_renew)
 

@@ -12,7 +12,7 @@ the start of every transaction: so no result ever shows a change whose watch has
 that is lost delays a watch to the next heartbeat, and no longer.
 
 *The end of a session.* A session holds a lock (``flock``) on a file of its own; the kernel lets go of it
-when the process dies, however it dies. The others are woken by a pidfd, try the lock, and whoever is first
+when the process dies, however it dies. The others are woken by a pidfd, try the lock, and the first of them
 removes the dead session's ephemeral znodes. A process that hangs keeps its lock but misses its heartbeats;
 after the session timeout the others end its session all the same, and when it wakes it finds its row gone:
 its calls fail with SessionExpiredError and it begins a new session when its listeners are ready.
@@ -67,40 +67,32 @@ class SqliteStore(SingleWrites):
 
     @property
     def session_id(self) -> int:
-        """The id of the current session; 0 before `start`."""
         return self._session_id
 
     def start(self) -> Pending[None]:
-        """Opens the file, made if it is missing, and begins the session. Fails with what is in the way."""
         started: Pending[int] = Pending()
         self._worker.start(started)
         return started.then(self._began)
 
     def close(self) -> Pending[None]:
-        """Ends the session and the thread."""
         closed: Pending[None] = Pending()
         self._worker.stop(closed)
         return closed
 
     def listen(self, listener: SessionListener) -> None:
-        """Tells the listener about the ends of sessions that were not closed."""
         self._listeners.append(listener)
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
-        """All operations or none."""
         path = operations[0].path if operations else tree.ROOT
         return self._call(path, lambda session: session.write(operations), writes=True)
 
     def get(self, path: str, watch: Watch | None = None) -> Pending[tuple[bytes | None, Stat]]:
-        """Data and stat of a znode."""
         return self._call(path, lambda session: session.get(path, watch))
 
     def exists(self, path: str, watch: Watch | None = None) -> Pending[Stat | None]:
-        """The stat of a znode, or None."""
         return self._call(path, lambda session: session.exists(path, watch))
 
     def children(self, path: str, watch: Watch | None = None) -> Pending[list[str]]:
-        """The names below a znode, sorted."""
         return self._call(path, lambda session: session.children(path, watch))
 
     def _call(self, path: str, work: Callable[["Session"], T], *, writes: bool = False) -> Pending[T]:

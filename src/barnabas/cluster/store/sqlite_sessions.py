@@ -65,7 +65,7 @@ class SessionFiles:
             if not self._is_in_place(lock, session_id):
                 return None
             undo.callback(self.remove, session_id)
-            # A process that was killed here may have left its socket. The lock is ours, so nobody uses it.
+            # A process that was killed here may have left its socket. The lock is ours, so no process uses it.
             self._path(session_id, "sock").unlink(missing_ok=True)
             receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             undo.callback(receiver.close)
@@ -75,7 +75,7 @@ class SessionFiles:
         return Claim(session_id, lock, receiver)
 
     def release(self, claim: Claim) -> None:
-        """Gives a claim up. The files go while the lock is held: nobody can have claimed them again."""
+        """Gives a claim up. The files go while the lock is held: no other process can have claimed them."""
         self.remove(claim.session_id)
         claim.receiver.close()
         os.close(claim.lock)
@@ -155,7 +155,7 @@ class Session:
         return results
 
     def record(self, changes: list[WatchEvent]) -> None:
-        """Tells this session's watches, and writes down for the other sessions what changed."""
+        """Fires this session's watches, and writes down for the other sessions what changed."""
         self.database.add_changes(changes, shared_clock_ms())
         self.fire(changes)
         self.changed = True

@@ -243,7 +243,7 @@ class Database:
 
 
 def _make(path: Path) -> bool:
-    """Makes the file if it is missing, for its owner and group at most; SQLite would let everybody read it.
+    """Makes the file if it is missing, for its owner and group at most; SQLite would let every user read it.
 
     Whether it was missing. A file that exists must not be opened here: closing it again would drop the locks
     that another connection of this process has on it.

@@ -1,4 +1,4 @@
-"""The thread of a `barnabas.cluster.store.sqlite.SqliteStore`; its theory of operation is told there."""
+"""The thread of a `barnabas.cluster.store.sqlite.SqliteStore`; its theory of operation is there."""
 
 import os
 import select
@@ -122,11 +122,11 @@ class Worker:
 
     def _ring(self) -> None:
         with self._alarm_guard:
-            if self._alarm >= 0:  # else it is not started yet, or over: nobody is asleep
+            if self._alarm >= 0:  # else it is not started yet, or over: no thread sleeps
                 os.eventfd_write(self._alarm, 1)
 
     def _close_alarm(self) -> None:
-        # The number of a closed descriptor is soon another file's: nobody may write to it any more.
+        # The number of a closed descriptor is soon another file's: so nothing may write to it any more.
         with self._alarm_guard:
             os.close(self._alarm)
             self._alarm = -1
@@ -183,7 +183,7 @@ class Worker:
             self._commands.popleft()()
 
     def _wait_ms(self) -> int | None:
-        """How long the thread may sleep when nobody wakes it; None is until somebody does."""
+        """How long the thread may sleep unless it is woken; None: until it is woken."""
         if self._calls:
             return 0
         if self._session_id:
@@ -299,8 +299,8 @@ class Worker:
         """Begins a session, after ending those of dead processes.
 
         The process may be killed, or the disk be full, between any two steps. So the commit is the last of
-        them: files without a row belong to nobody, and the next session sweeps or reuses them; a row whose
-        lock nobody holds is a dead session, which the next one ends.
+        them: files without a row belong to no session, and the next session sweeps or reuses them; a row whose
+        lock no process holds is a dead session, which the next one ends.
         """
         database = self._database
         self._patiently(lambda: database.begin(write=True))

@@ -3,7 +3,7 @@
 `apply` carries out the operations of one transaction against a `Table`; both stores use it, so they cannot
 differ in what a version, a sequence or an ephemeral znode means. It does not undo: the table's owner rolls
 back when an operation fails. It knows neither sessions' lives nor watches: it returns the changes, and
-`barnabas.cluster.store.watches` tells who waits for them.
+`barnabas.cluster.store.watches` has the watches that wait for them.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The watches of one session: who waits for which change of which znode."""
+"""The watches of one session: which callable waits for which change of which znode."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from barnabas.cluster.store.contract import Change, Watch, WatchEvent
 
 
 class Fired(NamedTuple):
-    """A watch, what it is told, and of which kind it was."""
+    """A watch, the event that it is called with, and its kind."""
 
     watch: Watch
     event: WatchEvent

@@ -64,7 +64,6 @@ def ancestors(path: str) -> list[str]:
 
 
 def encode_json(value: Any) -> bytes:
-    """Compact JSON in UTF-8."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -82,7 +81,6 @@ def decode_json(data: bytes | None) -> dict[str, Any]:
 
 
 def broker_path(broker_id: int) -> str:
-    """Where a broker registers."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
@@ -92,12 +90,10 @@ def topic_path(topic: str) -> str:
 
 
 def partitions_path(topic: str) -> str:
-    """The parent of a topic's partitions."""
     return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(tp: TopicPartition) -> str:
-    """The parent of a partition's state."""
     return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}"
 
 
@@ -107,7 +103,6 @@ def partition_state_path(tp: TopicPartition) -> str:
 
 
 def delete_topic_path(topic: str) -> str:
-    """What marks a topic for deletion."""
     return f"{DELETE_TOPICS}/{topic}"
 
 

@@ -125,13 +125,11 @@ class ZookeeperStore(SingleWrites):
 
     @property
     def session_id(self) -> int:
-        """The id of the current session; 0 before `start`."""
         return self._session_id
 
     # ------------------------------------------------------------------------------- begin and end
 
     def start(self) -> Pending[None]:
-        """Connects, and makes the chroot where it is missing. Fails with TimeoutError if no server answers."""
         self._spawn("zookeeper-connect", self._connect)
         return self._started
 
@@ -154,7 +152,6 @@ class ZookeeperStore(SingleWrites):
                 yield self._submit(self._write([operation], [path]))
 
     def close(self) -> Pending[None]:
-        """Ends the session, and kazoo's thread."""
         closed: Pending[None] = Pending()
         self._closing = True
         self._resigned.set()
@@ -183,17 +180,14 @@ class ZookeeperStore(SingleWrites):
             self._call_soon(callback)
 
     def listen(self, listener: SessionListener) -> None:
-        """Tells the listener about the ends of sessions that were not closed."""
         self._listeners.append(listener)
 
     # --------------------------------------------------------------------------------------- calls
 
     def multi(self, operations: Sequence[Operation]) -> Pending[list[Any]]:
-        """All operations or none."""
         return self._submit(self._write(operations, [self._full(each.path) for each in operations]))
 
     def get(self, path: str, watch: Watch | None = None) -> Pending[tuple[bytes | None, Stat]]:
-        """Data and stat of a znode."""
         full = self._full(path)
 
         def answer(found: tuple[bytes | None, ZnodeStat]) -> tuple[bytes | None, Stat]:
@@ -206,7 +200,6 @@ class ZookeeperStore(SingleWrites):
         )
 
     def exists(self, path: str, watch: Watch | None = None) -> Pending[Stat | None]:
-        """The stat of a znode, or None."""
 
         def answer(stat: ZnodeStat | None) -> Stat | None:
             self._watch_node(path, watch, stat)
@@ -215,7 +208,6 @@ class ZookeeperStore(SingleWrites):
         return self._submit(_Call(path, self._exists(path, watched=watch is not None), answer))
 
     def children(self, path: str, watch: Watch | None = None) -> Pending[list[str]]:
-        """The names below a znode, sorted."""
 
         def answer(found: tuple[list[str], ZnodeStat]) -> list[str]:
             names, stat = found

@@ -1,4 +1,4 @@
-"""What kazoo's client needs to be told to serve `barnabas.cluster.store.zookeeper`, and the words it is told in.
+"""How kazoo's client is set up to serve `barnabas.cluster.store.zookeeper`, and how calls and answers are translated.
 
 kazoo speaks ZooKeeper's protocol on a thread of its own. By default it hands results and watches to two more
 threads, which lose the order between them; here both are handed over where they arise, so that a watch still
@@ -66,7 +66,7 @@ class _StraightHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazo
 def make_client(hosts: str, session_timeout_ms: int) -> KazooClient:
     """A client that never gives up to connect; not started. Raises ConfigError."""
     handler = _StraightHandler()
-    # kazoo tells every attempt to connect; what matters of it is told by the store, once.
+    # kazoo logs every attempt to connect; the store logs once what matters of it.
     logger = logging.getLogger("barnabas.cluster.store.zookeeper.kazoo")
     logger.setLevel(logging.ERROR)
     retry = KazooRetry(
@@ -116,7 +116,7 @@ def translate(error: Exception, path: str, index: int = 0) -> contract.StoreErro
 
 
 def stat_of(stat: ZnodeStat) -> contract.Stat:
-    """What the store tells of a znode."""
+    """The `Stat` of a znode."""
     return contract.Stat(
         stat.czxid, stat.mzxid, stat.ctime, stat.mtime, stat.version, stat.ephemeralOwner or 0
     )
