@@ -12,6 +12,7 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionResponseTopicData,
 )
 from barnabas.replica.alter_partition import RETRY_MS, AlterPartitionManager
+from standing_clock import TickingClock
 
 TOPIC_ID = b"\7" * 16
 
@@ -111,3 +112,22 @@ def test_who_hears_the_decision_may_propose_again(manager, channel):
     channel.answer(1)
 
     assert again[0].result().isr == (1, 2)
+
+
+def test_many_decisions_are_heard_in_slices_and_new_proposals_go_together(channel):
+    clock = TickingClock()
+    manager = AlterPartitionManager(1, lambda: 9, channel, clock)
+    propose(manager, 1000, 1)
+    decisions = [propose(manager, number, 1) for number in range(200)]
+    again = []
+    for number in range(3):
+        decisions[number].then(lambda _, number=number: again.append(propose(manager, number, 1, 2)))
+    channel.answer(0)
+    channel.answer(1)
+
+    assert not any(decision.done for decision in decisions), "the loop serves others in between"
+    clock.advance(1_000)
+    assert all(decision.done and not decision.error for decision in decisions)
+    assert [len(request.topics[0].partitions) for request, _ in channel.sent] == [1, 200, 3]
+    channel.answer(2)
+    assert [decision.result().isr for decision in again] == [(1, 2)] * 3

@@ -16,7 +16,8 @@ from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -98,20 +99,43 @@ class AlterPartitionManager:
         )
 
     def _answered(self, sent: list[_Proposal], answer: Pending[AlterPartitionResponse]) -> None:
-        self._in_flight = False
-        error = answer.error
-        code = ErrorCode.NETWORK_EXCEPTION if error else ErrorCode.of(answer.result().error_code)
+        code = ErrorCode.NETWORK_EXCEPTION if answer.error else ErrorCode.of(answer.result().error_code)
         if code:
+            self._in_flight = False
             _log.warning("alter_partition.retry", error=code.name, partitions=len(sent))
             self._clock.call_later(RETRY_MS, self._send)
-            return
-        decisions = dict(_decisions(answer.result(), sent))
-        # Off the queue first: whoever hears the decision may propose again at once.
+        else:
+            self._decide(sent, answer.result()).when_done(self._decided)
+
+    @steps
+    def _decide(self, sent: list[_Proposal], response: AlterPartitionResponse) -> Steps[None]:
+        """Ends the proposals, in slices. What is proposed meanwhile goes into the next request together."""
+        slices = Slices(self._clock)
+        decisions: dict[TopicPartition, LeaderAndIsr | KafkaError] = {}
+        for tp, decision in _decisions(response, sent):
+            if slices.over():
+                yield slices.next_turn()
+            decisions[tp] = decision
         for item in sent:
+            if slices.over():
+                yield slices.next_turn()
+            # Off the queue first: its partition may propose again as soon as it hears the decision.
             del self._waiting[item.tp]
-        for item in sent:
-            _decide(item, decisions.get(item.tp))
-        self._send()
+            decided = decisions.get(item.tp)
+            if isinstance(decided, LeaderAndIsr):
+                item.decision.complete(decided)
+            else:
+                # A partition that the answer leaves out is one that the controller does not know.
+                item.decision.fail(decided or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    def _decided(self, done: Pending[None]) -> None:
+        self._in_flight = False
+        if done.error is None:
+            self._send()
+        else:
+            # What is left is asked again: a partition stays locked until its proposal ends.
+            _log.error("alter_partition.failed", exc_info=done.error)
+            self._clock.call_later(RETRY_MS, self._send)
 
     def __repr__(self) -> str:
         return f"<AlterPartitionManager waiting={len(self._waiting)} in_flight={self._in_flight}>"
@@ -133,11 +157,3 @@ def _decisions(
                 partition.partition_epoch,
             )
             yield TopicPartition(name, partition.partition_index), KafkaError(code) if code else decided
-
-
-def _decide(item: _Proposal, decision: LeaderAndIsr | KafkaError | None) -> None:
-    if isinstance(decision, LeaderAndIsr):
-        item.decision.complete(decision)
-    else:
-        # A partition that the answer leaves out is one that the controller does not know.
-        item.decision.fail(decision or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
