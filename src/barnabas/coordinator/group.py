@@ -23,7 +23,7 @@ class GroupType(Enum):
 
 
 class OffsetExpiry(NamedTuple):
-    """Which offsets of a group may expire, and since when (KIP-211); made anew at each check."""
+    """Which offsets of a group may expire, and since when (KIP-211); made for each check."""
 
     since_ms: int | None
     """When the group became empty; None: each offset counts from its own commit."""

@@ -2,9 +2,10 @@
 
 Theory of operation
 -------------------
-A request names a group; the hash of its name is a partition of ``__consumer_offsets``; the partition is led
-here, or being loaded, or somebody else's. Led here, its `Shard` knows the group, and the group's kind decides
-who answers: `classic` or `consumer`. Not led here, the client gets the code that makes it look again.
+A request names a group. The hash of the name is a partition of ``__consumer_offsets``, which this broker leads, is
+loading, or does not lead. If it leads it, the partition's `Shard` has the group, and the kind of the group decides
+which package answers: `classic` or `consumer`. If not, the client gets the code that makes it look for the coordinator
+again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Answer: TypeAlias = T | Pending[T]
-"""An answer, or the promise of one."""
+"""An answer that is there or comes later."""
 
 _events: Final = EventLog("coordinator")
 
@@ -72,7 +73,7 @@ _KNOWN_LENGTH_MAX: Final = 255
 
 def partition_of(key: str, partition_count: int) -> int:
     """The partition of an internal topic that a group or transactional id belongs to."""
-    # What is remembered is as long as clients like, and there are many clients: only sane names are.
+    # Clients choose the names, as long as they like: only those of a sane length are remembered.
     return (_known_partition if len(key) <= _KNOWN_LENGTH_MAX else _partition)(key, partition_count)
 
 
@@ -109,14 +110,14 @@ class GroupCoordinator:
         self._active = False
         machine = GroupStateMachine(classic, consumer, clock)
         self._runtime = CoordinatorRuntime(machine, loader, journal=journal, log=log)
-        self._led = self._runtime.led  # asked for every request there is
+        self._led = self._runtime.led  # looked up for each request
         self._expiry_timer: Timer | None = None
         self._expiring: Pending[None] | None = None
 
     # --- life -------------------------------------------------------------------------------------------
 
     def startup(self, partition_count: int) -> None:
-        """Begins to serve; so many partitions the topic of groups has, or will have."""
+        """Begins to serve; the topic of groups has, or will have, so many partitions."""
         self.partition_count = partition_count
         self._active = True
         interval_ms = self.settings.offsets_retention_check_interval_ms
@@ -124,7 +125,7 @@ class GroupCoordinator:
         _events.info("startup.complete", partitions=partition_count)
 
     def shutdown(self) -> None:
-        """Answers all who wait, and serves nobody any more."""
+        """Answers all requests that wait, and refuses those that come later."""
         self._active = False
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
@@ -132,16 +133,16 @@ class GroupCoordinator:
         _events.info("shutdown.complete")
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition now, so it has to know what is in it."""
+        """``onElection``: this broker leads the partition now, and loads it."""
         self._runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None) -> None:
-        """Somebody else leads the partition now, or nobody: what was known of it is forgotten."""
+        """``onResignation``: this broker does not lead the partition any more, and forgets it."""
         self._runtime.resigned(partition, leader_epoch)
 
     @steps
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """These partitions are gone; nobody wants to know how far they were read."""
+        """``onPartitionsDeleted``: forgets the offsets of these partitions."""
         slices = Slices(self._clock)
         deleted: dict[TopicPartition, None] = {}  # an ordered set: a seed replays the order of the tombstones
         for tp in partitions:
@@ -154,7 +155,7 @@ class GroupCoordinator:
                 yield slices.next_turn()
 
     def metadata_changed(self, topics: set[str]) -> None:
-        """The controller has told something of these topics; assignments may depend on it."""
+        """``onNewMetadataImage``: the controller sent the state of these topics; assignments may depend on it."""
         if self._consumer is not None:
             for shard in self._runtime.shards():
                 self._consumer.metadata_changed(shard, topics)
@@ -204,7 +205,7 @@ class GroupCoordinator:
         return KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def _group(self, shard: Shard, group_id: str) -> Group | None:
-        """The group as a request that is no member's must see it: sessions that are over have ended."""
+        """The group for a request that comes from no member of it: ends sessions that are over, before their timers."""
         group = shard.groups.get(group_id)
         if group is None:
             return None

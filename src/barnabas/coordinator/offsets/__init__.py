@@ -1,1 +1,1 @@
-"""Where groups have come to: committed offsets, their reading, their expiry."""
+"""Committed offsets of groups: how they are written, seen, loaded, deleted, and when they expire."""

@@ -1,4 +1,4 @@
-"""Commits on their way: into the journal, through the waiting room, and out when the replicas have them.
+"""Commits on their way: into the journal, pending until the replicas have them, and then seen.
 
 A batch that the journal refuses leaves no trace. One that it took waits as pending (or with its transaction)
 until it is known whether the replicas have it. Then the commits are seen, and each partition has its code.
@@ -112,7 +112,7 @@ def write_commits(
 
 
 def _codes(commits: Commits, refused: Codes, error: BaseException | None) -> Codes:
-    """The same code for every partition but those that were refused on their own account."""
+    """The same code for every partition, except those that were refused for their own metadata."""
     codes = dict.fromkeys(commits, commit_error(error))
     codes.update(refused)
     return codes

@@ -2,15 +2,15 @@
 
 Theory of operation
 -------------------
-A commit is seen only once the replicas have it, so it passes through a waiting room::
+A commit is seen only once the replicas have it. Until then it waits::
 
     plain           stage -> pending       -> acknowledge -> committed
     of a producer   stage -> transactional -> acknowledge -> (stays) -> end_transaction -> committed
 
 A transaction ends at some later time, and a plain commit may have been written in between. Which of the two
-counts is decided by their places in the journal: never does an earlier record take the place of a later one.
-A topic that is deleted empties the waiting room too; what is acknowledged after that belonged to the old topic
-and is dropped.
+counts is decided by their places in the journal: an earlier record never replaces a later one.
+When a topic is deleted its waiting commits go too; what is acknowledged after that belonged to the old topic and is
+dropped.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,10 +54,6 @@ class GroupOffsets:
         """The last commit of each partition that is written but not yet with the replicas."""
         self.transactional: dict[int, dict[TopicPartition, CommittedOffset]] = {}
         """By producer id: what becomes of the commit is decided by the transaction's marker."""
-
-    def committed_offset(self, tp: TopicPartition) -> CommittedOffset | None:
-        """What is committed and acknowledged for a partition."""
-        return self.committed.get(tp)
 
     def is_written(self, tp: TopicPartition) -> bool:
         """Whether the journal holds a commit that counts, or will as soon as the replicas have it."""

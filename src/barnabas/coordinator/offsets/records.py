@@ -50,7 +50,7 @@ def partition_of(key: OffsetCommitKey | LegacyOffsetCommitKey) -> TopicPartition
 
 
 def commit_of(value: OffsetCommitValue, journal_offset: int) -> CommittedOffset:
-    """The commit that a record tells of."""
+    """The commit that a record holds."""
     return CommittedOffset(
         value.offset,
         value.leader_epoch,

@@ -40,8 +40,8 @@ _events: Final = EventLog("coordinator.loading")
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 """A partition up to this size is decoded on the loop: less than starting a child costs."""
 SETTLE_RECORDS: Final = 20_000
-"""How often the collector is told, during a big load, that what was loaded is there to stay: so often that it
-never looks at it, for a look at a million offsets is a pause of a tenth of a second."""
+"""How often, during a big load, what was loaded is taken out of the garbage collector's sight (`gc.freeze`): a walk
+over a million offsets would be a pause of a tenth of a second."""
 SLICE_MS: Final = 2.0
 """How long a load holds the loop at a stretch; the child is slower than the replay, so there is time."""
 
@@ -56,7 +56,7 @@ class Load(Generic[S]):
         self.log = log
         self.cancelled = False
         self.settled = 0
-        """Records at the last time that the collector was told to leave them alone."""
+        """Records at the last `settle`."""
         self.done: Pending[None] = Pending()
         """Completes when the shard is whole; fails when its log cannot be read; neither once it is cancelled."""
 

@@ -1,13 +1,13 @@
 """A member's session: silence for too long ends it (``DelayedHeartbeat``).
 
-One timer a member, as Kafka has one delayed operation a member. A heartbeat only moves the deadline; the timer
-finds out when it fires and goes on from there. So twenty thousand members that say so every three seconds cost
-one assignment each, and one timer per member and session time-out.
+One timer a member, as Kafka has one delayed operation a member. A heartbeat only moves the deadline. The timer
+compares when it fires, and is set again for what is left. So a heartbeat costs one assignment, and a member one timer
+in each session time-out.
 
 An event loop runs its timers a few milliseconds late, and after the requests that came meanwhile. A client that
-knows when a session is over, and deletes the group then, must not find the member: `Due.end_overdue` ends what
-is over before a request looks at a group. `Due` knows the earliest deadline there can be, so that a group of
-five hundred is walked about once in a session time-out and not for each request.
+deletes a group at the moment when a session is over must not find the member: `Due.end_overdue` ends what is over
+before a request looks at a group. `Due` knows the earliest possible deadline, so that a group of five hundred members is
+walked about once in a session time-out and not for each request.
 """
 
 import math
@@ -17,8 +17,8 @@ from typing import Final
 from barnabas.core.clock import Clock, Timer
 
 LATE_MS_MAX: Final = 100
-"""How late the loop may be for a request to end a session. If it was held for longer, the member's own sign of life
-may lie unread in another connection: then the timer decides, which runs after what has come."""
+"""How late the loop may be for a request to end a session. If it was held for longer, the member's heartbeat may lie
+unread in another connection: then the timer decides, which runs after the requests that have come."""
 
 
 class Due:
@@ -47,7 +47,7 @@ class Due:
 
 
 class Session:
-    """Calls back once when nothing was heard for the time-out; held, it never does."""
+    """Calls back once when the member was silent for the time-out."""
 
     __slots__ = ("_clock", "_due", "_expired", "_timer", "deadline_ms")
 
@@ -59,7 +59,7 @@ class Session:
         self._timer: Timer | None = None
 
     def extend(self, timeout_ms: float) -> None:
-        """The member is alive: counts anew from now, with this time-out."""
+        """The member is alive: the time-out counts from now."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         sooner = deadline_ms < self.deadline_ms
         self.deadline_ms = deadline_ms
