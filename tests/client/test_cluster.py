@@ -5,10 +5,12 @@ import contextlib
 
 import pytest
 
-from barnabas.client.cluster import Cluster, Deadline
+from barnabas.client.cluster import Cluster
 from barnabas.client.config import PRODUCER_CONFIG, client_config
 from barnabas.client.group.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
+from barnabas.client.retries import Attempts, Deadline
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
 from barnabas.protocol.api import ApiKey
@@ -81,6 +83,18 @@ def test_a_broker_that_is_lost_leads_to_fresh_metadata(run, fake):
             await answered.wait()
 
     run(scenario())
+
+
+def test_attempts_end_where_the_deadline_leaves_no_time_for_a_pause(run):
+    async def scenario():
+        grows = ExponentialBackoff(initial_ms=1, max_ms=60_000, uniform=lambda low, high: 1.0, multiplier=100)
+        attempts = Attempts(grows, Deadline(5_000))
+        assert await attempts.another()
+        assert await attempts.another()
+        assert not await attempts.another(), "a pause of ten seconds does not fit"
+        assert attempts.failed == 2
+
+    run(scenario(), seconds=3)
 
 
 class StumblingCluster:

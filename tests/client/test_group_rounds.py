@@ -810,6 +810,33 @@ def test_what_a_listener_raises_reaches_the_caller_and_the_rebalance_goes_on(run
     run(scenario())
 
 
+def test_the_listener_for_what_was_assigned_is_called_though_the_one_before_it_raised(run, fake):
+    async def scenario():
+        async with world(fake) as (cluster, _, members):
+            options = {"partition_assignment_strategy": "cooperative-sticky"}
+            calls = []
+
+            def assigned(partitions):
+                calls.append("assigned")
+
+            def revoked(partitions):
+                calls.append("revoked")
+                if calls.count("revoked") == 1:
+                    raise ZeroDivisionError
+
+            async with consumer(cluster, **options) as one, consumer(cluster, **options) as two:
+                one.subscribe("t", on_assigned=assigned, on_revoked=revoked)
+                await poll_until(one, lambda: len(one.assignment()) == 4)
+                two.subscribe("t")
+                members.add(two)
+                with pytest.raises(ZeroDivisionError):
+                    await poll_until(one, lambda: False)
+                assert calls == ["assigned", "revoked", "assigned"]
+                await members.stop()
+
+    run(scenario())
+
+
 def test_a_listener_may_seek_and_commit(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _):
