@@ -324,14 +324,14 @@ def test_members_are_removed_by_instance_or_all(run, fake):
         assert [(one.member_id, one.reason) for one in second.members] == [
             ("m2", "member was removed by an admin")
         ]
-        await admin.groups.remove_members("old")  # nobody is left to remove
+        await admin.groups.remove_members("old")  # no member is left to remove
         assert len(cluster.requests(ApiKey.LEAVE_GROUP)) == 2
 
     members = [Member("m1", [A0], "static"), Member("m2", [A1])]
     run(with_groups(fake, body, nodes=1, old=Group(state="Stable", members=members)))
 
 
-def test_coordinators_are_told_with_their_errors(run, fake):
+def test_coordinators_come_with_their_errors(run, fake):
     async def body(cluster, groups, admin):
         found = await admin.coordinators.find(["g", "h"])
         assert [(one.node_id, one.port) for one in found.values()] == [

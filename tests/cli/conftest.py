@@ -56,7 +56,7 @@ def on_terminal():
                 while chunk := screen.read(65536):
                     shown += chunk
             except OSError:
-                pass  # that is how a terminal says that nobody writes any more
+                pass  # that is how a terminal says that it has no writer any more
             assert process.wait(20) == 0, shown
         return shown.decode().replace("\r\n", "\n")
 

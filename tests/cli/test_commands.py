@@ -228,7 +228,7 @@ def test_consume_says_what_is_wrong(consume, cluster):
     assert "offset value '-3' is incorrect" in consume("--partition", "0", "--offset", "-3").stderr
 
 
-def test_nobody_there_is_one_line(barnabas, tmp_path):
+def test_no_broker_there_is_one_line(barnabas, tmp_path):
     quick = tmp_path / "quick.properties"
     quick.write_text("default.api.timeout.ms=100\nrequest.timeout.ms=100\nretry.backoff.ms=80\n")
     result = barnabas("get-offsets", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(quick))
@@ -280,7 +280,7 @@ def test_a_command_that_is_asked_for_security_ends_and_sends_nothing(
 
 
 @pytest.mark.parametrize("command", ["topics", "groups", "produce"])
-def test_a_command_that_is_told_to_talk_plaintext_does(barnabas, cluster, groups, tmp_path, command):
+def test_a_command_that_is_asked_for_plaintext_uses_it(barnabas, cluster, groups, tmp_path, command):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=PLAINTEXT\n")
     flag = FILES.get(command, ["--command-config"])[0]

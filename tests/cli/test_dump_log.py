@@ -1,6 +1,6 @@
 """``barnabas dump-log`` on files of a real Kafka 3.9, and on files that are odd.
 
-The expected lines were printed by kafka-dump-log.sh of 3.9.2; tests/jvm asks it anew.
+The expected lines were printed by kafka-dump-log.sh of 3.9.2; tests/jvm asks it again.
 """
 
 import struct
@@ -175,7 +175,7 @@ def test_a_batch_whose_checksum_is_wrong(dump, written):
     assert dump("--files", path)[-1].endswith("isvalid: false")
 
 
-def test_gaps_between_offsets_are_told_at_the_end(barnabas, tmp_path):
+def test_gaps_between_offsets_are_printed_at_the_end(barnabas, tmp_path):
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(build_batch([Record(offset, NOW, b"k", b"v") for offset in (0, 3, 4, 9)]))
 

@@ -27,7 +27,7 @@ def answered(cluster, **fields):
     )
 
 
-def test_the_way_to_the_coordinator_is_told(explain, cluster):
+def test_the_way_to_the_coordinator_is_shown(explain, cluster):
     cluster.add_topic("__consumer_offsets", 50)
     at = cluster.bootstrap
     result = explain("consume_group")

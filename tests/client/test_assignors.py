@@ -126,7 +126,7 @@ def test_what_an_older_generation_claims_does_not_count():
     assert texts(StickyAssignor().assign(topics(t=2, u=2), members)) == {"old": "u0 u1", "new": "t0 t1"}
 
 
-def test_what_two_claim_in_one_generation_is_given_to_nobody_at_first():
+def test_what_two_claim_in_one_generation_has_no_owner_at_first():
     members = cooperative({"a": tps("t0"), "b": tps("t0")}, names="t")
     assert texts(CooperativeStickyAssignor().assign(topics(t=1), members)) == {"a": "", "b": ""}
 
@@ -185,7 +185,7 @@ def loads(divided):
 
 
 @given(groups(), st.sampled_from([RangeAssignor, RoundRobinAssignor, StickyAssignor]))
-def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(group, kind):
+def test_every_partition_that_a_member_wants_has_one_owner_that_wants_it(group, kind):
     existing, members = group
     subscriptions = {member: Subscription(names, rack=rack) for member, (names, rack) in members.items()}
     divided = kind().assign(existing, subscriptions)

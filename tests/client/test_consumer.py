@@ -95,7 +95,7 @@ def test_seek_wins_over_what_was_fetched_ahead(run, fake):
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
-def test_begins_at_the_end_unless_told_otherwise(run, fake):
+def test_begins_at_the_end_unless_configured_otherwise(run, fake):
     async def body(cluster, consumer):
         assert await consumer.position(T0) == 10
         cluster.append("t", 0, batch("new"))
@@ -162,7 +162,7 @@ def test_a_lost_session_and_a_lost_connection_are_survived(run, fake):
 
 
 def test_a_session_begins_again_after_its_connection_was_lost(run, fake):
-    """The broker may have taken the request or not: whoever goes on would name only what has changed since."""
+    """The broker may have taken the request or not: going on would name only what has changed since."""
 
     async def body(cluster, consumer):
         def closed(request, node_id):

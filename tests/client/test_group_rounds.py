@@ -50,7 +50,7 @@ def fill(cluster, partition, *values):
 
 
 class Diary:
-    """What listeners were told."""
+    """The calls of listeners."""
 
     def __init__(self):
         self.lines = []
@@ -164,7 +164,7 @@ def test_what_is_committed_is_where_the_next_one_begins(run, fake):
     run(scenario())
 
 
-def test_an_eager_group_gives_up_everything_before_it_divides_anew(run, fake):
+def test_an_eager_group_gives_up_everything_before_it_divides_again(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, members):
             first, second = Diary(), Diary()
@@ -229,7 +229,7 @@ def test_a_member_goes_on_reading_what_it_keeps_while_others_join(run, fake):
     run(scenario())
 
 
-def test_the_leader_divides_anew_when_a_topic_grows(run, fake):
+def test_the_leader_divides_again_when_a_topic_grows(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _), consumer(cluster, metadata_max_age_ms=30) as one:
             one.subscribe("t")
@@ -262,7 +262,7 @@ def test_the_leader_watches_the_topics_of_all_members(run, fake):
     run(scenario())
 
 
-def test_what_a_member_owns_is_told_with_the_generation_it_is_from(run, fake):
+def test_what_a_member_owns_is_sent_with_the_generation_it_is_from(run, fake):
     async def scenario():
         async with (
             world(fake) as (cluster, _, _),
@@ -435,7 +435,7 @@ def test_a_member_that_was_thrown_out_hears_that_its_partitions_are_lost_and_com
     run(scenario())
 
 
-def test_who_does_not_listen_for_losses_hears_a_revocation(run, fake):
+def test_without_a_listener_for_losses_a_loss_is_a_revocation(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _), consumer(cluster) as one:
             revoked = []
@@ -447,7 +447,7 @@ def test_who_does_not_listen_for_losses_hears_a_revocation(run, fake):
     run(scenario())
 
 
-def test_commits_of_one_who_was_thrown_out_fail(run, fake):
+def test_commits_of_a_member_that_was_thrown_out_fail(run, fake):
     async def scenario():
         async with (
             world(fake) as (cluster, group, _),
@@ -483,7 +483,7 @@ def test_a_commit_during_a_rebalance_may_be_tried_again(run, fake):
     run(scenario())
 
 
-def test_one_who_does_not_poll_leaves(run, fake):
+def test_a_member_that_does_not_poll_leaves(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _), consumer(cluster, max_poll_interval_ms=80) as one:
             diary = Diary()
@@ -687,7 +687,7 @@ def test_no_right_to_the_group_is_said_at_once(run, fake):
     run(scenario())
 
 
-def test_a_static_member_is_told_when_it_is_fenced_and_does_not_leave(run, fake):
+def test_a_static_member_learns_that_it_is_fenced_and_does_not_leave(run, fake):
     async def scenario():
         async with world(fake) as (cluster, _group, _), consumer(cluster, group_instance_id="i") as one:
             one.subscribe("t")

@@ -105,7 +105,7 @@ def test_every_cell_of_the_table(state, event):
         ACTIONS[event](member)
         assert member.state is following
         return
-    # An answer that comes when nobody waits for it (any more) changes nothing.
+    # An answer that is not waited for (any more) changes nothing.
     with pytest.raises(KafkaError) as late:
         ACTIONS[event](member)
     assert late.value.code is LATE_ANSWERS[event]
@@ -310,7 +310,7 @@ def test_a_coordinator_of_other_protocols_is_refused():
             member.synced(sync_answer(**fields), member.generation)
 
 
-def test_who_leaves_says_so_unless_there_is_nothing_to_say():
+def test_a_member_that_leaves_says_so_unless_there_is_nothing_to_say():
     request = stable().leave_request("r" * 300)
     assert (request.group_id, request.members[0].member_id) == ("g", "m")
     assert request.members[0].reason == "r" * 255

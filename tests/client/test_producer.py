@@ -25,7 +25,7 @@ def values(cluster, topic="t", partition=0):
 
 
 def sequences_are_unbroken(cluster):
-    """Whether each batch of t-0 follows the one before it: a producer that had to number anew would not show."""
+    """Whether each batch of t-0 follows the one before it: a producer that had to number again would not show."""
     headers = [parse_header(batch) for batch in cluster.logs["t", 0]]
     expected = 0
     for header in headers:
@@ -291,7 +291,7 @@ def test_delivery_ends_with_its_time(run, fake):
     run(scenario())
 
 
-def test_flush_raises_what_nobody_looked_at_and_nothing_twice(run, fake):
+def test_flush_raises_what_was_not_looked_at_and_nothing_twice(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
             cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -378,7 +378,7 @@ def test_misuse_is_named(run, fake):
     run(scenario())
 
 
-def test_nobody_there_is_one_clear_error(run):
+def test_no_broker_there_is_one_clear_error(run):
     async def scenario():
         with pytest.raises(ClientTimeoutError, match=r"No broker of 127.0.0.1:1 answered in 100 ms"):
             async with AsyncProducer("127.0.0.1:1", max_block_ms=100, **FAST):

@@ -292,7 +292,7 @@ def test_a_request_that_cannot_be_built_fails_its_records(run, fake, monkeypatch
     run(scenario())
 
 
-def test_flush_raises_for_a_record_nobody_looks_at_beside_one_that_somebody_does(run, fake):
+def test_flush_raises_for_a_record_without_a_reader_beside_a_record_with_one(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000) as producer:
             cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -358,7 +358,7 @@ def test_a_cancelled_close_leaves_no_record_without_an_end(run, fake):
     run(scenario())
 
 
-def test_who_waits_for_a_topic_while_another_closes_hears_that_it_was_closed(run, fake):
+def test_a_wait_for_a_topic_ends_with_an_error_when_another_thread_closes(run, fake):
     async def scenario():
         async with fake() as cluster:
             producer = await AsyncProducer(cluster.bootstrap, **FAST).start()

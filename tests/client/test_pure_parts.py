@@ -316,7 +316,7 @@ def test_what_is_in_flight_is_not_finished_with_what_came_before():
     assert (made.unfinished(), made.waiting_bytes) == ([], 0)
 
 
-def test_a_full_buffer_takes_nothing_and_lets_nobody_linger():
+def test_a_full_buffer_takes_nothing_and_lets_no_batch_linger():
     made, _ = accumulator(buffer_bytes=600)
     while made.try_append("t", b"x" * 100, None, 0, 1, ()) is not None:
         pass

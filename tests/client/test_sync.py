@@ -95,7 +95,7 @@ def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster
             consumer.poll(100)
         assert consumer.group_metadata().generation_id == 2
     here = threading.current_thread()
-    # The background commit is told by a later poll, before or after the new assignment.
+    # A later poll calls back for the commit in the background, before or after the new assignment.
     assert [call for call in calls[:4] if call[0] is not None] == [
         ("assigned", 2, here),
         ("revoked", 2, here),
