@@ -103,14 +103,14 @@ def test_not_a_replica(world):
 
 def test_a_follower_fetches_from_its_leader(world):
     lisr(world, leader=2, replicas=[1, 2], isr=[1, 2])
-    assert world.fetchers.fetching == {TP: 2}
+    assert world.fetchers.fetching == {TP: (2, 0)}
     assert world.partition().role is Role.FOLLOWER
     lisr(world, leader=1, replicas=[1, 2], isr=[1, 2], leader_epoch=1, partition_epoch=1)
     assert world.fetchers.fetching == {}
     assert world.partition().role is Role.LEADER
 
 
-def test_a_follower_of_nobody_known_only_has_a_log(world):
+def test_a_follower_of_an_unknown_broker_only_has_a_log(world):
     assert lisr(world, leader=9, replicas=[1, 9], isr=[9]) == "NONE"
     assert world.fetchers.fetching == {}
     assert world.logs.get(TP) is not None

@@ -5,7 +5,6 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.offload import InPlace
-from barnabas.core.pending import Pending
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.protocol.messages.fetch import FetchPartition
@@ -14,22 +13,11 @@ from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.partition import Isolation, Partition, Ports
 from barnabas.testing.disk import SimulatedFilesystem
+from replica_doubles import IsrDecisions
 from standing_clock import Clock
 
 TP = TopicPartition("orders", 0)
 LAG_MS = 30_000
-
-
-class Decisions:
-    """The controller behind AlterPartition: notes proposals, and answers when told to."""
-
-    def __init__(self):
-        self.proposals = []
-
-    def submit(self, tp, topic_id, proposal):
-        answer = Pending()
-        self.proposals.append((proposal, answer))
-        return answer
 
 
 class Rig:
@@ -47,7 +35,7 @@ class Rig:
             log_config=lambda topic: LogConfig(segment_index_bytes=4096, **config),
         )
         self.logs.start(broker_id=1, cluster_id="c").result()
-        self.isr = Decisions()
+        self.isr = IsrDecisions()
         self.alive = {1, 2, 3}
         self.progress = []
         self.on_progress = lambda tp: None

@@ -1,7 +1,7 @@
 """What the replica manager does by itself: checkpoints, the look for followers that fall behind, the end."""
 
 import pytest
-from replica_rig import TP, Decisions, Rig
+from replica_rig import TP, Rig
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.broker_config import broker_config
@@ -18,18 +18,11 @@ from barnabas.replica.fetch import FetchParams
 from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Isolation
+from replica_doubles import Fetchers, IsrDecisions
 
 LAG_MS = 10_000
 CHECKPOINT_MS = 5_000
 ONE = b"\1" * 16
-
-
-class NoFetchers:
-    def fetch(self, targets):
-        list(targets)
-
-    def stop(self, partitions):
-        pass
 
 
 class Managed:
@@ -38,7 +31,7 @@ class Managed:
     def __init__(self):
         rig = self.rig = Rig()
         self.checkpoints = 0
-        self.isr = Decisions()
+        self.isr = IsrDecisions()
         rig.logs.checkpoint_high_watermarks = self._checkpointed
         self.replicas = ReplicaManager(
             1,
@@ -47,7 +40,7 @@ class Managed:
             logs=rig.logs,
             metadata=MetadataCache(1),
             alter_partition=self.isr,
-            fetchers=NoFetchers(),
+            fetchers=Fetchers(),
         )
         self.replicas.start()
 

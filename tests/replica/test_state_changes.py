@@ -23,21 +23,10 @@ from barnabas.replica.partition import Role
 from barnabas.replica.produce import Wake
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 from barnabas.replica.state_changes import StateChanges
+from replica_doubles import Fetchers
 
 ONE, TWO = b"\1" * 16, b"\2" * 16
 OTHER = TopicPartition("orders", 1)
-
-
-class Fetchers:
-    def __init__(self):
-        self.fetching = {}
-
-    def fetch(self, targets):
-        self.fetching |= {each.partition.tp: (each.leader, each.leader_epoch) for each in targets}
-
-    def stop(self, partitions):
-        for tp in partitions:
-            self.fetching.pop(tp, None)
 
 
 class Asked(DelayedOperation):

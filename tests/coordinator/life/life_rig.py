@@ -40,6 +40,7 @@ from barnabas.records.record import Record
 from barnabas.replica.manager import ReplicaManager
 from barnabas.testing.disk import SimulatedFilesystem
 from handled import answered, handled
+from replica_doubles import Fetchers, IsrDecisions
 from standing_clock import Clock
 
 CLIENT = Client("me", "/127.0.0.1")
@@ -95,21 +96,6 @@ class Later:
         self.waiting.clear()
 
 
-class Fetchers:
-    def fetch(self, targets):
-        list(targets)
-
-    def stop(self, partitions):
-        pass
-
-
-class Decisions:
-    """The controller, who never answers an AlterPartition."""
-
-    def submit(self, tp, topic_id, proposal):
-        return Pending()
-
-
 class Life:
     """One broker, as far as a coordinator needs it; `restart` keeps its disk."""
 
@@ -142,7 +128,7 @@ class Life:
             clock=self.clock,
             logs=self.logs,
             metadata=self.metadata,
-            alter_partition=Decisions(),
+            alter_partition=IsrDecisions(),
             fetchers=Fetchers(),
         )
         self.coordinator = group_coordinator(
