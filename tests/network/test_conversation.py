@@ -416,6 +416,17 @@ def test_any_other_answer_takes_the_long_way(clock, answer, sent):
     assert line.conversation.waiting == 0
 
 
+def test_a_request_with_nonsense_behind_it_is_answered_before_the_end(clock):
+    line = Line(clock, lambda _, body: [body])
+    data = struct.pack(">i", 3) + b"one" + struct.pack(">i", -1) + b"nonsense"
+    line.conversation.buffers()[0][: len(data)] = data
+
+    with pytest.raises(CloseConnection, match="size = -1"):
+        line.conversation.received(len(data))
+
+    assert line.output() == b"one"
+
+
 def test_the_short_way_overtakes_no_response_that_waits(clock, parked, pendings):
     line = Line(clock, parked)
     assert exchange(line, b"a") is None

@@ -17,7 +17,7 @@ Apart from that, requests are handled for at most `TURN_MS`, and at most `TURN_R
 *turn*. What is left waits for the connection's next turn, which comes after those of all others (`Processor.queue`).
 
 There is one short way, for a request that comes alone and is answered at once with one piece of bytes: `received`
-returns the answer, which passes neither through the backlog nor through the output. It saves 0.8 us of the 50 us of processor
+returns the answer, which passes neither through the backlog nor through the output. It saves 1.2 us of the 50 us of processor
 time that a produce takes; `test_the_short_way_and_the_long_way_answer_alike` holds it to the long one.
 
 A conversation and its peer know each other, and so do a conversation and its transport. `closed` cuts both ties:
@@ -188,34 +188,32 @@ class Conversation:
         return output
 
     def _handle(self) -> None:
-        handle, peer, slots, output = self._service.handle, self.peer, self._slots, self._output
-        backlog, now_ms = self._backlog, self._clock.monotonic_ms
+        """One turn over the backlog."""
+        handle, peer, backlog, now_ms = (
+            self._service.handle,
+            self.peer,
+            self._backlog,
+            self._clock.monotonic_ms,
+        )
         left = TURN_REQUESTS_MAX
         # A lone request needs no clock: there is nothing after it to be put off.
         turn_over = now_ms() + TURN_MS if len(backlog) > 1 else 0.0
         while backlog:
-            outcome = handle(peer, backlog.popleft())
-            # Nearly every outcome is one piece of bytes that can leave at once: that way is kept short.
-            if type(outcome) is list and not slots and len(outcome) == 1 and type(outcome[0]) is bytes:
-                output.append(outcome[0])
-                self._output_bytes += len(outcome[0])
-            else:
-                self._respond(outcome)
+            self._respond(handle(peer, backlog.popleft()))
             left -= 1
             if self.state is not _OPEN or self._is_full() or not left or (backlog and now_ms() >= turn_over):
                 return
 
     def _respond(self, outcome: Chunks | Pending[Chunks | None] | None) -> None:
         """Puts a response where its turn is; there is none to some requests."""
-        if isinstance(outcome, Pending):
-            self._park(outcome)
-        elif outcome is None:
-            return
-        elif self._slots:
+        if isinstance(outcome, list):
+            if not self._slots:
+                self._emit(outcome)
+                return
             self._slots.append(outcome)
             self._parked_bytes += _cost(outcome)
-        else:
-            self._emit(outcome)
+        elif outcome is not None:
+            self._park(outcome)
 
     def _emit(self, chunks: Chunks) -> None:
         self._output += chunks
