@@ -28,7 +28,7 @@ from barnabas.cluster.controller.event_manager import ControllerEventManager, Ev
 from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
 from barnabas.cluster.controller.isr_events import alter_partitions
-from barnabas.cluster.controller.producer_ids import ProducerIdBlock, allocate_block
+from barnabas.cluster.controller.producer_ids import process_allocate_producer_ids
 from barnabas.cluster.controller.term import ControllerConfig, Term
 from barnabas.cluster.controller.topic_events import process_stop_replica_response
 from barnabas.cluster.controller.znode_watches import ZnodeWatches
@@ -119,13 +119,12 @@ class KafkaController:
         self._queue.put(Event("Startup", lambda: _forward(self._process_startup(), done)))
         return done
 
-    @steps
-    def shutdown(self) -> Steps[None]:
+    def shutdown(self) -> Pending[None]:
         """Resigns, without removing /controller: the end of the session does that."""
         self._closed = True
         self._queue.close()
         self._resign()
-        yield Pending.of(None)
+        return Pending.of(None)
 
     def topic_name(self, topic_id: Uuid) -> str | None:
         """The name of a topic as the elected controller knows it."""
@@ -153,16 +152,10 @@ class KafkaController:
         self, request: AllocateProducerIdsRequest
     ) -> Pending[AllocateProducerIdsResponse]:
         """A block of producer ids for a broker, or the error in the answer."""
-
-        def allocate(term: Term) -> Pending[ProducerIdBlock]:
-            known = term.context.broker_epochs.get(request.broker_id)
-            if known is None:
-                raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
-            if known != request.broker_epoch:
-                raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-            return allocate_block(self._store, request.broker_id)
-
-        block = self._ask("AllocateProducerIds", allocate)
+        block = self._ask(
+            "AllocateProducerIds",
+            lambda term: process_allocate_producer_ids(term, request.broker_id, request.broker_epoch),
+        )
         answer = block.then(
             lambda block: AllocateProducerIdsResponse(
                 producer_id_start=block.first, producer_id_len=block.size
@@ -183,7 +176,7 @@ class KafkaController:
 
     def unclean_election_enabled(self, topic: str | None = None) -> None:
         """The configuration allows unclean leaders now, of one topic or of all: tries offline partitions."""
-        self._put("UncleanLeaderElectionEnable", lambda term: _ignore(term.partitions.trigger_online(topic)))
+        self._put("UncleanLeaderElectionEnable", lambda term: term.partitions.trigger_online(topic))
 
     # -------------------------------------------------------------------------------------- sessions
 
@@ -198,11 +191,10 @@ class KafkaController:
         if not self._closed:
             self._queue.clear_and_put(Event("RegisterBrokerAndReelect", self._process_register_and_reelect))
 
-    @steps
-    def _process_expire(self) -> Steps[None]:
+    def _process_expire(self) -> Pending[None]:
         self.active_controller_id = NO_BROKER
         self._resign()
-        yield Pending.of(None)
+        return Pending.of(None)
 
     @steps
     def _process_register_and_reelect(self) -> Steps[None]:
@@ -356,10 +348,10 @@ class KafkaController:
 
     # ---------------------------------------------------------------------------------------- events
 
-    def _put(self, name: str, process: Callable[[Term], Pending[None]]) -> None:
+    def _put(self, name: str, process: Callable[[Term], Pending[Any]]) -> None:
         """Queues an event that means something only to the elected controller."""
 
-        def run() -> Pending[None]:
+        def run() -> Pending[Any]:
             return process(self._term) if self._term is not None else Pending.of(None)
 
         self._queue.put(Event(name, run))
@@ -376,11 +368,11 @@ class KafkaController:
         def refuse() -> None:
             answer.fail(KafkaError(refusal))
 
-        def run() -> Pending[None]:
+        def run() -> Pending[Any]:
             if self._term is None:
                 refuse()
                 return Pending.of(None)
-            return _forward(_started(process, self._term), answer)
+            return _forward(process(self._term), answer)
 
         self._queue.put(Event(name, run, refuse))
         return answer
@@ -431,17 +423,10 @@ def _remaining(partitions: list[TopicPartition]) -> ControlledShutdownResponse:
     return ControlledShutdownResponse(remaining_partitions=remaining)
 
 
-def _started(process: Callable[[Term], Pending[T]], term: Term) -> Pending[T]:
-    try:
-        return process(term)
-    except KafkaError as error:
-        return Pending.failed(error)
-
-
-def _forward(source: Pending[T], target: Pending[T]) -> Pending[None]:
-    """Hands the outcome over, to the caller and to the queue."""
+def _forward(source: Pending[T], target: Pending[T]) -> Pending[T]:
+    """Hands the outcome over to the caller as well, and then to the queue."""
     source.when_done(target.end_as)
-    return source.then(lambda _: None)
+    return source
 
 
 def _recover(source: Pending[T], otherwise: Callable[[BaseException], T]) -> Pending[T]:
@@ -451,10 +436,6 @@ def _recover(source: Pending[T], otherwise: Callable[[BaseException], T]) -> Pen
         lambda done: recovered.complete(done.result() if done.error is None else otherwise(done.error))
     )
     return recovered
-
-
-def _ignore(source: Pending[Any]) -> Pending[None]:
-    return source.then(lambda _: None)
 
 
 def _swallow(source: Pending[None]) -> Pending[None]:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
@@ -22,7 +22,7 @@ class Event:
     """Something that the controller has to look into."""
 
     name: str
-    process: Callable[[], Pending[None]]
+    process: Callable[[], Pending[Any]]
     preempt: Callable[[], object] | None = None
     """Answers the caller that waits for the event when the event is thrown away."""
 
@@ -70,7 +70,7 @@ class ControllerEventManager:
             else:
                 pending.when_done(partial(self._finished, event))
 
-    def _finished(self, event: Event, done: Pending[None]) -> None:
+    def _finished(self, event: Event, done: Pending[Any]) -> None:
         if done.error is not None:
             self._on_failure(event, done.error).when_done(lambda _: self._next())
         else:
@@ -85,7 +85,7 @@ class ControllerEventManager:
         return f"<ControllerEventManager running={running} waiting={[event.name for event in self._waiting]}>"
 
 
-def _start(event: Event) -> Pending[None]:
+def _start(event: Event) -> Pending[Any]:
     try:
         return event.process()
     except Exception as error:

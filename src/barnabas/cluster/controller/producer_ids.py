@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from barnabas.cluster.controller.term import Term
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, MetadataStore
 from barnabas.core.config import LONG_MAX
-from barnabas.core.errors import BarnabasError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.pending import Steps, steps
 
 
@@ -18,6 +19,18 @@ class ProducerIdBlock(NamedTuple):
 
 class ProducerIdsExhaustedError(BarnabasError):
     """All 2^63 ids are given out."""
+
+
+@steps
+def process_allocate_producer_ids(term: Term, broker_id: int, broker_epoch: int) -> Steps[ProducerIdBlock]:
+    """``processAllocateProducerIds``. Raises KafkaError: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    known = term.context.broker_epochs.get(broker_id)
+    if known is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+    if known != broker_epoch:
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
+    block: ProducerIdBlock = yield allocate_block(term.store.store, broker_id)
+    return block
 
 
 @steps

@@ -9,7 +9,7 @@ from barnabas.core.pending import Pending, Steps, steps
 if TYPE_CHECKING:
     from barnabas.cluster.controller.term import Term
 
-Put: TypeAlias = Callable[[str, "Callable[[Term], Pending[None]]"], object]
+Put: TypeAlias = Callable[[str, "Callable[[Term], Pending[Any]]"], object]
 """Queues an event: its name, and what it does to the term that is in office by then."""
 
 
