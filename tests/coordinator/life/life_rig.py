@@ -161,7 +161,7 @@ class Life:
 
     # --- the controller
 
-    def lead(self, partition, *, epoch=0, isr=(ME,)):
+    def lead(self, partition, *, epoch=0, isr=(ME,), topic=GROUP_METADATA_TOPIC):
         """Makes this broker leader of a partition; its coordinator is told by `elect`."""
         state = LeaderAndIsrPartitionState(
             partition_index=partition,
@@ -172,8 +172,8 @@ class Life:
             replicas=list(isr),
             is_new=True,
         )
-        topic = LeaderAndIsrTopicState(topic_name=GROUP_METADATA_TOPIC, partition_states=[state])
-        request = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[topic])
+        of_topic = LeaderAndIsrTopicState(topic_name=topic, partition_states=[state])
+        request = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[of_topic])
         self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
         self.clock.advance()
 
