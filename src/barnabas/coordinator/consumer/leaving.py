@@ -105,13 +105,16 @@ def maybe_downgrade(runtime: ConsumerRuntime, shard: Shard, group_id: str) -> No
 
 
 def timers_of(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, member_id: str) -> MemberTimers:
+    # Every heartbeat comes here. The closure is made elsewhere, or each call would allocate its cells.
     timers = group.timers.get(member_id)
-    if timers is None:
-        timers = group.timers[member_id] = MemberTimers(
-            runtime.clock,
-            lambda reason, retry: _fence_member(runtime, shard, group, member_id, reason, retry),
-            group.due,
-        )
+    return _new_timers(runtime, shard, group, member_id) if timers is None else timers
+
+
+def _new_timers(runtime: ConsumerRuntime, shard: Shard, group: ConsumerGroup, member_id: str) -> MemberTimers:
+    def fence(reason: str, retry_in: Callable[[float], object]) -> None:
+        _fence_member(runtime, shard, group, member_id, reason, retry_in)
+
+    timers = group.timers[member_id] = MemberTimers(runtime.clock, fence, group.due)
     return timers
 
 
