@@ -5,9 +5,9 @@ from concurrent.futures import Future
 import pytest
 
 from barnabas.core.chunks import FileSlice
-from barnabas.network import kafka_channel, sender
+from barnabas.network import kafka_channel, send_queue
 from barnabas.network.kafka_channel import KafkaChannel
-from barnabas.network.sender import SENDFILE_BYTES_MIN, Flush
+from barnabas.network.send_queue import SENDFILE_BYTES_MIN, Flush
 
 MEGABYTES = b"m" * 8_000_000
 
@@ -79,7 +79,7 @@ def cold(tmp_path, monkeypatch):
     """A range of a file that is not in memory."""
     path = tmp_path / "segment"
     path.write_bytes(MEGABYTES[:SENDFILE_BYTES_MIN])
-    monkeypatch.setattr(sender, "warm_until", lambda _descriptor, position, _end: position)
+    monkeypatch.setattr(send_queue, "warm_until", lambda _descriptor, position, _end: position)
     with path.open("rb") as file:
         yield FileSlice(file, 0, SENDFILE_BYTES_MIN)
 

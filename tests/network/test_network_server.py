@@ -11,7 +11,7 @@ from network_harness import DiskFile, MemoryFile, framed
 
 from barnabas.core.chunks import FileSlice
 from barnabas.core.pending import Pending
-from barnabas.network import pagecache, sender
+from barnabas.network import pagecache, send_queue
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.errors import CloseConnection
@@ -222,7 +222,7 @@ def test_a_cold_range_is_read_by_a_thread_first(serve, tmp_path, monkeypatch):
         read.append((position, end))
         pagecache.read_ahead(descriptor, position, end)
 
-    monkeypatch.setattr(sender, "warm_until", warm_until)
+    monkeypatch.setattr(send_queue, "warm_until", warm_until)
     monkeypatch.setattr("barnabas.network.kafka_channel.read_ahead", read_ahead)
 
     def service(_peer, frame):
@@ -247,7 +247,7 @@ def test_a_disk_error_while_reading_ahead_closes_only_that_connection(serve, tmp
     def read_ahead(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(sender, "warm_until", lambda _descriptor, position, _end: position)
+    monkeypatch.setattr(send_queue, "warm_until", lambda _descriptor, position, _end: position)
     monkeypatch.setattr("barnabas.network.kafka_channel.read_ahead", read_ahead)
 
     def service(_peer, frame):

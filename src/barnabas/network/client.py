@@ -27,7 +27,7 @@ from barnabas.core.clock import Clock
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.connection_states import ConnectionState, ConnectionTimings
 from barnabas.network.errors import DisconnectedError
-from barnabas.network.in_flight import Call
+from barnabas.network.in_flight import ClientRequest
 from barnabas.network.metadata_updater import MetadataUpdater
 from barnabas.network.node_link import Channel, ClientSettings, Node, NodeLink
 from barnabas.protocol.message import Request
@@ -83,7 +83,7 @@ class NetworkClient:
         versions: tuple[int, int] | None = None,
         timeout_ms: float | None = None,
         expects_response: bool = True,
-    ) -> Call:
+    ) -> ClientRequest:
         """Sends a request, connecting first where needed; a Pending of its response.
 
         It goes out in the highest version that both sides know, within `versions` where given. The Pending fails with
@@ -95,7 +95,7 @@ class NetworkClient:
             raise DisconnectedError("the client is closed")
         now_ms = self._clock.monotonic_ms()
         timeout_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        call = Call(
+        call = ClientRequest(
             request,
             timeout_ms=timeout_ms,
             deadline_ms=now_ms + timeout_ms,

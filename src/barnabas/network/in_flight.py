@@ -8,8 +8,8 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.message import Request
 
 
-class Call(Pending[Any]):
-    """A request to one node, from the moment it is asked for.
+class ClientRequest(Pending[Any]):
+    """A request to one node, from the moment it is asked for (``ClientRequest``).
 
     It completes with the response of the request's class, or with None when none is expected; it fails
     with DisconnectedError (or a kind of it), UnsupportedVersionError or ProtocolError.
@@ -56,7 +56,7 @@ class Call(Pending[Any]):
 
     def __repr__(self) -> str:
         state = "done" if self.done else "waiting"
-        return f"<Call {self.api.name} v{self.version} #{self.correlation_id} {state}>"
+        return f"<ClientRequest {self.api.name} v{self.version} #{self.correlation_id} {state}>"
 
 
 class InFlightRequests:
@@ -67,22 +67,22 @@ class InFlightRequests:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         """max.in.flight.requests.per.connection"""
-        self._calls: deque[Call] = deque()
+        self._calls: deque[ClientRequest] = deque()
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[ClientRequest]:
         return iter(self._calls)
 
     @property
     def full(self) -> bool:
         return len(self._calls) >= self.limit
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ClientRequest) -> None:
         self._calls.append(call)
 
-    def complete_next(self) -> Call | None:
+    def complete_next(self) -> ClientRequest | None:
         """The call that the next response belongs to; None if nothing was asked."""
         return self._calls.popleft() if self._calls else None
 
@@ -98,7 +98,7 @@ class InFlightRequests:
     def next_deadline_ms(self) -> float | None:
         return min((call.deadline_ms for call in self._calls), default=None)
 
-    def take_all(self) -> list[Call]:
+    def take_all(self) -> list[ClientRequest]:
         """All calls, oldest first; the connection is gone."""
         calls = list(self._calls)
         self._calls.clear()

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from typing import Final, Protocol
 
 from barnabas.network.pagecache import read_ahead
-from barnabas.network.sender import Flush, Sender
+from barnabas.network.send_queue import Flush, SendQueue
 
 _DRAINED: Final = Flush.DRAINED
 
@@ -25,8 +25,8 @@ class ChannelOwner(Protocol):
         """The socket or a file is broken: close the connection."""
 
 
-class KafkaChannel(Sender):
-    """A `Sender` that is continued by the loop."""
+class KafkaChannel(SendQueue):
+    """A `SendQueue` that is continued by the loop."""
 
     __slots__ = ("_loop", "_owner", "_threads", "waits_for")
 

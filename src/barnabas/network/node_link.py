@@ -30,7 +30,7 @@ from barnabas.network.errors import (
     DisconnectedError,
     RequestTimedOutError,
 )
-from barnabas.network.in_flight import Call, InFlightRequests
+from barnabas.network.in_flight import ClientRequest, InFlightRequests
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.message import Response
@@ -126,7 +126,7 @@ class NodeLink:
         self._settings = settings
         self._channel = make_channel(self, settings.response_bytes_max)
         self._on_lost = on_lost
-        self._waiting: deque[Call] = deque()
+        self._waiting: deque[ClientRequest] = deque()
         self._retiring = False
         self._correlation_id = 0
         self._last_used_ms = 0.0
@@ -145,7 +145,7 @@ class NodeLink:
             and self._channel.writable()
         )
 
-    def submit(self, call: Call, now_ms: float) -> None:
+    def submit(self, call: ClientRequest, now_ms: float) -> None:
         self._waiting.append(call)
         self.advance(now_ms)
         self._watch_waiting(now_ms)
@@ -245,7 +245,7 @@ class NodeLink:
             deadlines.append(self._last_used_ms + self._settings.idle_ms_max)
         return min(deadlines, default=None)
 
-    def _send(self, call: Call, now_ms: float) -> None:
+    def _send(self, call: ClientRequest, now_ms: float) -> None:
         try:
             call.version = self._version_for(call)
             call.correlation_id = self._next_correlation_id()
@@ -269,7 +269,7 @@ class NodeLink:
             assert deadline_ms is not None, "a waiting call has a deadline"
             self._channel.wake_by(deadline_ms)
 
-    def _version_for(self, call: Call) -> int:
+    def _version_for(self, call: ClientRequest) -> int:
         request = type(call.request)
         low, high = call.versions or (request.min_version, request.max_version)
         # Without the node's versions the newest is sent: between brokers, and to ask for the versions themselves.
@@ -286,10 +286,11 @@ class NodeLink:
         timeout = self._settings.request_timeout_ms
         versions = (version, version)
         self._send(
-            Call(request, timeout_ms=timeout, deadline_ms=0.0, versions=versions, internal=True), now_ms
+            ClientRequest(request, timeout_ms=timeout, deadline_ms=0.0, versions=versions, internal=True),
+            now_ms,
         )
 
-    def _on_versions(self, call: Call, response: Response, now_ms: float) -> None:
+    def _on_versions(self, call: ClientRequest, response: Response, now_ms: float) -> None:
         assert isinstance(response, ApiVersionsResponse)
         error = ErrorCode.of(response.error_code)
         if error is ErrorCode.NONE:
@@ -303,7 +304,7 @@ class NodeLink:
         else:
             self.close(DisconnectedError(f"node {self.node} answered ApiVersions with {error.name}"), now_ms)
 
-    def _obey_throttle(self, call: Call, response: Response, now_ms: float) -> None:
+    def _obey_throttle(self, call: ClientRequest, response: Response, now_ms: float) -> None:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0 and client_throttles(call.api, call.version):
             self.in_flight.postpone(throttle_ms)
@@ -328,7 +329,7 @@ class NodeLink:
         )
 
 
-def _decode(call: Call, frame: memoryview) -> Response:
+def _decode(call: ClientRequest, frame: memoryview) -> Response:
     """The response of a call. Raises ProtocolError, or DisconnectedError for one that is not its own."""
     correlation_id = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
     if correlation_id != call.correlation_id:

@@ -20,7 +20,7 @@ from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.peer import ListenerId
 from barnabas.network.processor import Processor
-from barnabas.network.sender import Flush
+from barnabas.network.send_queue import Flush
 
 LITTLE_BYTES: Final = 64 * 1024
 """Output up to this is joined and sent at once; more is gathered without a copy."""

@@ -29,7 +29,7 @@ from barnabas.network.frames import FrameReader, ReceiveMemory
 from barnabas.network.kafka_channel import KafkaChannel
 from barnabas.network.low_water import LowWater
 from barnabas.network.node_link import Node, NodeLink
-from barnabas.network.sender import Flush
+from barnabas.network.send_queue import Flush
 
 events = EventLog("network.client")
 

@@ -6,9 +6,9 @@ import pytest
 from network_harness import DiskFile, MemoryFile
 
 from barnabas.core.chunks import FileSlice
-from barnabas.network import sender as module
+from barnabas.network import send_queue as module
 from barnabas.network.pagecache import read_ahead, warm_until
-from barnabas.network.sender import Flush, Sender
+from barnabas.network.send_queue import Flush, SendQueue
 
 
 def drain(sock):
@@ -33,7 +33,7 @@ def send_all(sender, other):
 
 def test_memory_of_all_kinds_in_order(free_socket_pair):
     one, other = free_socket_pair
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([b"bytes", bytearray(b"array"), memoryview(b"view"), b""])
     sender.push([b"more"])
 
@@ -44,7 +44,7 @@ def test_memory_of_all_kinds_in_order(free_socket_pair):
 def test_more_than_the_socket_takes(free_socket_pair):
     one, other = free_socket_pair
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
-    sender = Sender(one)
+    sender = SendQueue(one)
     pieces = [os.urandom(1000 + n * 7) for n in range(700)]
     sender.push(list(pieces))
     sender.push([b"z" * 1_000_000])
@@ -57,7 +57,7 @@ def test_more_than_the_socket_takes(free_socket_pair):
 
 def test_small_ranges_become_memory(free_socket_pair):
     one, other = free_socket_pair
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([b"<", FileSlice(MemoryFile(b"0123456789"), 2, 5), b">"])
 
     assert send_all(sender, other)[0] == b"<23456>"
@@ -69,7 +69,7 @@ def test_files_and_memory_through_a_narrow_socket(free_socket_pair, tmp_path):
     data = os.urandom(700_000)
     (tmp_path / "file").write_bytes(data)
     file = DiskFile(tmp_path / "file")
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push(
         [b"head", file.slice(3, 600_000), b"between", FileSlice(MemoryFile(data), 9, 300_000), b"tail"]
     )
@@ -87,7 +87,7 @@ def test_a_cold_range_is_named_and_sent_once_read(free_socket_pair, tmp_path, mo
     file = DiskFile(tmp_path / "file")
     # The first 100 kB are in memory, nothing else is.
     monkeypatch.setattr(module, "warm_until", lambda _fd, position, end: max(position, min(end, 100_000)))
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([file.slice(0, 1_500_000)])
     sent, cold = b"", []
     while (outcome := sender.flush()) is not Flush.DRAINED:
@@ -106,7 +106,7 @@ def test_a_cold_range_is_named_and_sent_once_read(free_socket_pair, tmp_path, mo
 def test_a_range_beyond_the_end_of_the_file_is_an_error(free_socket_pair, tmp_path):
     one, other = free_socket_pair
     (tmp_path / "file").write_bytes(b"d" * 100_000)
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([DiskFile(tmp_path / "file").slice(0, 200_000)])
 
     with pytest.raises(OSError, match="file ends at 100000, inside a range up to 200000"):
@@ -118,7 +118,7 @@ def test_forgetting_lets_go_of_files(free_socket_pair, tmp_path):
     (tmp_path / "file").write_bytes(b"d" * 100_000)
     file = DiskFile(tmp_path / "file")
     descriptor = file.fileno()
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([file.slice(0, 100_000)])
     del file
     os.fstat(descriptor)
@@ -177,7 +177,7 @@ def test_small_ranges_are_read_when_they_are_sent(free_socket_pair):
     one, other = free_socket_pair
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
     file = CountedFile(os.urandom(60_000))
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([each for _ in range(60) for each in (b"head", FileSlice(file, 0, 60_000))])
     assert file.read_bytes == 0
 
@@ -193,7 +193,7 @@ def test_small_ranges_are_read_when_they_are_sent(free_socket_pair):
 
 def test_a_small_range_that_cannot_be_read_is_an_error_of_the_flush(free_socket_pair):
     one, _ = free_socket_pair
-    sender = Sender(one)
+    sender = SendQueue(one)
     sender.push([b"head", FileSlice(MemoryFile(b"short"), 0, 100)])
 
     with pytest.raises(OSError, match="inside a range of 100 bytes"):

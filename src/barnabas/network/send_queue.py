@@ -39,7 +39,7 @@ class Flush(Enum):
     COLD = "the next range must be read into memory first"
 
 
-class Sender:
+class SendQueue:
     """What waits to be sent on one socket."""
 
     __slots__ = ("_descriptor", "_file_sent", "_queue", "_socket", "_warm_until", "sent_bytes")
@@ -187,4 +187,4 @@ class Sender:
             self._queue.insert(1, FileSlice(piece.file, piece.position + step, piece.size - step))
 
     def __repr__(self) -> str:
-        return f"<Sender queued={len(self._queue)} sent={self.sent_bytes}>"
+        return f"<SendQueue queued={len(self._queue)} sent={self.sent_bytes}>"
