@@ -261,6 +261,20 @@ def test_bytes_of_a_partition_that_moves_twice_count_once(rig, fetching):
     assert sizes(answer) == [(ErrorCode.NONE, True), (ErrorCode.NONE, False)]
 
 
+def test_a_waiting_fetch_remembers_what_the_other_partitions_have(rig, fetching):
+    for each in (rig, fetching.other):
+        each.lead(isr=(1,), replicas=(1,))
+    size = len(build_batch([Record(0, rig.clock.now_ms, b"k", b"v")]))
+    answer = fetching.fetch(request(), request(partition=1), min_bytes=3 * size)
+    fetching.append()
+    fetching.other.append()
+    fetching.wake.appended(TopicPartition("orders", 1), advanced=True)
+    assert not answer.done
+    fetching.append()
+
+    assert sizes(answer) == [(ErrorCode.NONE, True)] * 2
+
+
 def test_only_the_partition_that_has_moved_is_looked_at(rig, fetching):
     for each in (rig, fetching.other):
         each.lead(isr=(1,), replicas=(1,))
