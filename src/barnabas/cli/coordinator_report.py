@@ -155,7 +155,6 @@ def _verdict(stations: Stations) -> str:
 
 
 def as_dict(stations: Stations) -> dict[str, Any]:
-    """The stations under stable names."""
     metadata, leader, answer = stations.metadata, stations.leader, stations.answer
     return {
         "key": stations.key,

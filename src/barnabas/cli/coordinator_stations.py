@@ -66,7 +66,6 @@ class Stations:
 
     @property
     def hash(self) -> int:
-        """Java's hash of the key."""
         return java_hash(self.key)
 
     @property
@@ -76,7 +75,6 @@ class Stations:
 
     @property
     def verdict(self) -> Verdict:
-        """How belief and answer relate."""
         if self.answer is None:
             return Verdict.NOT_CREATED
         if self.answer.error is not ErrorCode.NONE:

@@ -50,7 +50,6 @@ class OffsetRow(NamedTuple):
 
     @property
     def cells(self) -> Sequence[str]:
-        """The row as it is printed."""
         offset = MISSING if self.offset is None else str(self.offset)
         lag = MISSING if self.offset is None else str(self.end - self.offset)
         return (
@@ -76,7 +75,6 @@ def print_error(message: str) -> None:
 
 
 def end_report() -> None:
-    """Ends the last line of a report on a terminal."""
     if sys.stdout.isatty():
         click.echo()
 
@@ -165,7 +163,6 @@ def print_state(group: GroupDescription) -> None:
 
 
 def print_plan(plan: Mapping[str, Mapping[TopicPartition, int]]) -> None:
-    """The offsets that a reset sets."""
     widths = (30, 30, 10, 15)
     if plan:
         _print_cells(widths, ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), first=True)

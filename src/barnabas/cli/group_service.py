@@ -82,7 +82,6 @@ class GroupService:
         self._timeout_ms = timeout_ms
 
     async def run(self) -> None:
-        """The action that the flags name."""
         if has(self._given, "list"):
             await self.list_groups()
         elif has(self._given, "describe"):

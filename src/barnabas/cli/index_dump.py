@@ -48,7 +48,6 @@ class IndexDump:
     # The offset index
 
     def offset_lines(self, path: Path) -> Iterator[str]:
-        """The entries of an ``.index`` file."""
         base = base_offset_of(path)
         log = map_file(_log_of(path))
         data = map_file(path)
@@ -82,7 +81,6 @@ class IndexDump:
     # The time index
 
     def time_lines(self, path: Path) -> Iterator[str]:
-        """The entries of a ``.timeindex`` file."""
         base = base_offset_of(path)
         data = map_file(path)
         if self.sanity_only:

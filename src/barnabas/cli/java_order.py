@@ -16,7 +16,6 @@ _BUCKETS: Final = 16
 
 
 def text_order(texts: Iterable[str]) -> list[str]:
-    """Texts as the keys of a HashMap come."""
     keys = list(dict.fromkeys(texts))
     return _walked(keys, java_hash, grown(len(keys)))
 

@@ -48,7 +48,6 @@ class CommandTable(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Imports the command."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].target.partition(":")
@@ -57,7 +56,6 @@ class CommandTable(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list of commands, from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.short_help) for name, entry in COMMANDS.items()])
 
@@ -81,7 +79,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line and ends the process."""
     try:
         code = cli.main(prog_name="barnabas", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as shown:

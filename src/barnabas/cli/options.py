@@ -78,7 +78,6 @@ def client_options(
 
 
 def admin_options(file: Path | None, bootstrap: str, client_id: str) -> dict[str, Any]:
-    """`client_options` of an admin client."""
     from barnabas.client.config import ADMIN_CONFIG
 
     return client_options(file, (), ADMIN_CONFIG, bootstrap, client_id)
@@ -144,7 +143,6 @@ class TopicFilter:
             raise click.ClickException(f"{text} is an invalid regex.") from None
 
     def allows(self, topic: str, *, exclude_internal: bool = False) -> bool:
-        """Whether the topic is meant."""
         internal = exclude_internal and topic in INTERNAL_TOPICS
         return not internal and self._pattern.fullmatch(topic) is not None
 

@@ -34,7 +34,6 @@ class PartitionFilter:
         self._rules = rules
 
     def allows(self, topic: str, partition: int) -> bool:
-        """Whether the partition is asked about."""
         return any(topics.allows(topic) and partitions(partition) for topics, partitions in self._rules)
 
 

@@ -63,12 +63,10 @@ class RecordAccumulator:
         self._closed = False
 
     def knows(self, topic: str) -> bool:
-        """Whether the topic's partitions are known."""
         return topic in self._topics
 
     @property
     def has_room(self) -> bool:
-        """Whether another record may be appended."""
         return self.waiting_bytes < self._buffer_bytes
 
     def set_topic(self, topic: str, count: int, available: Sequence[int]) -> None:

@@ -93,7 +93,6 @@ class Cluster:
     # `MetadataUpdater`, for the NetworkClient.
 
     def fetch_nodes(self) -> Sequence[Node]:
-        """See `MetadataUpdater.fetch_nodes`."""
         return list(self._nodes.values())
 
     def handle_server_disconnect(self, node: Node, error: Exception) -> None:
@@ -105,7 +104,6 @@ class Cluster:
     # Requests.
 
     def watch(self, watcher: Callable[[ClusterMetadata], object]) -> None:
-        """Calls the watcher with each new metadata."""
         self._watchers.append(watcher)
 
     def pause_s(self, attempts: int) -> float:
@@ -307,7 +305,6 @@ class Cluster:
         return grouped
 
     async def close(self) -> None:
-        """Closes all connections; harmless when repeated."""
         self._closed = True
         tasks = [task for task in (self._background, self._refreshing) if task and not task.done()]
         for task in tasks:

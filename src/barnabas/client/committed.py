@@ -23,7 +23,6 @@ def with_metadata(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Of
 
 
 def commit_topics(offsets: Offsets) -> list[OffsetCommitRequestTopic]:
-    """The topics of an OffsetCommit request."""
     return [
         OffsetCommitRequestTopic(
             name=name,

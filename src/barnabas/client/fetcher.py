@@ -258,11 +258,9 @@ class Fetcher:
             return
 
     def wake(self) -> None:
-        """There is something to do beside fetching."""
         self._news.set()
 
     def close(self) -> None:
-        """Takes no answers any more."""
         self._closed = True
 
 

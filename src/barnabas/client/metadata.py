@@ -79,7 +79,6 @@ class ClusterMetadata:
         return partition.leader if partition and partition.leader in self.brokers else NO_LEADER
 
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """What is known of the partition."""
         topic = self.topics.get(tp.topic)
         return topic.partitions.get(tp.partition) if topic else None
 

@@ -104,7 +104,6 @@ class PartitionQueue:
         return all(other.number >= batch.number for other in older)
 
     def finished(self, batch: ProducerBatch) -> None:
-        """The batch was stored."""
         self.in_flight.remove(batch)
 
     def retry(self, batch: ProducerBatch, retry_at: float) -> None:
@@ -115,7 +114,6 @@ class PartitionQueue:
         self.waiting.insert(len(self.waiting) if newer is None else newer, batch)
 
     def give_up(self, batch: ProducerBatch) -> None:
-        """The batch failed for good."""
         if batch in self.in_flight:
             self.in_flight.remove(batch)
         else:

@@ -110,7 +110,6 @@ class Positions:
                 state.seek(known.offset, known.leader_epoch)
 
     async def close(self) -> None:
-        """Gives up a look-up that is under way."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

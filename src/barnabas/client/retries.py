@@ -24,7 +24,6 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
         return time.monotonic() >= self._at
 
 

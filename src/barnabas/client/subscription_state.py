@@ -70,7 +70,6 @@ class AssignedPartition:
 
     @property
     def is_held_back(self) -> bool:
-        """Whether nothing of it is handed out now."""
         return self.paused or self.pending_revocation
 
     def seek(self, offset: int, epoch: int = -1) -> None:
@@ -99,7 +98,6 @@ class AssignedPartition:
         return max(0, end - self.position) if end >= 0 and self.position is not None else None
 
     def is_fetchable(self, now: float) -> bool:
-        """Whether a request for it should go out."""
         return (
             self.position is not None
             and not self.is_held_back
@@ -130,12 +128,10 @@ class SubscriptionState:
 
     @property
     def automatic(self) -> bool:
-        """Whether the group assigns the partitions."""
         return self.kind in {Kind.TOPICS, Kind.PATTERN}
 
     @property
     def metadata_topics(self) -> frozenset[str]:
-        """The topics whose changes matter."""
         return self.topics | self.group_topics
 
     def subscribe(
@@ -155,7 +151,6 @@ class SubscriptionState:
         self.on_assigned, self.on_revoked, self.on_lost = on_assigned, on_revoked, on_lost
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Reads these partitions by the caller's choice."""
         self._become(Kind.ASSIGNED)
         self.set_partitions(partitions)
 
@@ -168,7 +163,6 @@ class SubscriptionState:
         self.kind = kind
 
     def unsubscribe(self) -> None:
-        """Wants nothing any more."""
         self.kind = Kind.NONE
         self.topics = self.group_topics = frozenset()
         self._pattern = None

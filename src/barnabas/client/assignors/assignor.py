@@ -72,7 +72,6 @@ def members_in_order(subscriptions: Mapping[str, Subscription]) -> list[str]:
 
 
 def partitions_of(topic: str, topics: Topics) -> list[TopicPartition]:
-    """All partitions of one topic."""
     return [TopicPartition(topic, number) for number in range(len(topics[topic]))]
 
 

@@ -30,7 +30,6 @@ class RangeAssignor(Assignor):
     name = "range"
 
     def assign(self, topics: Topics, subscriptions: Mapping[str, Subscription]) -> Assignment:
-        """See `Assignor.assign`."""
         assignment: Assignment = {member_id: [] for member_id in subscriptions}
         divisions = _divisions(topics, subscriptions, assignment)
         by_rack = any(division.by_rack for division in divisions)
@@ -65,7 +64,6 @@ class _Division:
         self._assignment = assignment
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get."""
         return max(0, self._share + (self._larger_shares > 0) - self._taken[member_id])
 
     def matches(self, member_id: str, tp: TopicPartition) -> bool:
@@ -80,7 +78,6 @@ class _Division:
             self.give(member_id, suitable[: self.room(member_id)])
 
     def give(self, member_id: str, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions go to the member."""
         if not partitions:
             return
         self._taken[member_id] += len(partitions)

@@ -19,7 +19,6 @@ class RoundRobinAssignor(Assignor):
     name = "roundrobin"
 
     def assign(self, topics: Topics, subscriptions: Mapping[str, Subscription]) -> Assignment:
-        """See `Assignor.assign`."""
         assignment: Assignment = {member_id: [] for member_id in subscriptions}
         wanted = {member_id: set(one.topics) for member_id, one in subscriptions.items()}
         dealer = cycle(members_in_order(subscriptions))

@@ -36,7 +36,6 @@ class EqualSubscriptions:
         self._given_up: dict[TopicPartition, str] = {}
 
     def divide(self) -> Assignment:
-        """The partitions of each member."""
         for member_id in self._assignment:
             self._keep(member_id)
         if not self._larger_places:

@@ -21,7 +21,6 @@ class MemberData:
 
     @property
     def age(self) -> int:
-        """The generation as a number to compare."""
         return NO_GENERATION if self.generation is None else self.generation
 
 

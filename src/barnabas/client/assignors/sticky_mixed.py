@@ -41,7 +41,6 @@ class Loads:
         return self._order[-1][0] - self._order[0][0] if self._order else 0
 
     def change(self, member_id: str, by: int) -> None:
-        """The member has so many more."""
         count = self._counts[member_id]
         del self._order[bisect_left(self._order, (count, member_id))]
         self._counts[member_id] = count + by
@@ -94,7 +93,6 @@ class MixedSubscriptions:
         return kept
 
     def divide(self) -> Assignment:
-        """The partitions of each member."""
         everything = self._all_partitions()
         unassigned = [tp for tp in everything if tp not in self._owner]
         fresh = not self._owner

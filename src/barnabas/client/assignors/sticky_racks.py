@@ -23,7 +23,6 @@ class Racks:
 
     @property
     def matter(self) -> bool:
-        """Whether any attention need be paid to racks."""
         return bool(self._consumers)
 
     def mismatch(self, member_id: str, tp: TopicPartition) -> bool:
@@ -32,7 +31,6 @@ class Racks:
         return rack is not None and rack not in self._replicas.get(tp, ())
 
     def near(self, member_id: str, tp: TopicPartition) -> bool:
-        """Whether the member's rack holds a replica."""
         rack = self._consumers.get(member_id)
         return rack is not None and rack in self._replicas.get(tp, ())
 

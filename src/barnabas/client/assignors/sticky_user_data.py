@@ -21,7 +21,6 @@ _INT32: Final = Packer(">i")
 
 
 def write_generation(generation: int) -> bytes:
-    """The user data of a cooperative member."""
     return _INT32.pack(generation)
 
 
@@ -38,7 +37,6 @@ def generation_of(number: int | None) -> int | None:
 
 
 def write_owned(partitions: Sequence[TopicPartition], generation: int) -> bytes:
-    """The user data of an eager member."""
     topics = [(topic, list(members)) for topic, members in groupby(sorted(partitions), lambda tp: tp.topic)]
     parts = [_INT32.pack(len(topics))]
     for topic, members in topics:
@@ -49,7 +47,6 @@ def write_owned(partitions: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def read_owned(user_data: bytes | None) -> MemberData:
-    """What the user data of an eager member says."""
     if not user_data:
         return MemberData((), None)
     try:

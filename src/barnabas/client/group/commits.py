@@ -231,7 +231,6 @@ class Commits:
                 raise error
 
     async def close(self) -> None:
-        """Gives up the commits under way."""
         tasks = [task for task, _, _ in self._under_way]
         for task in tasks:
             task.cancel()

@@ -322,7 +322,6 @@ class ConsumerCoordinator:
         return divide(assignor, self._protocol, existing, subscriptions)
 
     def _assignor(self, name: str | None) -> Assignor:
-        """The assignor that the group agreed on."""
         chosen = self._assignors.get(name or "")
         if chosen is None:
             raise GroupError(

@@ -58,12 +58,10 @@ class Heartbeat:
         self._poll_until_ms = now_ms + self._settings.rebalance_timeout_ms
 
     def sent(self, now_ms: float) -> None:
-        """A heartbeat is under way."""
         self.in_flight = True
         self._next_ms = now_ms + self._settings.heartbeat_interval_ms
 
     def received(self, now_ms: float) -> None:
-        """The coordinator answered."""
         self.in_flight = False
         self._failures = 0
         self.reset_session(now_ms)
@@ -75,15 +73,12 @@ class Heartbeat:
         self._failures += 1
 
     def session_expired(self, now_ms: float) -> bool:
-        """Whether the coordinator was silent for too long."""
         return now_ms >= self._session_until_ms
 
     def poll_expired(self, now_ms: float) -> bool:
-        """Whether the caller was silent for too long."""
         return now_ms >= self._poll_until_ms
 
     def is_due(self, now_ms: float) -> bool:
-        """Whether a heartbeat should be sent."""
         return not self.in_flight and now_ms >= self._next_ms
 
     def wait_ms(self, now_ms: float) -> float:
@@ -131,7 +126,6 @@ class HeartbeatTask:
             self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
-        """The member's state changed."""
         self._news.set()
 
     def raise_failure(self) -> None:
