@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup demo test test-jvm parity suites mutation check format docs bench clean
+.PHONY: help setup demo test test-jvm parity suites mutation check format docs ways bench clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ format: $(STAMP) ## rewrite the code in the one format
 docs: $(STAMP)   ## fill the generated parts of docs: the tables of docs/compatibility.md, the figures
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/figures.py
+
+ways: $(STAMP)   ## measure five requests from the socket to the answer, into docs/architecture.md
+	$(BIN)/python docs/ways.py
 
 bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
 	$(BIN)/python -m bench --write

@@ -139,7 +139,7 @@ def _decoded(
 def _skip_what_is_gone(
     tp: TopicPartition, progress: Progress, fetcher: Fetcher, options: SourceOptions
 ) -> None:
-    """Retention was faster than we, or the topic was created anew and is shorter now."""
+    """Retention was faster than the reader, or the topic was created again and is shorter now."""
     position, end = progress.positions[tp], progress.ends[tp]
     first = fetcher.log_start_offset(tp)
     if first > position:

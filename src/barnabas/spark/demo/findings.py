@@ -27,7 +27,7 @@ class Check(NamedTuple):
 
 @dataclass
 class Findings:
-    """Everything that the report tells."""
+    """Everything that the report shows."""
 
     data: FlightData
     delays: pd.DataFrame

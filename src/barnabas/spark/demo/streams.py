@@ -17,7 +17,7 @@ _POLL_S: Final = 0.1
 
 
 class MicroBatch(NamedTuple):
-    """What the demo tells about one micro-batch."""
+    """What the demo shows of one micro-batch."""
 
     started: datetime
     rows: int
