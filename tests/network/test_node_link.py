@@ -600,3 +600,27 @@ def test_closing_fails_what_waits():
     asyncio.run(client.network.close())
 
     assert [str(call.error) for call in calls] == ["the client is closed"] * 2
+
+
+def test_closing_fails_what_a_retired_node_has_still_to_answer():
+    client = Client()
+    client.make_ready()
+    channel, call = client.channel(), client.call()
+    client.network.retire(0)
+
+    asyncio.run(client.network.close())
+
+    assert str(call.error) == "the client is closed"
+    assert channel.closed == 1
+
+
+def test_an_updater_may_ask_again_as_soon_as_it_hears_of_the_loss():
+    client = Client()
+    client.make_ready()
+    lost, following = client.call(), []
+    client.updater.handle_server_disconnect = lambda *_: following.append(client.call())
+
+    client.link().lost(DisconnectedError("reset"), 0.0)
+
+    assert lost.done
+    assert not following[0].done

@@ -61,6 +61,8 @@ class NetworkClient:
         self._clock = selector.clock
         self._rng = rng
         self._links: dict[int, NodeLink] = {}
+        # Retired ones that have still calls to be answered.
+        self._retiring: set[NodeLink] = set()
         self._closed = False
         self._timings = ConnectionTimings(
             reconnect=ExponentialBackoff(
@@ -119,6 +121,7 @@ class NetworkClient:
         return link
 
     def _lost(self, link: NodeLink, error: Exception) -> None:
+        self._retiring.discard(link)
         # A link that the client ends itself is not known to it any more.
         if self._links.get(link.node.id) is link:
             self._updater.handle_server_disconnect(link.node, error)
@@ -158,6 +161,8 @@ class NetworkClient:
         """The node is no longer part of the cluster: its connection ends when its last call is answered."""
         link = self._links.pop(node_id, None)
         if link is not None:
+            if link.load:
+                self._retiring.add(link)
             link.retire(self._clock.monotonic_ms())
 
     def disconnect(self, node_id: int) -> None:
@@ -169,8 +174,8 @@ class NetworkClient:
     async def close(self) -> None:
         """Closes all connections; calls that wait fail with DisconnectedError."""
         self._closed = True
-        links, self._links = self._links, {}
-        for link in links.values():
+        links, self._links = [*self._links.values(), *self._retiring], {}
+        for link in links:
             link.close(DisconnectedError("the client is closed"), self._clock.monotonic_ms())
         await self._selector.close()
 

@@ -202,13 +202,15 @@ class NodeLink:
 
     def lost(self, error: Exception, now_ms: float) -> None:
         """The channel is broken, or could not be made. Fails every call of the node."""
-        if not self.state.state.disconnected:
+        was_connected = not self.state.state.disconnected
+        if was_connected:
             self.state.disconnected(now_ms)
-            self._on_lost(self, error)
         self.versions = None
         calls = [*self.in_flight.take_all(), *self._waiting]
         self._waiting.clear()
-        # A failed call may submit the next at once, so everything above is settled before.
+        # What hears of it may submit the next call at once, so everything above is settled before.
+        if was_connected:
+            self._on_lost(self, error)
         for call in calls:
             call.fail(error)
 
