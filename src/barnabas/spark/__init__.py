@@ -35,6 +35,6 @@ def session(name: str = "barnabas", **options: Any) -> "SparkSession":
 
 def register(spark: "SparkSession") -> None:
     """Makes ``format("barnabas")`` known to a session that was made elsewhere."""
-    from barnabas.spark.source import TopicSource
+    from barnabas.spark import sessions
 
-    spark.dataSource.register(TopicSource)
+    sessions.register(spark)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.spark import java, register
+from barnabas.spark import java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,6 +67,13 @@ def make(
     spark.sparkContext.setLogLevel(log_level)
     register(spark)
     return spark
+
+
+def register(spark: "SparkSession") -> None:
+    """Makes ``format("barnabas")`` known to a session that was made elsewhere."""
+    from barnabas.spark.source import TopicSource
+
+    spark.dataSource.register(TopicSource)
 
 
 def cores() -> int:

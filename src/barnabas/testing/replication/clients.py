@@ -1,7 +1,6 @@
 """Producers and consumers of the model, and the answers that they got."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -9,7 +8,7 @@ from barnabas.core.chunks import materialize
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.fetch import FetchPartition
-from barnabas.records.batch import batch_headers, build_batch, decode_records_of
+from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 from barnabas.replica.fetch import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import CachedPartition
@@ -17,32 +16,14 @@ from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import ACKS_ALL, AppendResult
 from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.broker import Broker, Brokers, live
+from barnabas.testing.replication.judge import Judge, values_of
 from barnabas.testing.replication.wire import Wire
 
 if TYPE_CHECKING:
     from barnabas.core.ids import Uuid
-    from barnabas.testing.replication.judge import Judge
 
 _TIMEOUT_MS: Final = 2_000
 _PATIENCE_MS: Final = 300
-
-
-def values_of(data: bytes) -> list[tuple[int, bytes]]:
-    """Offsets and values of whole batches."""
-    return [
-        (record.offset, bytes(record.value or b""))
-        for header in batch_headers(data)
-        for record in decode_records_of(data, header)
-    ]
-
-
-@dataclass(slots=True)
-class Answers:
-    """What clients know of one partition."""
-
-    acked: list[tuple[int, bytes]] = field(default_factory=list)
-    """Offset and value of what was acknowledged with acks=all."""
-    read: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 class Client(ABC):
@@ -51,7 +32,7 @@ class Client(ABC):
     life = 1
 
     def __init__(
-        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
     ) -> None:
         self.name = name
         self.stopping = False
@@ -105,7 +86,7 @@ class Consumer(Client):
     """Reads every partition to its high watermark, from the beginning on."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: "Judge"
+        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
     ) -> None:
         super().__init__(name, clock, rng, wire, brokers, judge)
         self._positions: dict[TopicPartition, int] = {}

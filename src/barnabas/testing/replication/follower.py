@@ -4,9 +4,11 @@ A script in the place of the fetcher that the broker does not have yet: it asks 
 epoch its last record has, cuts where the leader says that the two diverge (KIP-595), and appends what it is given.
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import NO_EPOCH, TopicPartition
@@ -15,12 +17,14 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.fetch import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Isolation
 from barnabas.replica.state_changes import InitialFetchState
+from barnabas.testing.clock import ProcessClock
+from barnabas.testing.replication.wire import Party, Wire
 
 if TYPE_CHECKING:
     from barnabas.log.log import Log
-    from barnabas.testing.replication.broker import Broker
 
 _WAIT_MS: Final = 200
 _BACKOFF_MS: Final = 50.0
@@ -38,10 +42,24 @@ class Fetched(NamedTuple):
     diverging: EpochEnd | None = None
 
 
+class FetchingBroker(Party, Protocol):
+    """What a fetch needs of the broker that makes it, and of the one that serves it."""
+
+    id: int
+    rng: Random
+    wire: Wire
+    clock: ProcessClock
+    replicas: ReplicaManager
+    registration: BrokerRegistration
+
+    @property
+    def brokers(self) -> Mapping[int, "FetchingBroker"]: ...
+
+
 class Follower:
     """All partitions that a broker follows (`replica.state_changes.Fetchers`)."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: FetchingBroker) -> None:
         self._broker = broker
         self._targets: dict[TopicPartition, InitialFetchState] = {}
         self.idle = False
@@ -103,7 +121,7 @@ class Follower:
         return f"<Follower {sorted(map(str, self._targets))}>"
 
 
-def serve(leader: "Broker", follower: "Broker", wanted: CachedPartition) -> Pending[Fetched]:
+def serve(leader: FetchingBroker, follower: FetchingBroker, wanted: CachedPartition) -> Pending[Fetched]:
     """A replica's fetch at its leader."""
     params = FetchParams(
         max_wait_ms=_WAIT_MS,

@@ -10,14 +10,15 @@ stuck         in the end a partition has no leader, an ISR that lacks a live rep
 ============  ==========================================================================================
 """
 
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import batch_headers, decode_records_of
 from barnabas.replica.produce import AppendResult
-from barnabas.testing.replication.clients import Answers, values_of
 from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -25,6 +26,24 @@ if TYPE_CHECKING:
     from barnabas.testing.replication.broker import Broker, Brokers
 
 _WHOLE: Final = 1 << 30
+
+
+def values_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Offsets and values of whole batches."""
+    return [
+        (record.offset, bytes(record.value or b""))
+        for header in batch_headers(data)
+        for record in decode_records_of(data, header)
+    ]
+
+
+@dataclass(slots=True)
+class Answers:
+    """What clients know of one partition."""
+
+    acked: list[tuple[int, bytes]] = field(default_factory=list)
+    """Offset and value of what was acknowledged with acks=all."""
+    read: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 class Judge:

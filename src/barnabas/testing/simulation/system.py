@@ -14,8 +14,7 @@ from typing import Any
 from unittest import mock
 
 from barnabas.testing.simulation.loop import SimulatedLoop
-from barnabas.testing.simulation.network import SimulatedNetwork
-from barnabas.testing.simulation.sockets import SimulatedSocket
+from barnabas.testing.simulation.network import SimulatedNetwork, SimulatedSocket
 
 
 @contextmanager
