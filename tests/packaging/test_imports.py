@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 HEAVY = {"numba", "numpy", "pandas", "pyarrow", "pyspark", "kazoo", "rich", "kafka"}
@@ -44,3 +46,11 @@ def test_help_loads_no_broker():
     )
 
     assert not {name for name in loaded if name.startswith(("barnabas.broker", "barnabas.node", "asyncio"))}
+
+
+def test_no_module_imports_one_that_imports_it():
+    """Also where an import is for types only: who reads one of the two must read the other."""
+    graph = grimp.build_graph("barnabas", cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+    TopologicalSorter(imported).prepare()  # a CycleError names the modules of the circle

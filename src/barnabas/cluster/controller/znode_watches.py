@@ -1,16 +1,13 @@
 """`ZnodeWatches`: the watches of one controller's term, each of which puts an event into the controller's queue."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from barnabas.cluster.store.contract import Change, MetadataStore, Stat, Watch, WatchEvent
 from barnabas.core.pending import Pending, Steps, steps
 
-if TYPE_CHECKING:
-    from barnabas.cluster.controller.term import Term
-
-Put: TypeAlias = Callable[[str, "Callable[[Term], Pending[Any]]"], object]
-"""Queues an event: its name, and what it does to the term that is in office by then."""
+Put: TypeAlias = Callable[[str, Callable[..., Pending[Any]]], object]
+"""Queues an event: its name, and what it does to the `Term` that is in office by then (which has these watches)."""
 
 
 class ZnodeEvent(NamedTuple):
@@ -73,7 +70,7 @@ class ZnodeWatches:
         parent, _, name = path.rpartition("/")
         event = self._events.get((path, change)) or self._events[f"{parent}/*", change]
 
-        def process(term: "Term") -> Pending[None]:
+        def process(term: Any) -> Pending[None]:
             return event.process(term, name) if event.znode.endswith("/*") else event.process(term)
 
         def watch(fired: WatchEvent) -> None:
