@@ -5,11 +5,11 @@ import pytest
 from barnabas.cluster.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
-    IllegalTransitionError,
     PartitionPhase,
     ReplicaPhase,
     check_transition,
 )
+from barnabas.core.errors import IllegalTransitionError
 
 # Rows: where it is. Columns: where it is moved to, in the order of the enumeration.
 PARTITIONS = """

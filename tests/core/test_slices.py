@@ -1,5 +1,5 @@
-from barnabas.core.pending import steps
-from barnabas.core.slices import Slices
+from barnabas.core.pending import Pending, steps
+from barnabas.core.slices import Slices, in_slices
 
 
 class Clock:
@@ -47,3 +47,20 @@ def test_long_work_lets_others_run_between_its_slices():
 def test_short_work_is_done_at_once():
     outcome, _ = long_work(Clock(), pieces=10, piece_ms=0.1)
     assert outcome.result() == 10
+
+
+def test_the_time_of_a_wait_is_no_work():
+    clock = Clock()
+    answer = Pending()
+
+    def work():
+        value = yield answer
+        yield
+        return value
+
+    outcome = in_slices(work(), clock)
+    clock.now_ms += 100
+    answer.complete("there")
+
+    assert clock.turns == []
+    assert outcome.result() == "there"

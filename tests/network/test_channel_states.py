@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
+from barnabas.core.errors import IllegalTransitionError
 from barnabas.network.channel_states import TRANSITIONS, ChannelEvent, ChannelState, after
-from barnabas.network.errors import IllegalTransitionError
 
 CELLS = list(itertools.product(ChannelState, ChannelEvent))
 

@@ -2,6 +2,7 @@ import itertools
 
 import pytest
 
+from barnabas.core.errors import IllegalTransitionError
 from barnabas.network.backoff import ExponentialBackoff
 from barnabas.network.connection_states import (
     TRANSITIONS,
@@ -10,7 +11,6 @@ from barnabas.network.connection_states import (
     ConnectionTimings,
     NodeConnectionState,
 )
-from barnabas.network.errors import IllegalTransitionError
 
 STEPS = {
     ConnectionEvent.CONNECT: lambda state: state.connecting(0.0),

@@ -173,6 +173,10 @@ class BarnabasError(Exception):
     """The root of every error that this package raises on purpose."""
 
 
+class IllegalTransitionError(BarnabasError):
+    """A state machine was moved where its table has no transition: a bug of the caller."""
+
+
 class ConfigError(BarnabasError):
     """A configuration value that cannot be used; the text names the key, the value and what is allowed."""
 

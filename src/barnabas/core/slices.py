@@ -26,6 +26,7 @@ slices (`Holder`), though not while the work waits for something else.
 """
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from barnabas.core.clock import Clock
@@ -62,11 +63,15 @@ class Slices:
         self._clock = clock
         self._holder = holder
         self._slice_ms = slice_ms
-        self._until_ms = clock.monotonic_ms() + slice_ms
+        self.begin()
 
     def over(self) -> bool:
         """Whether the slice has taken its time."""
         return self._clock.monotonic_ms() >= self._until_ms
+
+    def begin(self) -> None:
+        """The next slice begins now: the loop has served others."""
+        self._until_ms = self._clock.monotonic_ms() + self._slice_ms
 
     def next_turn(self) -> Pending[None]:
         """Done when the loop has served the others; the next slice begins then."""
@@ -79,7 +84,7 @@ class Slices:
     def _begin(self, turn: Pending[None]) -> None:
         if self._holder is not None:
             self._holder.release()
-        self._until_ms = self._clock.monotonic_ms() + self._slice_ms
+        self.begin()
         turn.complete(None)
 
 
@@ -97,8 +102,8 @@ def in_slices(
 ) -> T | Pending[T]:
     """The value of the work; a Pending of it where it has many entries, or waits for something.
 
-    The `holder` is held between two slices. So many entries as `at_once` says go without a look at the clock. What the work raises among its first entries is raised, later errors
-    are those of the Pending.
+    The `holder` is held between two slices. The first `at_once` entries go without a look at the clock. What the work
+    raises among them is raised; later errors are those of the Pending.
     """
     try:
         for _ in range(at_once):
@@ -120,11 +125,15 @@ def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: H
                     yield slices.next_turn()
                 awaited = next(work)
                 continue
+            waits = not awaited.done
             try:
                 value = yield awaited
             except Exception as error:
-                awaited = work.throw(error)
+                resume = partial(work.throw, error)
             else:
-                awaited = work.send(value)
+                resume = partial(work.send, value)
+            if waits:
+                slices.begin()  # waiting does not hold the loop
+            awaited = resume()
     except StopIteration as end:
         return cast("T", end.value)

@@ -19,7 +19,7 @@ to CLOSED, which is the end. A hold or a throttle may end while DRAINING, and ch
 from enum import Enum
 from typing import Final
 
-from barnabas.network.errors import IllegalTransitionError
+from barnabas.core.errors import IllegalTransitionError
 
 
 class ChannelState(Enum):

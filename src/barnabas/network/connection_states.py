@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from barnabas.core.errors import IllegalTransitionError
 from barnabas.network.backoff import ExponentialBackoff
-from barnabas.network.errors import IllegalTransitionError
 
 
 class ConnectionState(Enum):

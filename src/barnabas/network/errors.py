@@ -25,7 +25,3 @@ class ConnectionSetupTimedOutError(DisconnectedError):
 
 class UnsupportedVersionError(BarnabasError):
     """The node and this client share no version of the request."""
-
-
-class IllegalTransitionError(BarnabasError):
-    """A connection's state machine got an event that its state does not know: a bug of the caller."""

@@ -3,7 +3,8 @@
 import pytest
 
 from barnabas.coordinator.classic.group import ClassicGroup
-from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState, IllegalTransitionError
+from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState
+from barnabas.core.errors import IllegalTransitionError
 from standing_clock import Clock
 
 # Rows: where it is. Columns: where it is moved to, in the order of the enumeration.

@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from barnabas.core.errors import BarnabasError
+from barnabas.core.errors import IllegalTransitionError
 
 
 class PartitionPhase(Enum):
@@ -59,10 +59,6 @@ NAMED_MAX: Final = 10
 
 Phase = TypeVar("Phase", PartitionPhase, ReplicaPhase)
 Thing = TypeVar("Thing")
-
-
-class IllegalTransitionError(BarnabasError):
-    """A partition or replica was moved to a phase that its present one does not lead to."""
 
 
 def check_transition(

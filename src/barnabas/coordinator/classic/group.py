@@ -19,13 +19,13 @@ from barnabas.coordinator.classic.members import (
     SyncResult,
     send,
 )
-from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState, IllegalTransitionError
+from barnabas.coordinator.classic.states import TRANSITIONS, ClassicGroupState
 from barnabas.coordinator.group import GroupType, OffsetExpiry
 from barnabas.coordinator.runtime.journal import CoordinatorRecord, Journal
 from barnabas.coordinator.runtime.session import Due
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.core.clock import Clock
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import ErrorCode, IllegalTransitionError, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey

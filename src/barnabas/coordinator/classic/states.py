@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from barnabas.core.errors import BarnabasError
-
 
 class ClassicGroupState(Enum):
     """Where a group stands; the value is what tools print."""
@@ -40,7 +38,3 @@ TRANSITIONS: Final[Mapping[ClassicGroupState, Mapping[ClassicGroupState, str]]] 
     _S.DEAD: dict.fromkeys(_S, "deleted, expired or unloaded"),
 }
 """To reach a state, a group must be in one of these; the words say what moves it."""
-
-
-class IllegalTransitionError(BarnabasError):
-    """A group was moved to a state that its present one does not lead to."""
