@@ -9,7 +9,7 @@ connections from the start, because the controller needs them, but the requests 
 until `FirstMetadata` says that nothing is missing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from barnabas.cluster.metadata.cache import MetadataCache
@@ -46,20 +46,18 @@ class _Held(NamedTuple):
 
 
 class Gate:
-    """Holds requests back until it is opened; implements `network.peer.Service`.
-
-    `handle` is an attribute, so that an open gate is no step on the way of a request.
-    """
+    """Holds requests back until it is opened; implements `network.peer.Service`."""
 
     def __init__(self, service: Service, clock: Clock) -> None:
-        self.handle: Callable[[Peer, memoryview], Outcome] = self._hold
+        self._is_open = False
         self._service = service
         self._clock = clock
         self._held: list[_Held] = []
         self._held_bytes = 0
 
-    def _hold(self, peer: Peer, frame: memoryview) -> Outcome:
-        if int.from_bytes(frame[:2]) in AT_ONCE:
+    def handle(self, peer: Peer, frame: memoryview) -> Outcome:
+        # A connection that was made before the gate opened goes through it for as long as it lives.
+        if self._is_open or int.from_bytes(frame[:2]) in AT_ONCE:
             return self._service.handle(peer, frame)
         self._held_bytes += len(frame)
         if self._held_bytes > HELD_BYTES_MAX:
@@ -77,7 +75,7 @@ class Gate:
 
         In slices: thousands of clients may have waited, and none of them may hold the others, nor the controller.
         """
-        self.handle = self._service.handle
+        self._is_open = True
         held, self._held, self._held_bytes = self._held, [], 0
         slices = Slices(self._clock)
         for peer, frame, answer in held:
