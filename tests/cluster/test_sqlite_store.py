@@ -256,12 +256,13 @@ def test_many_calls_at_once_complete_in_order(loop, store):
 
 
 def test_the_thread_ends_with_the_store(loop, path):
-    before = threading.active_count()
+    before = set(threading.enumerate())  # those of other tests may end meanwhile
     store = SqliteStore(path, loop.call_soon)
     loop.wait(store.start())
+    started = set(threading.enumerate()) - before
     loop.wait(store.close())
-    deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.001)
+    for thread in started:
+        thread.join(10)
 
-    assert threading.active_count() == before
+    assert started
+    assert not any(thread.is_alive() for thread in started)
