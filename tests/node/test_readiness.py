@@ -126,12 +126,13 @@ class TestGate:
         assert none.result() is None
         assert isinstance(closed.error, CloseConnection)
 
-    def test_an_open_gate_is_no_step_on_the_way(self):
-        service = Echo()
-        gate = Gate(service, Clock())
+    def test_an_open_gate_holds_nothing_back(self):
+        gate = Gate(Echo(), Clock())
         gate.open()
+        client = Connection()
 
-        assert gate.handle == service.handle
+        assert gate.handle(client.peer, frame(ApiKey.METADATA, b"topics")) == [b"topics"]
+        assert client.holds == 0
 
     def test_too_much_that_waits_closes_the_connection(self, monkeypatch):
         monkeypatch.setattr(readiness, "HELD_BYTES_MAX", 100)
