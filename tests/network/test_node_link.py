@@ -556,6 +556,19 @@ def test_a_node_at_another_address_has_another_link():
     assert repr(client.link()) == "<NodeLink 0 DISCONNECTED in_flight=0 waiting=0>"
 
 
+def test_a_call_that_follows_one_of_a_moved_node_at_once_takes_the_new_link():
+    client = Client()
+    client.make_ready()
+    following = []
+    client.call().when_done(lambda _: following.append(client.call()))
+
+    client.nodes[0] = Node(0, "elsewhere", 9092, "rack")
+    moved = client.call()
+
+    assert [call.done for call in [*following, moved]] == [False, False]
+    assert client.network.in_flight_request_count(0) == 2
+
+
 def test_the_updater_hears_of_lost_connections_but_not_of_closed_ones():
     client = Client(nodes=2)
     client.make_ready(0)

@@ -110,14 +110,15 @@ class NetworkClient:
     def link(self, node: Node) -> NodeLink:
         """The link of a node. Calls to its previous address fail."""
         link = self._links.get(node.id)
-        if link is not None and (link.node.host, link.node.port) != (node.host, node.port):
-            del self._links[node.id]
-            link.close(DisconnectedError(f"node {link.node} has moved"), self._clock.monotonic_ms())
-            link = None
-        if link is None:
-            link = NodeLink(node, self.settings, self._timings, self._selector.channel, self._lost)
-            self._links[node.id] = link
-        link.node = node
+        if link is not None and (link.node.host, link.node.port) == (node.host, node.port):
+            link.node = node
+            return link
+        moved = link
+        link = NodeLink(node, self.settings, self._timings, self._selector.channel, self._lost)
+        # Before the calls fail: a listener may submit its next call at once, and a node has one link.
+        self._links[node.id] = link
+        if moved is not None:
+            moved.close(DisconnectedError(f"node {moved.node} has moved"), self._clock.monotonic_ms())
         return link
 
     def _lost(self, link: NodeLink, error: Exception) -> None:
