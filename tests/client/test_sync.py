@@ -145,3 +145,19 @@ def test_an_error_inside_the_block_does_not_wait_for_deliveries(background_clust
         fail_inside()
     with pytest.raises(ClientClosedError):
         deliveries[0].result()
+
+
+def test_a_producer_that_cannot_start_again_drops_its_records_at_once(background_cluster):
+    background_cluster.faults[0].extend([lambda request, node: None] * 10)
+    producer = Producer(background_cluster.bootstrap, request_timeout_ms=60_000)
+    delivery = producer.send("t", "x")
+
+    async def start():
+        raise ZeroDivisionError
+
+    producer._twin.start = start
+
+    with pytest.raises(ZeroDivisionError), producer:
+        pass
+    with pytest.raises(ClientClosedError):
+        delivery.result()

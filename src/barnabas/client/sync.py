@@ -179,12 +179,16 @@ class ClientFace(Face[C]):
         try:
             self._thread.run(self._twin.start())
         except BaseException:
-            self.end(self._twin.close)
+            self._abort()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
+
+    def _abort(self) -> None:
+        """Closes after a start that failed."""
+        self.end(self._twin.close)
 
 
 def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
@@ -277,7 +281,14 @@ class Producer(ClientFace[AsyncProducer]):
             warn_of_records(self, self._twin.held_records)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.end(self._twin.close if kind is None else self._twin.abort)
+        if kind is None:
+            self.close()
+        else:
+            self._abort()
+
+    def _abort(self) -> None:
+        # Without the flush of `close`: there may be no broker that would take the records.
+        self.end(self._twin.abort)
 
 
 class Consumer(ClientFace[AsyncConsumer]):
