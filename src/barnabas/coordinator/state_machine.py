@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 _events: Final = EventLog("coordinator")
 
-_CONSUMER_TYPES: Final = frozenset({3, 4, 5, 6, 7, 8, 16})
-"""The records of groups that the coordinator assigns (KIP-848)."""
 _LEGACY_OFFSET_KEY: Final = LegacyOffsetCommitKey.record_type.to_bytes(2, "big")
 
 
@@ -67,7 +65,7 @@ class GroupStateMachine:
             replay_commit(shard, key, commit, producer_id=producer_id, journal_offset=journal_offset)
         elif isinstance(key, GroupMetadataKey):
             self._classic.replay(shard, key, cast("GroupMetadataValue | None", value))
-        elif self._consumer is not None and key.record_type in _CONSUMER_TYPES:
+        elif self._consumer is not None:
             self._consumer.replay(shard, key, value)
         else:
             raise UnknownRecordTypeError(self.topic, key.record_type)

@@ -89,7 +89,7 @@ class ConsumerGroups:
     # Loading, and the cluster around
 
     def replay(self, shard: Shard, key: CoordinatorKey, value: CoordinatorValue | None) -> None:
-        """Applies a record of types 3-8 and 16; the last one of a key holds."""
+        """Applies a record; the last one of a key holds. Raises UnknownRecordTypeError."""
         replay_record(shard, key, value)
 
     @steps

@@ -14,15 +14,18 @@ from barnabas.coordinator.consumer.member import LEAVE_EPOCH, ClassicTerms, Cons
 from barnabas.coordinator.consumer.subscriptions import ResolvedExpression
 from barnabas.coordinator.consumer.topics import TopicDescription
 from barnabas.coordinator.shard import Shard
+from barnabas.core.ids import GROUP_METADATA_TOPIC
 from barnabas.protocol.coordinator import consumer_group as schema
-from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
+from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue, UnknownRecordTypeError
 
 NEVER_ASSIGNED: Final = -1
 
 
 def replay_record(shard: Shard, key: CoordinatorKey, value: CoordinatorValue | None) -> None:
-    """``GroupMetadataManager.replay``; types other than 3-8 and 16 raise KeyError."""
-    apply = _REPLAY[type(key)]
+    """``GroupMetadataManager.replay``. Raises UnknownRecordTypeError for a type that the table below does not have."""
+    apply = _REPLAY.get(type(key))
+    if apply is None:
+        raise UnknownRecordTypeError(GROUP_METADATA_TOPIC, key.record_type)
     group_id: str = key.group_id  # type: ignore[attr-defined]
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
