@@ -17,7 +17,6 @@ from barnabas.records.batch import (
     NO_SEQUENCE,
     SEQUENCE_MAX,
     BatchHeader,
-    TimestampType,
     batch_headers,
     decode_records_of,
     has_valid_crc,
@@ -29,10 +28,6 @@ BYTES_MAX: Final = 2**31 - 1
 """Java's greatest int: no limit."""
 _INDENT: Final = "| "
 _CONTROL_KEY: Final = Struct(">hh")
-_TIMESTAMP_TYPES: Final = {
-    TimestampType.CREATE_TIME: "CreateTime",
-    TimestampType.LOG_APPEND_TIME: "LogAppendTime",
-}
 
 
 @dataclass
@@ -143,7 +138,7 @@ def _batch_line(data: Buffer, header: BatchHeader) -> str:
         f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
         f" partitionLeaderEpoch: {header.leader_epoch} isTransactional: {_bool(header.is_transactional)}"
         f" isControl: {_bool(header.is_control)} deleteHorizonMs: {optional_long(header.delete_horizon_ms)}"
-        f" position: {header.position} {_TIMESTAMP_TYPES[header.timestamp_type]}: {header.max_timestamp}"
+        f" position: {header.position} {header.timestamp_type.label}: {header.max_timestamp}"
         f" size: {header.size} magic: {header.magic} compresscodec: {header.codec.name.lower()}"
         f" crc: {header.crc} isvalid: {_bool(has_valid_crc(data, header))}"
     )
@@ -152,7 +147,7 @@ def _batch_line(data: Buffer, header: BatchHeader) -> str:
 def _record_metadata(header: BatchHeader, record: Record) -> str:
     names = ",".join(name for name, _ in record.headers)
     line = (
-        f"{_INDENT}offset: {record.offset} {_TIMESTAMP_TYPES[header.timestamp_type]}: {record.timestamp}"
+        f"{_INDENT}offset: {record.offset} {header.timestamp_type.label}: {record.timestamp}"
         f" keySize: {_size(record.key)} valueSize: {_size(record.value)}"
         f" sequence: {_sequence(header, record)} headerKeys: [{names}]"
     )

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.cli.options import is_true, known_properties
-from barnabas.client.types import ConsumerRecord, TimestampType
+from barnabas.client.types import ConsumerRecord
+from barnabas.records.batch import TimestampType
 
 _DEFAULTS: Final = {
     "print.timestamp": "false",

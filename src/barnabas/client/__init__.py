@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         RawFetch,
         RecordMetadata,
-        TimestampType,
     )
     from barnabas.core.ids import TopicPartition
+    from barnabas.records.batch import TimestampType
 
 _HOMES = {
     "AsyncConsumer": "barnabas.client.consumer",
@@ -52,7 +52,7 @@ _HOMES = {
     "RawFetch": "barnabas.client.types",
     "RecordMetadata": "barnabas.client.types",
     "RecordTooLargeError": "barnabas.client.errors",
-    "TimestampType": "barnabas.client.types",
+    "TimestampType": "barnabas.records.batch",
     "TopicPartition": "barnabas.core.ids",
 }
 

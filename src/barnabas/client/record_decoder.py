@@ -1,14 +1,10 @@
 """Record batches to `ConsumerRecord`s."""
 
-from typing import Final
-
-from barnabas.client.types import ConsumerRecord, Headers, TimestampType
+from barnabas.client.types import ConsumerRecord, Headers
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import BatchHeader, decode_batch_as, has_valid_crc
-
-_TYPES: Final = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
 
 
 def decode_consumer_records(
@@ -22,7 +18,7 @@ def decode_consumer_records(
             f" that of its bytes",
         )
     topic, partition = tp
-    kind, epoch = _TYPES[header.timestamp_type], header.leader_epoch
+    kind, epoch = header.timestamp_type, header.leader_epoch
     new = tuple.__new__
 
     def make(

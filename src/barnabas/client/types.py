@@ -1,10 +1,10 @@
 """What goes into a producer and what comes out of a consumer."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.core.ids import TopicPartition
+from barnabas.records.batch import TimestampType
 
 Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = Sequence[Header]
@@ -15,19 +15,6 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL_TIMESTAMP: Final = -4
 LATEST_TIERED_TIMESTAMP: Final = -5
 """The special timestamps of ListOffsets (``OffsetSpec``)."""
-
-
-class TimestampType(IntEnum):
-    """Whose clock a record's timestamp comes from."""
-
-    NO_TIMESTAMP_TYPE = -1
-    CREATE_TIME = 0
-    LOG_APPEND_TIME = 1
-
-    @property
-    def label(self) -> str:
-        """The name that Kafka's tools print."""
-        return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
 
 
 class ConsumerRecord(NamedTuple):

@@ -66,8 +66,15 @@ _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
 class TimestampType(IntEnum):
     """Who set the timestamps (attribute bit 3)."""
 
+    NO_TIMESTAMP_TYPE = -1
+    """Records of format 0 have no timestamps."""
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+    @property
+    def label(self) -> str:
+        """The name that Kafka's tools print."""
+        return {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}[self.value]
 
 
 class BatchHeader(NamedTuple):
