@@ -76,4 +76,4 @@ def test_one_that_joins_later_is_told_of_once(loop, store, caplog):
         for _ in range(3):
             loop.wait(watching.look())
 
-    assert caplog.text.count("neighbour.forgets_groups broker=2") == 1
+    assert caplog.text.count("peer.forgets_groups broker=2") == 1

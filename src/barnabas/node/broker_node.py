@@ -138,7 +138,7 @@ class BrokerNode:
             self.config,
             self.listeners,
             self._clock,
-            self._environment.chance,
+            self._environment.rng,
             broker_id=self.broker_id,
             cluster_id=self.cluster_id,
             store=store,
@@ -163,7 +163,7 @@ class BrokerNode:
         await wait(gate.open())
         self._start_timers(logs)
         if peers.watched:
-            self._repeat("neighbours", LOOK_INTERVAL_MS, peers.look)
+            self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
         self._environment.settle()
 
@@ -178,7 +178,7 @@ class BrokerNode:
         )
 
     def _new_cluster_id(self) -> str:
-        return uuid_text(random_uuid(self._environment.chance))
+        return uuid_text(random_uuid(self._environment.rng))
 
     async def _open_store(self) -> MetadataStore:
         store = self._environment.open_store()

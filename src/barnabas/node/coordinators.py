@@ -1,4 +1,4 @@
-"""The group coordinator, put together out of its layers and of what it stands on."""
+"""Builds the group coordinator of a broker, and registers it with the replica manager."""
 
 import random
 import uuid
@@ -24,7 +24,7 @@ from barnabas.replica.manager import ReplicaManager
 def group_coordinator(
     config: Config,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     *,
     replicas: ReplicaManager,
     metadata: MetadataCache,
@@ -37,7 +37,7 @@ def group_coordinator(
     settings = GroupSettings.of(config)
 
     def new_uuid() -> str:
-        return str(uuid.UUID(bytes=random_uuid(chance)))
+        return str(uuid.UUID(bytes=random_uuid(rng)))
 
     def log_of(partition: int) -> Log | None:
         hosted = replicas.partition(TopicPartition(GROUP_METADATA_TOPIC, partition))

@@ -63,7 +63,7 @@ class Environment:
     filesystem: Filesystem
     offload: ClosableOffload
     syncer: ClosableSyncer
-    chance: random.Random
+    rng: random.Random
     """Decides what Kafka leaves to chance: ids, the order of replicas."""
     open_store: Callable[[], MetadataStore]
     """Makes the session on the metadata store, not started yet; may raise OSError."""
@@ -78,7 +78,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
         filesystem=OsFilesystem(),
         offload=ProcessOffload(loop, config["num.recovery.threads.per.data.dir"]),
         syncer=ThreadSyncer(loop),
-        chance=random.Random(os.urandom(32)),
+        rng=random.Random(os.urandom(32)),
         open_store=lambda: _open_store(config, loop),
         settle=settle_memory,
     )

@@ -62,7 +62,7 @@ class Parts:
         config: Config,
         listeners: ListenerConfig,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         *,
         broker_id: int,
         cluster_id: str,
@@ -78,8 +78,8 @@ class Parts:
         listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
         local = LocalBroker(ListenerId(listener.name, listener.security_protocol))
         timeout_ms = config["controller.socket.timeout.ms"]
-        self._to_brokers = controller_client(broker_id, timeout_ms, clock, chance)
-        self._to_controller = to_controller_client(broker_id, timeout_ms, clock, chance)
+        self._to_brokers = controller_client(broker_id, timeout_ms, clock, rng)
+        self._to_controller = to_controller_client(broker_id, timeout_ms, clock, rng)
         self.to_controller = ToController(
             broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
         )
@@ -89,7 +89,7 @@ class Parts:
             BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
             registration,
             clock,
-            lambda: random_uuid(chance),
+            lambda: random_uuid(rng),
         )
         self.replicas = ReplicaManager(
             broker_id,
@@ -103,15 +103,15 @@ class Parts:
         defaults = TopicDefaults(
             config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
         )
-        topics = TopicAdmin(store, self.metadata, defaults, chance)
+        topics = TopicAdmin(store, self.metadata, defaults, rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(
             config["max.incremental.fetch.session.cache.slots"],
             now_ms=clock.time_ms,
-            new_id=lambda: chance.choice(FETCH_SESSION_IDS),
+            new_id=lambda: rng.choice(FETCH_SESSION_IDS),
         )
         self.group_coordinator = group_coordinator(
-            config, clock, chance, replicas=self.replicas, metadata=self.metadata, loader=loader
+            config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=loader
         )
         self.services = local.services = BrokerServices(
             broker_id=broker_id,

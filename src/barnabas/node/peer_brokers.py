@@ -14,7 +14,7 @@ from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Steps, steps
 
-_log = EventLog("node.neighbours")
+_log = EventLog("node.peer_brokers")
 
 LOOK_INTERVAL_MS: Final = 5000
 
@@ -52,11 +52,11 @@ class PeerBrokers:
         try:
             forgetful = set((yield forgetful_brokers(self._store)))
         except StoreError as error:
-            _log.warning("neighbours.unknown", reason=error)
+            _log.warning("peers.unknown", reason=error)
             return
         for broker in sorted(forgetful - self._known):
             _log.error(
-                "neighbour.forgets_groups",
+                "peer.forgets_groups",
                 broker=broker,
                 danger="it runs Apache Kafka with ZooKeeper, and forgets every group of the consumer protocol whose "
                 "partition of __consumer_offsets it comes to lead",

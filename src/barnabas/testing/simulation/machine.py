@@ -206,7 +206,7 @@ class Machine:
             filesystem=self._filesystem,
             offload=LaterOffload(self._loop, self._rng),
             syncer=LaterSyncer(self._loop, self._rng),
-            chance=Random(self._rng.getrandbits(64)),
+            rng=Random(self._rng.getrandbits(64)),
             open_store=lambda: self._open_store(process),
             settle=lambda: None,
         )
