@@ -1,8 +1,8 @@
 """What a group did, out of its members' files, held against what was produced.
 
 The promises: every record that was acknowledged is read by the group, with the value that was sent; no record is
-left out on the way, that is: nobody reads a record while one before it, in the same partition, was read by nobody.
-A record may be read several times: by whoever takes over before its commit.
+left out on the way, that is: no record is read while one before it, in the same partition, was read by no member.
+A record may be read several times: by the member that takes over before its commit.
 """
 
 import json

@@ -3,7 +3,7 @@
     python tests/chaos/hostile.py [--seconds 10] [--way NAME ...] [--descriptors 1024]
 
 A broker of its own with few descriptors, a producer with one record in flight and acks=all, a group with one member.
-Each way of `hostile_clients` runs beside them for some seconds, in a process of its own. Told for each: how many
+Each way of `hostile_clients` runs beside them for some seconds, in a process of its own. It reports for each how many
 records were acknowledged meanwhile, their latency, whether the member lost its partitions, and the broker's memory
 before, at its peak and after. What was acknowledged has to be read by the group in the end.
 """

@@ -205,7 +205,7 @@ def main():
     try:
         LIBRARIES[library](bootstrap, topic, group, history, instance[0] if instance else None)
     except Exception as error:
-        # A client may give up: while its broker is away, or because it was fenced. Whoever watches starts another.
+        # A client may give up: while its broker is away, or because it was fenced. The watcher starts another.
         history.write("gives up", repr(error))
         sys.exit(1)
     history.write("ends")

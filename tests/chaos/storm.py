@@ -157,7 +157,7 @@ class Place:
             self.process.wait()
 
     def stop(self):
-        """SIGTERM; whoever does not end by himself is killed."""
+        """SIGTERM; a process that does not end then is killed."""
         if not self.alive:
             return
         self.resume()

@@ -1,4 +1,4 @@
-"""Files that are damaged while the broker runs: Kafka's code for who reads them, one warning, nobody else suffers."""
+"""Files that are damaged while the broker runs: readers get Kafka's code, one warning, other partitions go on."""
 
 import struct
 
@@ -44,7 +44,7 @@ def running(count=30, **config):
 
 
 def damage(world, manager, name, how):
-    """Damages a file that nobody has open at the moment."""
+    """Damages a file that is not open at the moment."""
     manager._resources.files._files.clear()
     path = f"{ROOT}/{name}"
     if how == "removed":

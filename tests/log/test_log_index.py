@@ -143,7 +143,7 @@ def test_the_descriptor_cache_is_bounded_and_keeps_the_recent():
 
 
 def test_more_entries_than_there_is_room_for_are_kept_and_closed():
-    """Recovery places entries anew and may come to more than appending did; found by simulation seed 12."""
+    """Recovery places entries again and may come to more than appending did; found by simulation seed 12."""
     for kind, entry in ((OffsetIndex, ">ii"), (TimeIndex, ">qi")):
         disk = SimulatedFilesystem()
         disk.mkdir("/d")

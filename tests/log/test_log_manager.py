@@ -126,7 +126,7 @@ def test_deletion_renames_at_once_and_removes_later(world):
     with pytest.raises(KafkaError) as caught:
         fill(log, 1)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert fill(manager.get_or_create(TP, b"2" * 16), 1).log_end_offset == 1, "a namesake starts anew"
+    assert fill(manager.get_or_create(TP, b"2" * 16), 1).log_end_offset == 1, "the new topic starts empty"
     world.clock.advance(60_000)
     assert not world.disk.exists(f"/data/{name}")
     manager.delete(OTHER)
@@ -339,7 +339,7 @@ def test_on_a_real_disk(tmp_path):
 
 
 class TestDamagedFiles:
-    """What a clean stop left, and somebody else has damaged since: never more than one partition suffers."""
+    """Damage to files after a clean stop: never more than one partition suffers."""
 
     def stopped(self, *, clean=True, count=30, **config):
         """A world with two partitions on its disk, and what the first one held."""

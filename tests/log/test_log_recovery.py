@@ -12,7 +12,7 @@ ROOT = "/data/orders-0"
 
 
 def damaged(world, name, position, data=b"\xff"):
-    """Overwrites bytes of a file behind everybody's back."""
+    """Overwrites bytes of a file without the log knowing of it."""
     world.disk.open(f"{ROOT}/{name}").pwrite(data, position)
 
 
@@ -302,7 +302,7 @@ def test_a_batch_that_repeats_an_offset_is_cut(world):
 
 @pytest.mark.parametrize("appended_after", [0, 1])
 def test_power_loss_spares_the_times_of_a_segment_that_was_closed_when_all_of_it_was_synced(appended_after):
-    """Its indexes were synced by nobody: as zeros they made retention delete it. Found by simulation seed 2769."""
+    """Its indexes were never synced: as zeros they made retention delete it. Found by simulation seed 2769."""
     for seed in range(25):
         world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=0, retention_ms=60_000)
         world.disk.rng.seed(seed)

@@ -37,7 +37,7 @@ def test_serve_raises_its_soft_limit_to_the_hard_one(tmp_path, serve):
 
 @pytest.fixture
 def idle():
-    """Opens connections that say nothing; those that the broker has closed again are told from the others."""
+    """Opens connections that send nothing."""
     open_ones = []
 
     def connect(broker, count):

@@ -146,7 +146,7 @@ class TestGate:
 
 
 class World:
-    """A broker 1 that waits to be told of topics."""
+    """A broker 1 that waits for UpdateMetadata with the topics."""
 
     def __init__(self, *topics):
         self.clock = Clock()

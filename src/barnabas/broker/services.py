@@ -78,7 +78,7 @@ class ControllerPort(Protocol):
 
 
 class TopicConfigs(Protocol):
-    """The values that were set on topics (`cluster.configs.ConfigStore`)."""
+    """The values that were set on topics (`cluster.metadata.configs.ConfigStore`)."""
 
     def topic(self, topic: str) -> Mapping[str, str]:
         """A topic's own values by key, as far as they were read."""

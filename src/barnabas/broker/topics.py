@@ -7,7 +7,7 @@ from barnabas.core.pending import Pending
 
 
 class Topics(Protocol):
-    """Writes topics to the metadata store (``ZkAdminManager``); `cluster.topics.TopicAdmin` is one."""
+    """Writes topics to the metadata store (``ZkAdminManager``); `cluster.metadata.topics.TopicAdmin` is one."""
 
     def create(self, topic: NewTopic, *, validate_only: bool = False) -> Pending[CreatedTopic]:
         """Done when the store has it; fails with KafkaError and Kafka's words."""

@@ -2,6 +2,6 @@
 
 The server gives every request frame to a `Service` and sends its responses in order; the client keeps
 connections to many nodes with many requests in flight. What is machine (`conversation`, `frames`,
-`client`, `node_link`, `connection_states`) knows no socket; what owns sockets (`plain_connection`, `tls`,
-`server`, `selector`) decides nothing about the protocol.
+`client`, `node_link`, `connection_states`, `channel_states`) knows no socket; what owns sockets
+(`socket_server`, `plain_connection`, `tls`, `kafka_channel`, `selector`) decides nothing about the protocol.
 """

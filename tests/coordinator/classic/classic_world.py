@@ -1,4 +1,4 @@
-"""A shard with a journal that answers when told to, and clients that say what the test wants said."""
+"""A shard with a journal that answers when the test says so, and clients that send what the test wants."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, when the generation begins, what it tells to whom."""
+"""JoinGroup: which members are let in, when the generation begins, what each member gets to see."""
 
 import pytest
 from classic_world import INITIAL_DELAY_MS, REBALANCE_MS, SESSION_MS, subscription

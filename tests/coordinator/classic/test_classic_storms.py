@@ -54,7 +54,7 @@ class Actor:
 
 class GroupStorm(RuleBasedStateMachine):
     """Rules that hold: one leader and one protocol a generation; no partition with two owners in one; only the
-    current generation is heard; nobody waits without being remembered; whoever is awaited has a deadline.
+    current generation is heard; no request waits without being remembered; each member that is awaited has a deadline.
     """
 
     @initialize(max_size=st.sampled_from([2, 2**31 - 1]), delay_ms=st.sampled_from([0, 3_000]))

@@ -1,4 +1,4 @@
-"""SyncGroup: the assignment comes from the leader, is written down, and then everybody has it."""
+"""SyncGroup: the assignment comes from the leader, is written, and then each member gets its part."""
 
 import pytest
 from classic_world import GROUP, REBALANCE_MS, SESSION_MS, subscription

@@ -22,7 +22,7 @@ REJOIN = {
 
 
 class Consumer:
-    """A member of the consumer protocol. It revokes when it likes, and owns only what it was told."""
+    """A member of the consumer protocol. It revokes at any time, and owns only what it was assigned."""
 
     def __init__(self, member_id, wishes, instance_id=None):
         self.member_id = member_id
@@ -33,7 +33,7 @@ class Consumer:
         self.says_all = True
 
     def ask(self, world, *, lost=False):
-        """One heartbeat; whoever got no answer to the last one says all about himself in the next."""
+        """One heartbeat; a member that got no answer to the last one sends all its fields in the next."""
         topics = world.topics.known
         if self.epoch == 0:
             self.owned = set()

@@ -1,4 +1,4 @@
-"""Members that stay silent, or do not do as they were told in time."""
+"""Members that stay silent, or do not do in time what they were asked to do."""
 
 import pytest
 from consumer_world import REBALANCE_MS, SESSION_MS

@@ -1,4 +1,4 @@
-"""A member is told of nothing that a next leader might not know (found by the model of groups, seed 166)."""
+"""A member learns nothing that the next leader might not know (found by the model of groups, seed 166)."""
 
 import pytest
 from consumer_world import CLIENT, GROUP, REBALANCE_MS

@@ -1,4 +1,4 @@
-"""A shard with a journal that answers when told to, and groups that allow what they are told to.
+"""A shard with a journal that answers when the test says so, and groups that allow what the test wants.
 
 A module beside `conftest`, so that tests can import from it by a name of its own.
 """

@@ -4,7 +4,7 @@ What is real and what is simulated
 ----------------------------------
 ::
 
-    GroupCoordinator, ClassicGroups, ConsumerGroups, OffsetManager    real, unchanged
+    GroupCoordinator, GroupStateMachine, both kinds of groups, offsets   real, unchanged
     codecs of their records, batches, decoding, loader, replay        real, unchanged
     ----------------------------------------------------------------------------------------
     members: classic (eager, cooperative, static), consumer, simple   models of Kafka's clients

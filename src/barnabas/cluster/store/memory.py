@@ -140,7 +140,7 @@ class MemoryEnsemble:
 
 
 class MemoryStore(SingleWrites):
-    """One session on a `MemoryEnsemble`; a `barnabas.cluster.store.MetadataStore`."""
+    """One session on a `MemoryEnsemble`; a `barnabas.cluster.store.contract.MetadataStore`."""
 
     def __init__(self, ensemble: MemoryEnsemble, call_soon: CallSoon) -> None:
         self._ensemble = ensemble

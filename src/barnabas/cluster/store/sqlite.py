@@ -47,7 +47,7 @@ SESSION_TIMEOUT_MS: Final = 18_000
 
 
 class SqliteStore(SingleWrites):
-    """One session on the file; a `barnabas.cluster.store.MetadataStore`.
+    """One session on the file; a `barnabas.cluster.store.contract.MetadataStore`.
 
     `call_soon` must be thread-safe (``loop.call_soon_threadsafe``): completions and watches arrive by it.
     """

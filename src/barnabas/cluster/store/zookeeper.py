@@ -12,9 +12,9 @@ version is another); its owner looks whether what it finds is its own. ZooKeeper
 the connection, and kazoo does not leave them again: so before any call is sent, every znode that is watched
 is read again, and what changed meanwhile fires its watches.
 
-*The end of the session* is told by ZooKeeper at the next connection. kazoo would begin the next session right
-away, with the controller still in office; so the listener that it tells, on its own thread, blocks until every
-session listener has resigned.
+*The end of the session* comes to light at the next connection. kazoo would begin the next session right away, with
+the controller still in office; so the listener that kazoo calls, on its own thread, blocks until every session
+listener has resigned.
 """
 
 import threading
@@ -83,7 +83,7 @@ class _Call(Generic[T]):
 
 
 class ZookeeperStore(SingleWrites):
-    """One session on a ZooKeeper ensemble; a `barnabas.cluster.store.MetadataStore`.
+    """One session on a ZooKeeper ensemble; a `barnabas.cluster.store.contract.MetadataStore`.
 
     `connect` is Kafka's ``zookeeper.connect``: servers, then perhaps a path that everything is kept below.
     `call_soon` must be thread-safe (``loop.call_soon_threadsafe``).

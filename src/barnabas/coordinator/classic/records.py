@@ -80,7 +80,7 @@ def _member_error(group: ClassicGroup, error: BaseException | None) -> ErrorCode
         return ErrorCode.NONE
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     answer = _STORE_ERRORS.get(code, code)
-    _log.warning("classic.store_failed", group=group.group_id, error=error, told=answer.name)
+    _log.warning("classic.store_failed", group=group.group_id, error=error, answer=answer.name)
     return answer
 
 

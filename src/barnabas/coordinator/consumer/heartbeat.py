@@ -89,7 +89,8 @@ def consumer_group_heartbeat(
     new = update_member(runtime, plan, old, _updated(old, client, request), owned)
 
     # Write all that, let the member's deadlines follow, and answer.
-    # (A lambda here would make every call of this function allocate cells: 0.1 µs of the 1.7 above.)
+    # (A lambda here would make every call of this function allocate cells: 0.1 µs of the 1.7 that a heartbeat
+    # without news takes.)
     plan.effects.append(partial(_schedule_timeouts, runtime, shard, old=old, new=new))
     return write(runtime, shard, plan, _response(runtime, request, old, new))
 

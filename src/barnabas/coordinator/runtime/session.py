@@ -6,8 +6,8 @@ in each session time-out.
 
 An event loop runs its timers a few milliseconds late, and after the requests that came meanwhile. A client that
 deletes a group at the moment when a session is over must not find the member: `Due.end_overdue` ends what is over
-before a request looks at a group. `Due` knows the earliest possible deadline, so that a group of five hundred members is
-walked about once in a session time-out and not for each request.
+before a request looks at a group. `Due` knows the earliest possible deadline, so that the members of a large
+group are looked through about once in a session time-out and not for each request.
 """
 
 import math
