@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Whether records of open and aborted transactions are shown.",
 )
-@pairs_option("--property", "properties", "How records are printed; see below. Repeatable.")
+@pairs_option("--property", "properties", "How records are printed; see above. Repeatable.")
 @file_option("--formatter-config", "formatter_config", "These properties, from a file.")
 @pairs_option("--consumer-property", "pairs", "An option of the consumer; repeatable.")
 @file_option("--consumer.config", "config_file", "Options of the consumer, from a file.")

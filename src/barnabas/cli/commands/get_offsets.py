@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @bootstrap_option()
 @click.option("--broker-list", metavar="HOST:PORT", help="The old name of --bootstrap-server.")
 @click.option(
-    "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see below."
+    "--topic-partitions", metavar="LIST", help="Patterns TOPIC[:PARTITIONS], with commas; see above."
 )
 @click.option("--topic", metavar="REGEX", help="Topics whose whole name matches.  [default: all]")
 @click.option("--partitions", metavar="LIST", help="Partition numbers with commas.  [default: all]")
-@click.option("--time", default="latest", show_default=True, metavar="TIME", help="Which offset; see below.")
+@click.option("--time", default="latest", show_default=True, metavar="TIME", help="Which offset; see above.")
 @command_config_option
 @click.option(
     "--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state."

@@ -64,7 +64,7 @@ _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
     metavar="TEXT",
     help="Short for --property parse.key=true --property key.separator=TEXT.",
 )
-@pairs_option("--property", "properties", "How lines are read; see below. Repeatable.")
+@pairs_option("--property", "properties", "How lines are read; see above. Repeatable.")
 @file_option("--reader-config", "reader_config", "These properties, from a file.")
 @pairs_option("--producer-property", "pairs", "An option of the producer; repeatable.")
 @file_option("--producer.config", "config_file", "Options of the producer, from a file.")

@@ -53,7 +53,13 @@ LEVELS = ["debug", "info", "warning", "error"]
     show_default=True,
     help="What goes to stderr.",
 )
-@click.option("--event-loop", type=click.Choice(["asyncio", "uvloop"]), default="asyncio", show_default=True)
+@click.option(
+    "--event-loop",
+    type=click.Choice(["asyncio", "uvloop"]),
+    default="asyncio",
+    show_default=True,
+    help="What waits for the sockets; uvloop has to be installed.",
+)
 def serve(
     data: Path | None,
     host: str | None,
