@@ -60,6 +60,10 @@ class PartitionCodes:
                     left = PORTION
                     yield
             found.append(topic(name=name, partitions=partitions))
+            left -= 1  # a topic without partitions takes its time too
+            if not left:
+                left = PORTION
+                yield
         return found
 
     def __repr__(self) -> str:
