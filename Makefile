@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 # Files of tests run side by side; more than two at a time disturb what is measured in some of them.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-.PHONY: help setup demo test test-jvm parity suites mutation check format docs ways bench clean
+.PHONY: help setup demo test test-jvm parity suites mutation check format docs ways bench wheel compile pure clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -59,5 +59,15 @@ ways: $(STAMP)   ## measure five requests from the socket to the answer, into do
 bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
 	$(BIN)/python -m bench --write
 
+wheel: $(STAMP)  ## build a wheel for this machine, its hot modules compiled (needs a C compiler)
+	BARNABAS_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+compile: $(STAMP) ## compile the hot modules of this checkout in place (needs a C compiler)
+	$(BIN)/python hatch_build.py
+
+pure: $(STAMP)   ## remove what `make compile` has made
+	$(BIN)/python hatch_build.py --remove
+
 clean:           ## remove what was built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.so' -delete
+	rm -rf $(VENV) src/barnabas/compiled.json build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

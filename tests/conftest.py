@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.core import form
 from serving import Broker, ServeProcess
 
 # What outside clients emit by themselves, at import already; every other warning stays an error.
@@ -23,6 +24,13 @@ WARNINGS_OF_OTHERS = [
 def pytest_configure(config: pytest.Config) -> None:
     for line in WARNINGS_OF_OTHERS:
         config.addinivalue_line("filterwarnings", line)
+
+    if stale := form.edited():
+        pytest.exit(f"compiled from other sources (`make compile` or `make pure`): {', '.join(stale)}", 2)
+
+
+def pytest_report_header() -> str:
+    return f"barnabas: {form.describe()}"
 
 
 # --- brokers in processes of their own

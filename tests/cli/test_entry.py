@@ -7,6 +7,7 @@ import pytest
 
 from barnabas import __version__
 from barnabas.cli.main import COMMANDS
+from barnabas.core import form
 
 HEAVY = {"asyncio", "numpy", "numba", "pyarrow", "pyspark", "rich", "kazoo", "sqlite3", "cramjam", "crc32c"}
 
@@ -39,7 +40,7 @@ def test_clients_need_neither_numba_nor_a_server():
 
 
 def test_version(barnabas):
-    assert barnabas("--version").stdout == f"barnabas {__version__}\n"
+    assert barnabas("--version").stdout == f"barnabas {__version__} ({form.describe()})\n"
 
 
 def test_help_names_every_command(barnabas):

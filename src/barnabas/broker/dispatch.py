@@ -23,7 +23,7 @@ from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.pending import Pending
 from barnabas.core.slices import in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
@@ -160,22 +160,32 @@ class Dispatcher:
             raise _unreadable(api, context, error) from error
         return execute(api, context, request, self._finish)
 
-    @steps
     def _when_decoded(
         self, api: Api, context: RequestContext, decoding: Pending[tuple[Request, int]]
-    ) -> Steps[Chunks | None]:
-        try:
-            request, _ = yield decoding
-        except ProtocolError as error:
-            # For good: the connection is closed as soon as the answers before this are out.
-            context.peer.hold()
-            del decoding  # it has the error, whose traceback has this frame: the request would stay in memory
-            raise _unreadable(api, context, error) from error
-        outcome = execute(api, context, request, self._finish)
-        del request, decoding  # the answer may wait for long, and needs neither
-        if isinstance(outcome, Pending):
-            outcome = yield outcome
-        return outcome
+    ) -> Pending[Chunks | None]:
+        answer: Pending[Chunks | None] = Pending()
+
+        # An error is looked at and not raised here: its traceback would have this frame, and the frame the error and with
+        # it the request. Such a cycle would stay in memory until the garbage collector runs.
+        def decoded(done: Pending[tuple[Request, int]]) -> None:
+            error = done.error
+            if error is not None:
+                # For good: the connection is closed as soon as the answers before this are out.
+                context.peer.hold()
+                answer.fail(_unreadable(api, context, error) if isinstance(error, ProtocolError) else error)
+                return
+            try:
+                outcome = execute(api, context, done.result()[0], self._finish)
+            except Exception as failure:
+                answer.fail(failure.with_traceback(None))
+                return
+            if isinstance(outcome, Pending):
+                outcome.when_done(answer.end_as)
+            else:
+                answer.complete(outcome)
+
+        decoding.when_done(decoded)
+        return answer
 
     def _unsupported(self, header: RequestHeader) -> Chunks:
         if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:

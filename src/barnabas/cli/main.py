@@ -60,8 +60,23 @@ class CommandTable(click.Group):
             formatter.write_dl([(name, entry.short_help) for name, entry in COMMANDS.items()])
 
 
+def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from barnabas.core.form import describe
+
+        click.echo(f"barnabas {__version__} ({describe()})")
+        context.exit()
+
+
 @click.command(cls=CommandTable, context_settings=_CONTEXT)
-@click.version_option(__version__, prog_name="barnabas", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Apache Kafka's machinery in Python: a broker, its clients and tools, and a pipeline on PySpark.
 

@@ -64,6 +64,8 @@ class Transport(Protocol):
 class Conversation:
     """The state of one accepted connection above the transport."""
 
+    __deletable__ = ("_transport",)
+
     __slots__ = (
         "_backlog",
         "_clock",

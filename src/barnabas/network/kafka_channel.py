@@ -28,6 +28,8 @@ class ChannelOwner(Protocol):
 class KafkaChannel(SendQueue):
     """A `SendQueue` that is continued by the loop."""
 
+    __deletable__ = ("_owner",)
+
     __slots__ = ("_loop", "_owner", "_threads", "waits_for")
 
     def __init__(

@@ -1,0 +1,135 @@
+"""Compiles the hot modules with mypyc: into a wheel, or beside the sources of a checkout.
+
+    python hatch_build.py            compile the checkout in place (`make compile`)
+    python hatch_build.py --remove   make it pure Python again (`make pure`)
+
+The same sources run in both forms. Which modules are compiled is said in one place, `[tool.barnabas.compiled]` of
+pyproject.toml. The backend compiles into a wheel when BARNABAS_COMPILE is 1 (`make wheel`); any other wheel is pure
+Python and works everywhere.
+
+Theory of operation
+-------------------
+The sources are copied into a folder of their own and compiled there as one group, so that calls between compiled modules
+are calls of C functions. The results (one library with the code and a stub for each module) are put beside the
+sources; Python prefers them. A compiled module hides later edits of its source, so `barnabas/compiled.json` has the digest of each
+source that was compiled: `barnabas --version` and the tests compare it (`barnabas.core.form`).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT: Final = Path(__file__).resolve().parent
+SOURCES: Final = ROOT / "src"
+PACKAGE: Final = "barnabas"
+RECORD: Final = f"{PACKAGE}/compiled.json"
+"""What `barnabas.core.form` reads."""
+SWITCH: Final = "BARNABAS_COMPILE"
+REQUIREMENTS: Final = ("mypy[mypyc]>=1.20", "setuptools>=77")
+
+
+class CompileHook(BuildHookInterface[Any]):
+    """Puts the compiled modules into a wheel, where BARNABAS_COMPILE asks for it."""
+
+    def dependencies(self) -> list[str]:
+        """What the backend installs for the build, beyond `build-system.requires`."""
+        return list(REQUIREMENTS) if self._wanted() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called before the wheel is made; an editable install stays pure."""
+        if version == "editable" or not self._wanted():
+            return
+        self._folder = tempfile.TemporaryDirectory(prefix="barnabas-compiled-")
+        built = compile_into(Path(self._folder.name))
+        for path in files_of(built):
+            build_data["force_include"][str(path)] = str(path.relative_to(built))
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Called after the wheel is made."""
+        if folder := getattr(self, "_folder", None):
+            folder.cleanup()
+
+    def _wanted(self) -> bool:
+        return self.target_name == "wheel" and os.environ.get(SWITCH) == "1"
+
+
+def modules() -> list[Path]:
+    """The sources that are compiled, relative to the folder of sources."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        named = tomllib.load(file)["tool"]["barnabas"]["compiled"]["modules"]
+    return [Path(PACKAGE, *name.split(".")).with_suffix(".py") for name in named]
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The results of a compilation."""
+    return [path for path in sorted(folder.rglob("*")) if path.suffix in {".so", ".json"}]
+
+
+def compile_into(folder: Path) -> Path:
+    """Compiles everything; the folder that the results are in, laid out as the sources are."""
+    from mypyc.build import mypycify  # noqa: PLC0415 - only those who compile have it
+    from setuptools import Distribution  # noqa: PLC0415
+
+    copy, built = folder / "src", folder / "built"
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    names = [str(path) for path in modules()]
+    here = Path.cwd()
+    os.chdir(copy)  # mypy names modules by their paths from here
+    try:
+        options = ["--config-file", str(ROOT / "pyproject.toml"), "--python-version", _this_python(), *names]
+        extensions = mypycify(options, debug_level="0", group_name=PACKAGE, target_dir=str(folder / "c"))
+        distribution = Distribution({"name": PACKAGE, "ext_modules": extensions})
+        build = distribution.get_command_obj("build_ext")
+        build.build_lib, build.build_temp = str(built), str(folder / "temp")
+        build.ensure_finalized()
+        build.run()
+    finally:
+        os.chdir(here)
+    digests = {name: digest(SOURCES / name) for name in names}
+    (built / RECORD).write_text(json.dumps(digests, indent=1) + "\n")
+    return built
+
+
+def digest(source: Path) -> str:
+    """What tells one state of a source from another."""
+    return sha256(source.read_bytes()).hexdigest()
+
+
+def _this_python() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def remove() -> None:
+    """Makes the checkout pure Python again."""
+    for path in (*SOURCES.rglob("*.so"), SOURCES / RECORD):
+        path.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Compiles the checkout in place, or removes what that has made."""
+    parser = argparse.ArgumentParser(description="Compile the hot modules of this checkout in place.")
+    parser.add_argument("--remove", action="store_true", help="make it pure Python again")
+    arguments = parser.parse_args()
+    if arguments.remove:
+        remove()
+        return
+    with tempfile.TemporaryDirectory(prefix="barnabas-compiled-") as folder:
+        built = compile_into(Path(folder))
+        remove()
+        for path in files_of(built):
+            shutil.copy2(path, SOURCES / path.relative_to(built))
+
+
+if __name__ == "__main__":
+    main()
