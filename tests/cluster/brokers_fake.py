@@ -77,6 +77,8 @@ class FakeBroker:
         self.up = False
         self.requests = []
         self.failing_dirs = set()
+        self.lacks = ()
+        """Listeners that it does not have."""
 
     def start(self) -> None:
         cluster = self.cluster
@@ -87,12 +89,7 @@ class FakeBroker:
         self.store = cluster.make_store()
         cluster.wait(self.store.start())
         cluster.wait(ensure_persistent_paths(self.store))
-        endpoint = Endpoint("INTERNAL", "127.0.0.1", 19000 + self.id)
-        outside = Endpoint("CLIENT", f"host{self.id}", 9000 + self.id, "SSL")
-        rack = cluster.racks.get(self.id)
-        self.registration = BrokerRegistration(
-            self.store, Broker(self.id, (endpoint, outside), rack), cluster.clock
-        )
+        self.registration = BrokerRegistration(self.store, self.describe(), cluster.clock)
         self.controller = KafkaController(
             ControllerConfig(self.id, "INTERNAL", **cluster.config),
             self.store,
@@ -110,6 +107,16 @@ class FakeBroker:
         cluster.wait(self.registration.register())
         cluster.wait(self.controller.startup())
         cluster.settle()
+
+    def describe(self):
+        """What it registers."""
+        endpoints = (
+            Endpoint("INTERNAL", "127.0.0.1", 19000 + self.id),
+            Endpoint("CONTROL", "127.0.0.1", 29000 + self.id, "PLAINTEXT"),
+            Endpoint("CLIENT", f"host{self.id}", 9000 + self.id, "SSL"),
+        )
+        present = tuple(each for each in endpoints if each.name not in self.lacks)
+        return Broker(self.id, present, self.cluster.racks.get(self.id))
 
     def stop(self) -> None:
         """The process ends: its session with it."""

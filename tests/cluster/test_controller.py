@@ -455,6 +455,85 @@ def test_changed_endpoints_reach_all(three):
     assert three.brokers[0].cache.broker_endpoint(2, "INTERNAL").host == "elsewhere"
 
 
+# ------------------------------------------------------------------------------ listeners
+
+
+@pytest.mark.parametrize(
+    ("missing", "options"),
+    [("INTERNAL", {}), ("CONTROL", {"control_plane_listener": "CONTROL"})],
+)
+def test_a_broker_without_a_needed_listener_never_becomes_live_and_the_others_go_on(
+    make_cluster, caplog, missing, options
+):
+    cluster = make_cluster(0, 1, 2, **options)
+    cluster.create("t", {0: [2, 1, 0]})
+    cluster.brokers[2].stop()
+    cluster.brokers[2].lacks = (missing,)
+    cluster.brokers[2].start()
+    cluster.create("u", {0: [1, 2], 1: [0, 1]})
+
+    assert f"End point with listener name {missing} not found for broker 2" in caplog.text
+    assert cluster.controller.controller.epoch == 1, "no controller had to resign"
+    assert cluster.brokers[2].requests == []
+    for broker in (cluster.brokers[0], cluster.brokers[1]):
+        assert [each.id for each in broker.cache.alive_brokers()] == [0, 1]
+        assert broker.cache.partition(T0).leader == 1
+    assert TopicPartition("u", 1) in cluster.brokers[0].led
+    assert cluster.state("u").isr == (1,)
+
+
+def test_a_broker_that_gets_the_listener_becomes_live(make_cluster):
+    cluster = make_cluster(0, 1)
+    cluster.brokers[1].stop()
+    cluster.brokers[1].lacks = ("INTERNAL",)
+    cluster.brokers[1].start()
+    assert [each.id for each in cluster.brokers[0].cache.alive_brokers()] == [0]
+    cluster.brokers[1].stop()
+    cluster.brokers[1].lacks = ()
+    cluster.brokers[1].start()
+
+    assert [each.id for each in cluster.brokers[0].cache.alive_brokers()] == [0, 1]
+
+
+def test_a_registration_with_an_unknown_protocol_is_left_out(three, caplog):
+    text = three.ensemble.table.find("/brokers/ids/1").data
+    strange = text.replace(b'"CLIENT":"SSL"', b'"CLIENT":"QUIC"').replace(b"INTERNAL", b"INSIDE")
+    three.wait(three.brokers[0].store.create("/brokers/ids/7", strange, ephemeral=True))
+    three.settle()
+    three.create("t", {0: [1, 2]})
+
+    assert "broker_registration_unreadable broker=7" in caplog.text
+    assert three.state("t").leader == 1
+
+
+def test_live_leaders_are_named_on_the_inter_broker_listener(make_cluster):
+    cluster = make_cluster(0, 1, control_plane_listener="CONTROL")
+    cluster.create("t", {0: [1, 0]})
+    (request,) = cluster.brokers[0].sent(LeaderAndIsrRequest)
+
+    assert [(each.broker_id, each.port) for each in request.live_leaders] == [(1, 19001)]
+
+
+def test_a_controller_resigns_when_it_cannot_tell_the_brokers(three, caplog):
+    three.create("t", {0: [1, 2, 0]})
+    broker = three.brokers[2]
+    broker.lacks = ("INTERNAL",)
+    three.wait(broker.registration.update(broker.describe()))
+    three.settle()
+    leaving = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    answer = three.wait(three.controller.controller.controlled_shutdown(leaving))
+    assert three.state("t").leader == 2, "written, but its address cannot be told"
+    three.settle()
+
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "forced_to_resign" in caplog.text
+    assert three.controller.controller.epoch == 2
+    for each in (three.brokers[0], three.brokers[1]):
+        assert [other.id for other in each.cache.alive_brokers()] == [0, 1], "the next one left it out"
+    assert three.state("t").leader == 0
+    assert T0 in three.brokers[0].led
+
+
 # ----------------------------------------------------------------------- failover and fencing
 
 

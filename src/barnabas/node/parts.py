@@ -84,7 +84,7 @@ class Parts:
             broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
         )
         self.controller = KafkaController(
-            ControllerConfig.of(config, broker_id, listener.name),
+            ControllerConfig.of(config, broker_id, listeners),
             store,
             BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
             registration,

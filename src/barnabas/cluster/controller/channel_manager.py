@@ -18,7 +18,7 @@ from barnabas.cluster.brokers import SECURITY_PROTOCOLS, Broker
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment
 from barnabas.core.clock import Clock
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Steps, steps
@@ -51,6 +51,10 @@ ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopRe
 ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 
 State = TypeVar("State")
+
+
+class BatchNotSentError(BarnabasError):
+    """Brokers did not get what the znodes say already: the controller must resign (``handleIllegalState``)."""
 
 
 class ControllerChannelManager(Protocol):
@@ -88,14 +92,14 @@ class RequestBatch:
         controller_id: int,
         context: ControllerContext,
         channel: ControllerChannelManager,
-        listener: str,
+        inter_broker_listener: str,
         handlers: ResponseHandlers,
         clock: Clock,
     ) -> None:
         self._controller_id = controller_id
         self._context = context
         self._channel = channel
-        self._listener = listener
+        self._inter_broker_listener = inter_broker_listener
         self._handlers = handlers
         self._clock = clock
         self._over = False
@@ -105,9 +109,10 @@ class RequestBatch:
         self._update_partitions: dict[TopicPartition, UpdateMetadataPartitionState] = {}
 
     def begin(self) -> None:
-        """``newBatch``: asserts that nothing of an earlier batch is left."""
+        """``newBatch``. Raises BatchNotSentError where something of an earlier batch is left."""
         left = [self._leader_and_isr, self._stop_replica, self._update_brokers]
-        assert not any(left), f"a batch of requests to brokers was neither sent nor cleared: {left}"
+        if any(left):
+            raise BatchNotSentError(f"a batch of requests to brokers was neither sent nor cleared: {left}")
 
     def clear(self) -> None:
         self._leader_and_isr.clear()
@@ -192,12 +197,19 @@ class RequestBatch:
         self.send()
 
     def send(self) -> None:
-        """``sendRequestsToBrokers``: sends what was gathered to the brokers that are registered."""
-        if not self._over:
-            self._send_leader_and_isr()
-            self._send_update_metadata()
-            self._send_stop_replica()
-        self.clear()
+        """``sendRequestsToBrokers``: sends what was gathered to the brokers that are registered.
+
+        Raises BatchNotSentError: some brokers may have got their requests, others not.
+        """
+        try:
+            if not self._over:
+                self._send_leader_and_isr()
+                self._send_update_metadata()
+                self._send_stop_replica()
+        except Exception as error:
+            raise BatchNotSentError(f"requests to brokers cannot be sent: {error}") from error
+        finally:
+            self.clear()
 
     def end(self) -> None:
         """The term is over: nothing is sent any more."""
@@ -230,10 +242,8 @@ class RequestBatch:
             self._channel.send(broker, request, partial(self._handlers.leader_and_isr, broker))
 
     def _live_leader(self, broker: Broker) -> LeaderAndIsrLiveLeader:
-        endpoint = broker.endpoint(self._listener)
-        assert endpoint is not None, (
-            f"broker {broker.id} registered without the inter-broker listener {self._listener}"
-        )
+        """Where followers fetch from: also with a listener of the controller's own it is the brokers' one."""
+        endpoint = broker.required_endpoint(self._inter_broker_listener)
         return LeaderAndIsrLiveLeader(broker_id=broker.id, host_name=endpoint.host, port=endpoint.port)
 
     def _send_update_metadata(self) -> None:

@@ -15,8 +15,13 @@ thrown away, the term ends, and only then may the broker register again. `events
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
+from barnabas.cluster.brokers import EndPointNotFoundError
 from barnabas.cluster.controller.broker_events import controlled_shutdown, process_leader_and_isr_response
-from barnabas.cluster.controller.channel_manager import ControllerChannelManager, ResponseHandlers
+from barnabas.cluster.controller.channel_manager import (
+    BatchNotSentError,
+    ControllerChannelManager,
+    ResponseHandlers,
+)
 from barnabas.cluster.controller.election_events import (
     ElectionResult,
     ElectionType,
@@ -381,6 +386,16 @@ class KafkaController:
         if isinstance(error, ControllerMovedError):
             _events.info("controller_moved", event_name=event.name)
             return _swallow(self._maybe_resign())
+        if isinstance(error, BatchNotSentError):
+            # Brokers do not know what the znodes say. The next controller sends it all again (``handleIllegalState``).
+            foreseen = isinstance(error.__cause__, EndPointNotFoundError)
+            _events.error(
+                "forced_to_resign",
+                event_name=event.name,
+                error=error,
+                exc_info=None if foreseen else error,
+            )
+            return _swallow(self._give_up_office())
         if isinstance(error, SessionExpiredError):
             _events.info("event_lost_with_its_session", event_name=event.name)
         elif not isinstance(error, KafkaError):

@@ -12,7 +12,7 @@ wrote. Brokers hear of all that happened in one batch, after the last write.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from barnabas.cluster.controller.channel_manager import RequestBatch
+from barnabas.cluster.controller.channel_manager import BatchNotSentError, RequestBatch
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.controller.election import Strategy, elect
 from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore, Outcome
@@ -97,7 +97,7 @@ class PartitionStateMachine:
             self._batch.begin()
             results: dict[TopicPartition, Outcome] = yield self._move(partitions, target, strategy)
             self._batch.send()
-        except ControllerMovedError:
+        except (ControllerMovedError, BatchNotSentError):
             self._batch.clear()
             raise
         except Exception as error:

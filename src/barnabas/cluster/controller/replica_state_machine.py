@@ -7,7 +7,7 @@ it has all acknowledged records), and the partition is left without a leader unt
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.cluster.controller.channel_manager import RequestBatch
+from barnabas.cluster.controller.channel_manager import BatchNotSentError, RequestBatch
 from barnabas.cluster.controller.context import ControllerContext, Replica
 from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
 from barnabas.cluster.controller.states import (
@@ -74,7 +74,7 @@ class ReplicaStateMachine:
                         yield slices.next_turn()
                     self._move(replica, target)
             self._batch.send()
-        except ControllerMovedError:
+        except (ControllerMovedError, BatchNotSentError):
             self._batch.clear()
             raise
         except Exception as error:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.cluster.brokers import Broker
+from barnabas.cluster.brokers import Broker, EndPointNotFoundError
 from barnabas.cluster.controller.channel_manager import (
     ControllerChannelManager,
     RequestBatch,
@@ -44,33 +44,41 @@ from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Steps, gather, steps
+from barnabas.network.endpoints import ListenerConfig
 
 _events: Final = EventLog("cluster.controller")
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """What the controller needs of the broker's configuration, and the listener on which it reaches brokers."""
+    """What the controller needs of the broker's configuration."""
 
     broker_id: int
-    listener: str
+    inter_broker_listener: str
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    control_plane_listener: str | None = None
+
+    @property
+    def listener(self) -> str:
+        """The listener on which the controller reaches brokers."""
+        return self.control_plane_listener or self.inter_broker_listener
 
     @classmethod
-    def of(cls, broker: Config, broker_id: int, listener: str) -> "ControllerConfig":
+    def of(cls, broker: Config, broker_id: int, listeners: ListenerConfig) -> "ControllerConfig":
         """From the parsed broker configuration."""
         return cls(
             broker_id,
-            listener,
+            listeners.inter_broker_name,
             broker["delete.topic.enable"],
             broker["unclean.leader.election.enable"],
             broker["auto.leader.rebalance.enable"],
             broker["leader.imbalance.check.interval.seconds"],
             broker["leader.imbalance.per.broker.percentage"],
+            listeners.control_plane_name,
         )
 
 
@@ -97,7 +105,9 @@ class Term:
         self.context.epoch, self.context.epoch_version = epoch, epoch_version
         self.store = FencedStore(store, epoch, epoch_version)
         self.watches = watches
-        self.batch = RequestBatch(config.broker_id, self.context, channel, config.listener, handlers, clock)
+        self.batch = RequestBatch(
+            config.broker_id, self.context, channel, config.inter_broker_listener, handlers, clock
+        )
         self.partitions = PartitionStateMachine(
             self.context,
             self.store,
@@ -170,7 +180,10 @@ class Term:
 
     @steps
     def read_brokers(self) -> Steps[list[tuple[Broker, int]]]:
-        """All registered brokers with their epochs; the term hears of the next change."""
+        """The brokers that may become live, with their epochs; the term hears of the next change.
+
+        A broker that the controller or the other brokers cannot reach never becomes live: no partition gets it as leader.
+        """
         ids = yield self.watches.children(znodes.BROKER_IDS)
         reads = {int(name): self.store.store.get(f"{znodes.BROKER_IDS}/{name}") for name in ids}
         yield gather(reads.values())
@@ -178,9 +191,16 @@ class Term:
         for broker_id, read in sorted(reads.items()):
             try:
                 data, stat = read.result()
-                brokers.append((znodes.decode_broker(broker_id, data), stat.czxid))
+                broker = znodes.decode_broker(broker_id, data)
+                for listener in dict.fromkeys((self.config.listener, self.config.inter_broker_listener)):
+                    broker.required_endpoint(listener)
+                brokers.append((broker, stat.czxid))
             except NoNodeError:
                 continue  # gone in between, which is an event of its own
+            except EndPointNotFoundError as error:
+                _events.error(
+                    "broker_not_live", broker=broker_id, reason=error, mend="give that broker the listener"
+                )
             except (ValueError, KeyError, TypeError) as error:
                 _events.error("broker_registration_unreadable", broker=broker_id, error=error)
         return brokers

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote_plus
 
-from barnabas.cluster.brokers import Broker
+from barnabas.cluster.brokers import SECURITY_PROTOCOLS, Broker
 from barnabas.cluster.leadership import (
     LeaderAndIsr,
     LeaderRecoveryState,
@@ -198,7 +198,10 @@ def decode_broker(broker_id: int, data: bytes | None) -> Broker:
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     listener, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
-    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+    protocol = protocols.get(listener, listener)
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"listener {listener} has the unknown security protocol {protocol}")
+    return Endpoint(listener, host.strip("[]"), int(port), protocol)
 
 
 # ----------------------------------------------------------------------------------------- topics
