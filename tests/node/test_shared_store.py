@@ -1,10 +1,16 @@
 """Several brokers on one machine, on one embedded metadata store: a cluster, by the same path as any other."""
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
+from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
 def leaders(admin, topic):
@@ -52,3 +58,38 @@ def test_the_other_broker_takes_over_the_controller(two_brokers):
         admin.topics.create(NewTopic("after", partitions=1))
         assert leaders(admin, "after") == [2]
         assert admin.cluster.describe().controller.node_id == 2
+
+
+def connected(port):
+    """Whether somebody has a connection to this port (Linux lists both ends)."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(int(row[2].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
+
+
+def test_controller_and_brokers_speak_on_the_control_plane(join_cluster):
+    listeners = ("INTERNAL", "CONTROL", "CLIENTS")
+    plane = ("--set", "control.plane.listener.name=CONTROL")
+    first = join_cluster(1, *plane, listeners=listeners)
+    first.wait_until_ready()  # so it is the controller
+    second = join_cluster(2, *plane, listeners=listeners)
+    second.wait_until_ready()
+    assert connected(second.ports["CONTROL"]), "LeaderAndIsr, UpdateMetadata, StopReplica"
+    assert not connected(first.ports["CONTROL"])
+    with BlockingAdmin(second.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", assignment={0: [2, 1]}))
+        assert leaders(admin, "t") == [2]
+    request = InitProducerIdRequest(transactional_id=None)
+    with socket.create_connection(("127.0.0.1", second.port), timeout=20) as connection:
+        header = RequestHeader(ApiKey.INIT_PRODUCER_ID, 1, 7, "test")
+        connection.sendall(b"".join(encode_request(header, request)))
+        stream = connection.makefile("rb")
+        size = int.from_bytes(stream.read(4))
+        _, answer = decode_response(ApiKey.INIT_PRODUCER_ID, 1, stream.read(size))
+    assert answer.error_code == 0
+    assert connected(first.ports["CONTROL"]), "AllocateProducerIds"
+
+    assert second.stop() == 0
+    assert "not_handed_over" not in second.tail()
+    with BlockingAdmin(first.bootstrap) as admin:
+        assert leaders(admin, "t") == [1]
+    assert first.stop() == 0

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionResponse,
@@ -21,8 +21,10 @@ class Channel:
     def __init__(self):
         self.sent = []
 
-    def send(self, request):
-        request.encode(3)  # it must fit the version that goes over the wire
+    def send(self, request, *, versions):
+        for version in versions:
+            request.encode(version)  # it must fit each version that may go over the wire
+        self.versions = versions
         self.sent.append((request, Pending()))
         return self.sent[-1][1]
 
@@ -53,9 +55,9 @@ def manager(channel, clock):
     return AlterPartitionManager(1, lambda: 9, channel, clock)
 
 
-def propose(manager, partition, *isr):
+def propose(manager, partition, *isr, topic_id=TOPIC_ID):
     return manager.submit(
-        TopicPartition("t", partition), TOPIC_ID, LeaderAndIsr(1, isr, 4, partition_epoch=7)
+        TopicPartition("t", partition), topic_id, LeaderAndIsr(1, isr, 4, partition_epoch=7)
     )
 
 
@@ -88,6 +90,23 @@ def test_a_failed_request_is_sent_again(manager, channel, clock, failure):
     channel.answer(1)
 
     assert decision.result().partition_epoch == 8
+
+
+def test_a_topic_without_an_id_keeps_the_request_at_version_1(manager, channel):
+    decision = propose(manager, 0, 1, 2, topic_id=ZERO_UUID)
+    request, pending = channel.sent[0]
+    (topic,) = request.topics
+    assert channel.versions == (0, 1)
+    assert (topic.topic_name, topic.partitions[0].new_isr) == ("t", [1, 2])
+    partition = AlterPartitionResponsePartitionData(
+        leader_id=1, leader_epoch=4, isr=[1, 2], partition_epoch=8
+    )
+    answer = AlterPartitionResponseTopicData(topic_name="t", partitions=[partition])
+    pending.complete(AlterPartitionResponse(topics=[answer]))
+
+    assert decision.result().isr == (1, 2)
+    propose(manager, 0, 1)
+    assert channel.versions == (3, 3)
 
 
 def test_a_partition_that_the_answer_leaves_out_is_unknown(manager, channel):

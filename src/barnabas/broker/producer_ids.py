@@ -26,7 +26,7 @@ class ControllerChannel(Protocol):
     """The way to the active controller."""
 
     def send(self, request: AllocateProducerIdsRequest) -> Pending[AllocateProducerIdsResponse]:
-        """The controller's answer; fails when it could not be had."""
+        """The controller's answer; fails when it cannot be had in time."""
 
 
 class ProducerIdManager:

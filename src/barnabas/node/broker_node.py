@@ -54,7 +54,6 @@ from barnabas.node.offload import ChildEndedError
 from barnabas.node.parts import Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 
 _log = EventLog("node")
 
@@ -339,22 +338,7 @@ class BrokerNode:
         """
         if len(parts.metadata.alive_brokers()) < 2:
             return
-        request = ControlledShutdownRequest(
-            broker_id=self.broker_id, broker_epoch=parts.registration.broker_epoch
-        )
-        for attempt in range(1, self.config["controlled.shutdown.max.retries"] + 1):
-            try:
-                response = await wait(parts.to_controller.send(request))
-            except BarnabasError as error:
-                reason = str(error)
-            else:
-                if not response.error_code and not response.remaining_partitions:
-                    return
-                reason = (
-                    f"error {response.error_code}, {len(response.remaining_partitions)} partitions remain"
-                )
-            _log.warning("shutdown.not_handed_over", attempt=attempt, reason=reason)
-            await asyncio.sleep(self.config["controlled.shutdown.retry.backoff.ms"] / 1000)
+        await parts.controlled_shutdown.run(parts.registration.broker_epoch)
 
     def __repr__(self) -> str:
         return f"<BrokerNode {self.broker_id} {','.join(map(str, self.endpoints))}>"

@@ -1,4 +1,4 @@
-"""The requests that brokers send each other: controller to broker, and broker to controller.
+"""The controller's requests to brokers (``ControllerChannelManager``), and the clients between brokers.
 
 Theory of operation
 -------------------
@@ -7,10 +7,13 @@ takes the same handler as one from the wire; to any other it goes over the netwo
 controller's requests to other brokers are repeated until they are answered, because a broker that missed one
 would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that fails in
 this process is a bug and would fail again: it is logged, and the queue goes on.
+
+The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`.
 """
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -19,13 +22,11 @@ from barnabas.broker.dispatch import execute
 from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.channel_manager import ControlRequest, ControlResponse
-from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.client import NetworkClient
-from barnabas.network.errors import DisconnectedError
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.peer import ListenerId, Peer
@@ -49,11 +50,15 @@ class LocalBroker:
         self.services: BrokerServices
         """What handlers reach. They reach the controller, which speaks through this: so it is set at last."""
 
-    def handle(self, request: Request) -> Pending[Any]:
-        """The answer of the handler that requests of the highest version get, also where it fails."""
+    def handle(self, request: Request, versions: tuple[int, int] | None = None) -> Pending[Any]:
+        """The answer of the handler that requests of the highest version get, also where it fails.
+
+        `versions` are the lowest and the highest that the request is fit for, where it is not fit for all.
+        """
         assert request.api is not None
         api = self.services.api_table[request.api]
-        header = RequestHeader(request.api, api.max_version, 0, str(self.services.broker_id))
+        version = api.max_version if versions is None else min(versions[1], api.max_version)
+        header = RequestHeader(request.api, version, 0, str(self.services.broker_id))
         context = RequestContext(self.services, header, self._peer, 0)
         outcome = execute(api, context, request, _as_it_is)
         return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
@@ -67,11 +72,16 @@ def _as_it_is(_api: Api, _context: RequestContext, response: Response | None) ->
 class Remote(Protocol):
     """What the channels need of a `NetworkClient`."""
 
-    def request(self, node: Node, request: Request) -> Pending[Any]:
-        """Sends a request; fails when no answer came."""
+    def request(
+        self, node: Node, request: Request, *, versions: tuple[int, int] | None = None
+    ) -> Pending[Any]:
+        """Sends a request; fails with DisconnectedError when no answer came."""
 
     def disconnect(self, node_id: int) -> None:
         """Closes the connection to a node; its requests fail."""
+
+    async def close(self) -> None:
+        """Closes all connections; requests that wait fail."""
 
 
 class _Queue:
@@ -81,7 +91,7 @@ class _Queue:
 
     def __init__(self, node: Node | None) -> None:
         self.node = node
-        """Where the broker is; None for one without an endpoint for brokers."""
+        """Where the broker is; None for the one in this process."""
         self.waiting: deque[tuple[ControlRequest, Callable[[ControlResponse], object]]] = deque()
         self.in_flight = False
 
@@ -100,13 +110,12 @@ class BrokerChannels:
         self._queues: dict[int, _Queue] = {}
 
     def add_broker(self, broker: Broker) -> None:
-        """Opens the queue to a broker."""
-        node = broker.node(self._listener)
-        if node is None and broker.id != self._broker_id:
-            _log.error(
-                "channel.no_endpoint", broker=broker.id, listener=self._listener, mend="add that listener"
-            )
-        self._queues[broker.id] = _Queue(node)
+        """Opens the queue to a broker. Raises EndPointNotFoundError."""
+        if broker.id == self._broker_id:
+            self._queues[broker.id] = _Queue(None)
+        else:
+            endpoint = broker.required_endpoint(self._listener)
+            self._queues[broker.id] = _Queue(Node(broker.id, endpoint.host, endpoint.port))
 
     def remove_broker(self, broker_id: int) -> None:
         """Drops the queue to a broker, with what waits in it."""
@@ -131,16 +140,12 @@ class BrokerChannels:
         if self._queues.get(broker_id) is not queue:
             return  # removed meanwhile, perhaps added again
         request, on_response = queue.waiting[0]
-        answer = self._request(broker_id, queue.node, request)
+        answer = self._request(queue.node, request)
         answer.when_done(lambda done: self._answered(broker_id, queue, on_response, done))
 
-    def _request(self, broker_id: int, node: Node | None, request: ControlRequest) -> Pending[Any]:
+    def _request(self, node: Node | None, request: ControlRequest) -> Pending[Any]:
         try:
-            if broker_id == self._broker_id:
-                return self._local.handle(request)
-            if node is None:
-                raise DisconnectedError(f"broker {broker_id} has no listener {self._listener}")
-            return self._remote.request(node, request)
+            return self._local.handle(request) if node is None else self._remote.request(node, request)
         except Exception as error:
             return Pending.failed(error)
 
@@ -180,56 +185,47 @@ class BrokerChannels:
         return f"<BrokerChannels from broker {self._broker_id} waiting={waiting}>"
 
 
-class ToController:
-    """The way from this broker to the active controller (``NodeToControllerChannelManager``).
-
-    The controller is the one that sent the last UpdateMetadata. A request that finds it gone fails; its
-    sender tries again, by when the next controller has spoken.
-    """
-
-    def __init__(
-        self, broker_id: int, listener: str, metadata: MetadataCache, *, local: LocalBroker, remote: Remote
-    ) -> None:
-        self._broker_id = broker_id
-        self._listener = listener
-        self._metadata = metadata
-        self._remote = remote
-        self._local = local
-
-    def send(self, request: Request) -> Pending[Any]:
-        """The controller's answer; fails with NOT_CONTROLLER or a network error."""
-        controller_id = self._metadata.controller_id
-        if controller_id == self._broker_id:
-            return self._local.handle(request)
-        broker = self._metadata.alive_broker(controller_id)
-        node = broker.node(self._listener) if broker else None
-        if node is None:
-            return Pending.failed(
-                KafkaError(ErrorCode.NOT_CONTROLLER, "no controller is known at the moment")
-            )
-        return self._remote.request(node, request)
-
-
-def controller_client(broker_id: int, timeout_ms: int, clock: Clock, rng: Random) -> NetworkClient:
+def controller_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
     """The controller's connections to brokers: the versions are known, an attempt follows at once."""
-    settings = ClientSettings(
-        client_id=str(broker_id),
-        max_in_flight=1,
-        request_timeout_ms=timeout_ms,
-        reconnect_backoff_ms=0,
-        reconnect_backoff_max_ms=0,
-        discover_versions=False,
+    return _client(
+        clock,
+        rng,
+        _settings(broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False),
     )
-    return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)
 
 
-def to_controller_client(broker_id: int, timeout_ms: int, clock: Clock, rng: Random) -> NetworkClient:
+def to_controller_client(
+    broker_id: int, config: Config, clock: Clock, rng: Random, *, retry_timeout_ms: float
+) -> NetworkClient:
     """A broker's connection to the controller, which may be older: versions are asked for."""
-    settings = ClientSettings(
+    timeout_ms = int(min(config["controller.socket.timeout.ms"], retry_timeout_ms))
+    return _client(clock, rng, _settings(broker_id, config, timeout_ms, reconnect_ms=50))
+
+
+def controlled_shutdown_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
+    """The connection by which a broker that stops asks the controller."""
+    settings = _settings(
+        broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False
+    )
+    return _client(clock, rng, replace(settings, idle_ms_max=config["connections.max.idle.ms"]))
+
+
+def _settings(
+    broker_id: int, config: Config, timeout_ms: int, *, reconnect_ms: int, discover_versions: bool = True
+) -> ClientSettings:
+    """One request in flight; a connection without traffic stays (``Selector.NO_IDLE_TIMEOUT_MS``)."""
+    return ClientSettings(
         client_id=str(broker_id),
         max_in_flight=1,
         request_timeout_ms=timeout_ms,
-        reconnect_backoff_ms=50,
-        reconnect_backoff_max_ms=50,
+        reconnect_backoff_ms=reconnect_ms,
+        reconnect_backoff_max_ms=reconnect_ms,
+        setup_timeout_ms=config["socket.connection.setup.timeout.ms"],
+        setup_timeout_max_ms=config["socket.connection.setup.timeout.max.ms"],
+        idle_ms_max=-1,
+        discover_versions=discover_versions,
     )
+
+
+def _client(clock: Clock, rng: Random, settings: ClientSettings) -> NetworkClient:
     return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)

@@ -1,5 +1,6 @@
 """`Parts`: everything of a broker between its store, its logs and its sockets, put together in one place."""
 
+import math
 import random
 from collections.abc import Iterable
 
@@ -27,11 +28,13 @@ from barnabas.network.peer import ListenerId
 from barnabas.node.channels import (
     BrokerChannels,
     LocalBroker,
-    ToController,
+    controlled_shutdown_client,
     controller_client,
     to_controller_client,
 )
+from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
+from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
@@ -77,11 +80,29 @@ class Parts:
         epoch = self._epoch
         listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
         local = LocalBroker(ListenerId(listener.name, listener.security_protocol))
-        timeout_ms = config["controller.socket.timeout.ms"]
-        self._to_brokers = controller_client(broker_id, timeout_ms, clock, rng)
-        self._to_controller = to_controller_client(broker_id, timeout_ms, clock, rng)
-        self.to_controller = ToController(
-            broker_id, listener.name, self.metadata, local=local, remote=self._to_controller
+        self._to_brokers = controller_client(broker_id, config, clock, rng)
+
+        def to_controller(channel: str, retry_timeout_ms: float = math.inf) -> NodeToControllerChannelManager:
+            return NodeToControllerChannelManager(
+                channel,
+                broker_id,
+                listener.name,
+                self.metadata,
+                clock,
+                local=local,
+                remote=to_controller_client(broker_id, config, clock, rng, retry_timeout_ms=retry_timeout_ms),
+                retry_timeout_ms=retry_timeout_ms,
+            )
+
+        self._alter_partition_channel = to_controller("alter-partition")
+        self._forwarding_channel = to_controller("forwarding", config["request.timeout.ms"])
+        self.controlled_shutdown = ControlledShutdown(
+            broker_id,
+            listeners.inter_broker_name,
+            self.metadata,
+            config,
+            local=local,
+            remote=controlled_shutdown_client(broker_id, config, clock, rng),
         )
         self.controller = KafkaController(
             ControllerConfig.of(config, broker_id, listeners),
@@ -97,7 +118,7 @@ class Parts:
             clock=clock,
             logs=logs,
             metadata=self.metadata,
-            alter_partition=AlterPartitionManager(broker_id, epoch, self.to_controller, clock),
+            alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
             fetchers=NoReplication(),
         )
         defaults = TopicDefaults(
@@ -123,7 +144,7 @@ class Parts:
             fetch_sessions=sessions,
             topics=topics,
             controller=self.controller,
-            producer_ids=ProducerIdManager(broker_id, epoch, self.to_controller),
+            producer_ids=ProducerIdManager(broker_id, epoch, self._forwarding_channel),
             topic_configs=configs,
             broker_epoch=epoch,
             api_table=api_table(config["group.coordinator.rebalance.protocols"]),
@@ -147,5 +168,5 @@ class Parts:
         self.group_coordinator.shutdown()
         self.replicas.shutdown()
         self.controller.shutdown()
-        for client in (self._to_brokers, self._to_controller):
-            await client.close()
+        for connections in (self._to_brokers, self._alter_partition_channel, self._forwarding_channel):
+            await connections.close()

@@ -2,10 +2,11 @@
 
 Theory of operation
 -------------------
-Leaders submit proposals; those that wait when no request is in flight go out together. An answer completes
-each proposal with what the controller decided. If the whole request failed (no controller, or it has moved),
-everything in it stays queued and is sent again after 50 ms: a proposal is never dropped, its partition is
-locked until it ends. A newer proposal of a partition cannot come before the older one ended.
+Leaders submit proposals; those that wait when no request is in flight go out together. The channel finds the
+controller, and sends again where it was lost or has moved. An answer completes each proposal with what the controller
+decided. If the controller refused the whole request (it knows the broker under another epoch), everything in it stays
+and is asked in a new request after 50 ms: a proposal is never dropped, its partition is locked until it ends. A newer
+proposal of a partition cannot come before the older one ended.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,12 +31,19 @@ _log = EventLog("replica.alter_partition")
 
 RETRY_MS: Final = 50
 
+WITH_TOPIC_IDS: Final = (3, 3)
+"""The version that every controller of Kafka 3.5 or later knows."""
+WITHOUT_TOPIC_IDS: Final = (0, 1)
+"""Version 1 is the highest that names topics."""
+
 
 class ControllerChannel(Protocol):
     """The way from this broker to the active controller (``NodeToControllerChannelManager``)."""
 
-    def send(self, request: AlterPartitionRequest) -> Pending[AlterPartitionResponse]:
-        """The controller's answer; fails when it could not be had."""
+    def send(
+        self, request: AlterPartitionRequest, *, versions: tuple[int, int]
+    ) -> Pending[AlterPartitionResponse]:
+        """The controller's answer, in one of the `versions`; fails where sending again is no help."""
 
 
 class _Proposal:
@@ -77,32 +85,41 @@ class AlterPartitionManager:
             return
         self._in_flight = True
         sent = list(self._waiting.values())
-        self._channel.send(self._request(sent)).when_done(lambda answer: self._answered(sent, answer))
+        # Only where each topic has an id: one without keeps the whole request at a version with names.
+        with_ids = all(item.topic_id != ZERO_UUID for item in sent)
+        versions = WITH_TOPIC_IDS if with_ids else WITHOUT_TOPIC_IDS
+        answer = self._channel.send(self._request(sent, with_ids=with_ids), versions=versions)
+        answer.when_done(lambda answer: self._answered(sent, answer))
 
-    def _request(self, proposals: Iterable[_Proposal]) -> AlterPartitionRequest:
+    def _request(self, proposals: Iterable[_Proposal], *, with_ids: bool) -> AlterPartitionRequest:
         topics: dict[tuple[str, Uuid], AlterPartitionRequestTopicData] = {}
         for item in proposals:
             key = (item.tp.topic, item.topic_id)
             topic = topics.setdefault(
                 key, AlterPartitionRequestTopicData(topic_name=item.tp.topic, topic_id=item.topic_id)
             )
-            topic.partitions.append(
-                AlterPartitionRequestPartitionData(
-                    partition_index=item.tp.partition,
-                    leader_epoch=item.proposal.leader_epoch,
-                    new_isr_with_epochs=[BrokerState(broker_id=broker) for broker in item.proposal.isr],
-                    partition_epoch=item.proposal.partition_epoch,
-                )
+            partition = AlterPartitionRequestPartitionData(
+                partition_index=item.tp.partition,
+                leader_epoch=item.proposal.leader_epoch,
+                partition_epoch=item.proposal.partition_epoch,
             )
+            if with_ids:
+                partition.new_isr_with_epochs = [
+                    BrokerState(broker_id=broker) for broker in item.proposal.isr
+                ]
+            else:
+                partition.new_isr = list(item.proposal.isr)
+            topic.partitions.append(partition)
         return AlterPartitionRequest(
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), topics=list(topics.values())
         )
 
     def _answered(self, sent: list[_Proposal], answer: Pending[AlterPartitionResponse]) -> None:
-        code = ErrorCode.NETWORK_EXCEPTION if answer.error else ErrorCode.of(answer.result().error_code)
-        if code:
+        refusal = answer.error or ErrorCode.of(answer.result().error_code)
+        if refusal:
             self._in_flight = False
-            _log.warning("alter_partition.retry", error=code.name, partitions=len(sent))
+            name = refusal.name if isinstance(refusal, ErrorCode) else refusal
+            _log.warning("alter_partition.retry", error=name, partitions=len(sent))
             self._clock.call_later(RETRY_MS, self._send)
         else:
             self._decide(sent, answer.result()).when_done(self._decided)

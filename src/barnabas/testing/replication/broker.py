@@ -322,14 +322,16 @@ class _ToController:
     def __init__(self, owner: Broker) -> None:
         self._owner = owner
 
-    def send(self, request: AlterPartitionRequest) -> Pending[AlterPartitionResponse]:
+    def send(
+        self, request: AlterPartitionRequest, *, versions: tuple[int, int]
+    ) -> Pending[AlterPartitionResponse]:
         """The controller's answer; fails when it could not be had."""
         answer: Pending[AlterPartitionResponse] = Pending()
         controller = self._owner.brokers.get(self._owner.metadata.controller_id)
         if controller is None:
             return Pending.failed(LostCallError())
 
-        version = AlterPartitionRequest.max_version
+        _, version = versions
         self._owner.wire.call(
             self._owner,
             controller,
