@@ -1,0 +1,137 @@
+"""Followers copy their leaders: what was acknowledged outlives the broker that acknowledged it."""
+
+import contextlib
+import signal
+import time
+
+import pytest
+
+from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.types import NewTopic
+from barnabas.client import Consumer, Producer, TopicPartition
+
+# A broker that was killed is noticed in a second.
+QUICK = ("--set", "zookeeper.session.timeout.ms=1000", "--set", "replica.fetch.backoff.ms=50")
+# A broker that does not run for a moment is not.
+SLOW = ("--set", "zookeeper.session.timeout.ms=6000", "--set", "replica.fetch.backoff.ms=50")
+
+
+def start_pair(join_cluster, options=QUICK):
+    """Brokers 1 and 2; the first is the controller."""
+    servers = {}
+    for number in (1, 2):
+        servers[number] = join_cluster(number, *options)
+        servers[number].wait_until_ready()
+    return servers
+
+
+@contextlib.contextmanager
+def frozen(server):
+    """The broker does not run for a while."""
+    server.process.send_signal(signal.SIGSTOP)
+    yield
+    server.process.send_signal(signal.SIGCONT)
+
+
+def create(server, topic, leader, follower, partitions=1, **configs):
+    with BlockingAdmin(server.bootstrap) as admin:
+        assignment = dict.fromkeys(range(partitions), (leader, follower))
+        admin.topics.create(NewTopic(topic, assignment=assignment, configs=configs))
+
+
+def state(server, topic):
+    with BlockingAdmin(server.bootstrap) as admin:
+        return [(each.leader, sorted(each.isr)) for each in admin.topics.describe([topic])[topic].partitions]
+
+
+def eventually(look, expected, seconds=20):
+    deadline = time.monotonic() + seconds
+    while (seen := look()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert seen == expected
+
+
+def write(server, topic, values, acks):
+    with Producer(server.bootstrap, acks=acks) as producer:
+        for sent in [producer.send(topic, value, partition=0) for value in values]:
+            sent.result()
+
+
+def read(server, topic, last):
+    """The committed records of partition 0, up to the one with this value."""
+    with Consumer(server.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        values = []
+        deadline = time.monotonic() + 20
+        while last not in values and time.monotonic() < deadline:
+            values += [record.value for record in consumer.poll(timeout_ms=1000)]
+    return values
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+def test_a_leader_that_stops_hands_its_records_on(join_cluster, acks):
+    servers = start_pair(join_cluster)
+    create(servers[1], "kept", 2, 1)
+    values = [b"record %d" % n for n in range(100)]
+    write(servers[1], "kept", values, acks)
+    # With acks=1 a record may be on the leader alone; what consumers see is on both.
+    assert read(servers[1], "kept", values[-1]) == values
+    assert servers[2].stop() == 0
+    eventually(lambda: state(servers[1], "kept"), [(1, [1])])
+    assert read(servers[1], "kept", values[-1]) == values
+
+
+def test_a_leader_that_is_killed_takes_nothing_along_that_all_had(join_cluster):
+    servers = start_pair(join_cluster)
+    create(servers[1], "kept", 2, 1)
+    before, without, after = ([b"%s %d" % (word, n) for n in range(50)] for word in (b"1", b"2", b"3"))
+    write(servers[1], "kept", before, "all")
+    servers[2].kill()
+    eventually(lambda: state(servers[1], "kept"), [(1, [1])])
+    write(servers[1], "kept", without, "all")
+    servers[2] = join_cluster(2, *QUICK)
+    servers[2].wait_until_ready()
+    eventually(lambda: state(servers[2], "kept"), [(1, [1, 2])])
+    write(servers[2], "kept", after, "all")
+    servers[1].kill()
+    eventually(lambda: state(servers[2], "kept"), [(2, [2])])
+    assert read(servers[2], "kept", after[-1]) == before + without + after
+
+
+def test_a_former_leader_drops_what_it_alone_had(join_cluster):
+    servers = start_pair(join_cluster, SLOW)
+    create(servers[1], "kept", 1, 2)
+    with Producer(servers[1].bootstrap, acks=1, enable_idempotence=False) as producer:
+        producer.send_and_wait("kept", b"on both")
+        assert read(servers[1], "kept", b"on both") == [b"on both"]
+        with frozen(servers[2]):
+            for n in range(10):
+                producer.send_and_wait("kept", b"on broker 1 %d" % n)
+            servers[1].kill()
+    eventually(lambda: state(servers[2], "kept"), [(2, [2])])
+    write(servers[2], "kept", [b"under another leader"], "all")
+    # The first of the ten answered a fetch that was under way; the others broker 1 has alone.
+    kept = read(servers[2], "kept", b"under another leader")
+    assert b"on broker 1 9" not in kept
+    servers[1] = join_cluster(1, *SLOW)
+    servers[1].wait_until_ready()
+    eventually(lambda: state(servers[1], "kept"), [(2, [1, 2])])
+    assert servers[2].stop() == 0
+    eventually(lambda: state(servers[1], "kept"), [(1, [1])])
+    assert read(servers[1], "kept", b"under another leader") == kept
+
+
+def test_the_offsets_of_a_group_move_with_their_partition(join_cluster):
+    options = ("--set", "offsets.topic.replication.factor=2", "--set", "offsets.topic.num.partitions=2")
+    servers = start_pair(join_cluster, (*QUICK, *options))
+    create(servers[1], "read", 1, 2)
+    write(servers[1], "read", [b"%d" % n for n in range(10)], "all")
+    with Consumer(servers[1].bootstrap, group_id="readers") as consumer:
+        consumer.assign([TopicPartition("read", 0)])
+        consumer.commit({TopicPartition("read", 0): 7})
+    with BlockingAdmin(servers[1].bootstrap) as admin:
+        coordinator = admin.groups.describe(["readers"])["readers"].coordinator.node_id
+    servers[coordinator].kill()
+    other = servers[3 - coordinator]
+    with Consumer(other.bootstrap, group_id="readers") as consumer:
+        assert consumer.committed([TopicPartition("read", 0)])[TopicPartition("read", 0)].offset == 7
