@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import threading
 import time
@@ -31,6 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"barnabas: {form.describe()}"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compiled modules take no patches, so a judge that is judged by bugs planted in them is judged in the pure form."""
+    for mark in item.iter_markers("interpreted"):
+        for module in mark.args:
+            spec = importlib.util.find_spec(module)
+            if spec is not None and not str(spec.origin).endswith(".py"):
+                pytest.skip(f"plants bugs in {module}, which is compiled")
 
 
 # --- brokers in processes of their own

@@ -30,14 +30,24 @@ class Later:
         return outcome
 
 
-def running(count=30, **config):
+LARGE = 100_000
+"""Of values of this size even a segment with a few batches is scanned in a child process."""
+
+
+def running(count=30, value_bytes=10, **config):
     """A world, its manager and a log of three segments or more with an index entry for every batch but the first."""
-    config = {"segment_bytes": 12 * SIZE, "index_interval_bytes": 0, "segment_index_bytes": 2000, **config}
+    segment_bytes = 12 * len(batch(size=value_bytes))
+    config = {
+        "segment_bytes": segment_bytes,
+        "index_interval_bytes": 0,
+        "segment_index_bytes": 2000,
+        **config,
+    }
     world = World(**config)
     manager = world.started()
     log = manager.get_or_create(TP)
     for number in range(count):
-        log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+        log.append(batch(timestamp=NOW_MS + number, size=value_bytes), 0, NOW_MS)
     log.high_watermark = log.log_end_offset
     fill(manager.get_or_create(OTHER), 1)
     return world, manager, log
@@ -170,10 +180,10 @@ class TestIndexes:
         fill(log, 1)
         assert [offset for offset, _ in values_of(log)] == list(range(22))
 
-    def test_what_was_scanned_before_a_truncation_is_no_index_after_it(self, monkeypatch):
+    def test_what_was_scanned_before_a_truncation_is_no_index_after_it(self):
         """Its entries led beyond the end, into what was appended there later."""
-        monkeypatch.setattr("barnabas.log.log.IN_PLACE_SCAN_BYTES", 0)
-        world, manager, log = running()
+        world, manager, log = running(value_bytes=2 * LARGE)
+        assert log.active.size > IN_PLACE_SCAN_BYTES
 
         class Slow:
             def __init__(self):
@@ -192,7 +202,7 @@ class TestIndexes:
         end = log.log_end_offset
         for outcome, scanned in slow.scans:
             outcome.complete(scanned)
-        log.append(batch(size=7 * SIZE), 0, NOW_MS)
+        log.append(batch(size=3 * LARGE), 0, NOW_MS)
         fill(log, 3)
         log.segments._recent.clear()
 
@@ -200,9 +210,9 @@ class TestIndexes:
             range(end, end + 4)
         )
 
-    def test_an_index_that_cannot_be_rebuilt_is_done_without(self, caplog, monkeypatch):
-        monkeypatch.setattr("barnabas.log.log.IN_PLACE_SCAN_BYTES", 0)
-        world, manager, log = running()
+    def test_an_index_that_cannot_be_rebuilt_is_done_without(self, caplog):
+        world, manager, log = running(value_bytes=LARGE)
+        assert log.segments[0].size > IN_PLACE_SCAN_BYTES
         expected = values_of(log)
 
         class Dies:

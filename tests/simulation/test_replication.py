@@ -10,6 +10,7 @@ from barnabas.replica.partition import Partition
 from barnabas.testing import simulate
 
 SEEDS = 40
+PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
 
 
 @pytest.mark.timeout(300)
@@ -58,8 +59,8 @@ def take_the_dead_for_live(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "kinds"),
     [
-        (answer_when_the_leader_has_it, {"early", "lost"}),
-        (answer_one_record_early, {"early", "lost"}),
+        pytest.param(answer_when_the_leader_has_it, {"early", "lost"}, marks=PATCHES_PARTITION),
+        pytest.param(answer_one_record_early, {"early", "lost"}, marks=PATCHES_PARTITION),
         (wait_only_for_the_committed_isr, {"early", "lost", "unread"}),
         (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}),
         (forget_the_last_of_an_isr, {"stuck"}),

@@ -88,10 +88,20 @@ def forget_producers(monkeypatch):
 @pytest.mark.parametrize(
     ("plant", "kinds"),
     [
-        (acknowledge_before_append, {"lost", "unread", "hole", "complaint", "stale", "crash"}),
+        pytest.param(
+            acknowledge_before_append,
+            {"lost", "unread", "hole", "complaint", "stale", "crash"},
+            marks=pytest.mark.interpreted("barnabas.log.segment"),
+        ),
         (skip_truncation, {"complaint", "lost", "crash"}),
-        (acknowledge_before_sync, {"lost", "unread"}),
-        (forget_producers, {"duplicated", "reordered"}),
+        pytest.param(
+            acknowledge_before_sync, {"lost", "unread"}, marks=pytest.mark.interpreted("barnabas.log.log")
+        ),
+        pytest.param(
+            forget_producers,
+            {"duplicated", "reordered"},
+            marks=pytest.mark.interpreted("barnabas.log.producers"),
+        ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

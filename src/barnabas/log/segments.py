@@ -36,6 +36,9 @@ class SegmentList:
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._list)
 
+    def __contains__(self, segment: LogSegment) -> bool:
+        return segment in self._list  # a compiled class does not fall back on __iter__
+
     def __getitem__(self, place: int) -> LogSegment:
         return self._list[place]
 

@@ -16,10 +16,12 @@ from collections.abc import Hashable, Iterable
 from typing import Final
 
 from barnabas.core.clock import Clock, Timer
+from barnabas.core.compiled import mypyc_attr
 
 _UNWATCHED: Final = ()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DelayedOperation(ABC):
     """Something that ends later, once. A subclass says when it may end and what happens then."""
 

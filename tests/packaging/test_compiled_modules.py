@@ -1,0 +1,62 @@
+"""The list of compiled modules, and what the compiler would only say when the code runs."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCES = ROOT / "src"
+MODULES = {
+    f"barnabas.{name}"
+    for name in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["barnabas"]["compiled"][
+        "modules"
+    ]
+}
+
+
+def path_of(module):
+    return SOURCES / Path(*module.split(".")).with_suffix(".py")
+
+
+def classes(path):
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+
+
+def open_to_all(module):
+    """The classes of a compiled module that say that interpreted ones may inherit from them."""
+    return {
+        each.name
+        for each in classes(path_of(module))
+        if any("allow_interpreted_subclasses" in ast.unparse(mark) for mark in each.decorator_list)
+    }
+
+
+def imported(path):
+    """What a module calls the things that it imports: name -> (module, name there)."""
+    return {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_every_module_of_the_list_is_there():
+    assert [module for module in sorted(MODULES) if not path_of(module).exists()] == []
+
+
+def test_no_interpreted_class_inherits_from_a_compiled_one():
+    """The first import of such a module raises TypeError, in the compiled form only."""
+    compiled = {path_of(module) for module in MODULES}
+    found = []
+    for path in (*SOURCES.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")):
+        if path in compiled:
+            continue
+        names = imported(path)
+        for each in classes(path):
+            for base in each.bases:
+                module, name = names.get(ast.unparse(base).partition("[")[0], (None, ""))
+                if module in MODULES and name not in open_to_all(module):
+                    found.append(f"{path.relative_to(ROOT)}: {each.name}({name}) of {module}")
+
+    assert found == [], "compile these modules too"
