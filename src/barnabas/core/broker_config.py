@@ -130,6 +130,14 @@ BROKER_CONFIG: Final = ConfigTable(
         # Replicas
         ConfigKey("fetch.max.bytes", INT, 57671680, "The largest answer to a fetch, in bytes.", at_least(1024)),
         ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions are kept.", at_least(0)),
+        ConfigKey("num.replica.fetchers", INT, 1, "How many fetchers, each with a connection of its own, copy from one broker.", at_least(1)),
+        ConfigKey("replica.fetch.max.bytes", INT, 1048576, "How much of one partition a follower asks for, in bytes; a larger batch comes all the same.", at_least(0)),
+        ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a leader may wait for something to answer a follower with; at most replica.lag.time.max.ms."),
+        ConfigKey("replica.fetch.min.bytes", INT, 1, "How much there should be before it answers at once, in bytes."),
+        ConfigKey("replica.fetch.response.max.bytes", INT, 10485760, "How much a follower asks for at once, in bytes; a larger batch comes all the same.", at_least(0)),
+        ConfigKey("replica.fetch.backoff.ms", INT, 1000, "How long a follower waits after an error of its leader or of one partition.", at_least(0)),
+        ConfigKey("replica.socket.timeout.ms", INT, 30000, "How long a follower tries to connect to its leader; at least replica.fetch.wait.max.ms."),
+        ConfigKey("replica.socket.receive.buffer.bytes", INT, 65536, "SO_RCVBUF of a follower's connections to leaders; -1 leaves it to the system."),
         ConfigKey("replica.lag.time.max.ms", LONG, 30000, "A follower that has not caught up for this long leaves the ISR."),
         ConfigKey("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."),
         ConfigKey("producer.id.expiration.ms", INT, 86400000, "How long an idle producer's sequence numbers are remembered.", at_least(1), scope=Scope.CLUSTER_WIDE),
@@ -170,8 +178,24 @@ def broker_config(given: Mapping[str, Any]) -> Config:
             f"Invalid value {config['broker.id']} for configuration broker.id: it must be at most "
             f"reserved.broker.max.id ({config['reserved.broker.max.id']}) while broker.id.generation.enable is true"
         )
+    _check_fetch_wait(config)
     check_group_keys(config)
     return config
+
+
+def _check_fetch_wait(config: Config) -> None:
+    """A fetch that waits longer than these would break its connection, or cost its follower the ISR."""
+    wait_ms = config["replica.fetch.wait.max.ms"]
+    if wait_ms > config["replica.socket.timeout.ms"]:
+        raise ConfigError(
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms"
+            " to prevent unnecessary socket timeouts"
+        )
+    if wait_ms > config["replica.lag.time.max.ms"]:
+        raise ConfigError(
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms"
+            " to prevent frequent changes in ISR"
+        )
 
 
 def log_directories(config: Config) -> list[str]:

@@ -649,6 +649,7 @@ class Log:
         self._check_online()
         assert offset >= 0, f"cannot truncate to {offset}"
         if offset >= self.log_end_offset:
+            self._forget_epochs_without_records()
             return False
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -659,6 +660,14 @@ class Log:
             # Half of it may be done, so that even without a fault of the disk this log cannot go on.
             raise self.storage_failed(error) from error
         return True
+
+    def _forget_epochs_without_records(self) -> None:
+        # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask for a
+        # cut again and again.
+        try:
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+        except OSError as error:
+            raise self.refused(error) from error
 
     def _truncate(self, offset: int) -> None:
         # What a scan finds now may be gone in a moment, and an index must not lead to it.

@@ -42,8 +42,10 @@ _UNDER_WAY: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR}
 class Selector:
     """Makes channels on sockets. Belongs to the running event loop, and to one client."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, receive_buffer_bytes: int = -1) -> None:
+        """`receive_buffer_bytes` is SO_RCVBUF; -1 leaves it to the system."""
         self.loop = asyncio.get_running_loop()
+        self.receive_buffer_bytes = receive_buffer_bytes
         self.clock = clock or LoopClock(self.loop)
         self._memory = ReceiveMemory()
         self.threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="network-client")
@@ -190,6 +192,9 @@ class NodeChannel:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._selector.receive_buffer_bytes >= 0:
+            # Before the connection: the window that TCP announces at its beginning depends on it.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._selector.receive_buffer_bytes)
         try:
             code = sock.connect_ex(address)
         except OverflowError as failure:

@@ -23,7 +23,7 @@ from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.channel_manager import ControlRequest, ControlResponse
 from barnabas.core.clock import Clock
-from barnabas.core.config import Config
+from barnabas.core.config import Config, Source
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
 from barnabas.network.client import NetworkClient
@@ -208,6 +208,39 @@ def controlled_shutdown_client(broker_id: int, config: Config, clock: Clock, rng
         broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False
     )
     return _client(clock, rng, replace(settings, idle_ms_max=config["connections.max.idle.ms"]))
+
+
+def fetcher_clients(broker_id: int, config: Config, clock: Clock, rng: Random) -> list[NetworkClient]:
+    """A follower's connections to its leaders: a client for each of `num.replica.fetchers` (``BrokerBlockingSender``).
+
+    An attempt follows at once; the fetcher waits by itself after one that failed.
+    """
+    settings = _settings(
+        broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False
+    )
+    connect_ms = config["replica.socket.timeout.ms"]
+    return [
+        NetworkClient(
+            Selector(clock, receive_buffer_bytes=_receive_buffer_bytes(config)),
+            ManualMetadataUpdater(),
+            replace(
+                settings,
+                client_id=f"broker-{broker_id}-fetcher-{fetcher_id}",
+                setup_timeout_ms=min(settings.setup_timeout_ms, connect_ms),
+                setup_timeout_max_ms=min(settings.setup_timeout_max_ms, connect_ms),
+                idle_ms_max=config["connections.max.idle.ms"],
+            ),
+            rng,
+        )
+        for fetcher_id in range(config["num.replica.fetchers"])
+    ]
+
+
+def _receive_buffer_bytes(config: Config) -> int:
+    """What was set: Kafka's default of 64 KiB would switch off the system's automatic sizing, as `SocketSettings` says."""
+    key = "replica.socket.receive.buffer.bytes"
+    size: int = config[key]
+    return -1 if config.source(key) is Source.DEFAULT else size
 
 
 def _settings(

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Iterable
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
@@ -19,17 +18,17 @@ from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import ListenerConfig
+from barnabas.network.node_link import Node
 from barnabas.network.peer import ListenerId
 from barnabas.node.channels import (
     BrokerChannels,
     LocalBroker,
     controlled_shutdown_client,
     controller_client,
+    fetcher_clients,
     to_controller_client,
 )
 from barnabas.node.controlled_shutdown import ControlledShutdown
@@ -37,24 +36,11 @@ from barnabas.node.coordinators import group_coordinator
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
+from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
+from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
-from barnabas.replica.state_changes import InitialFetchState
-
-_log = EventLog("node.parts")
 
 FETCH_SESSION_IDS = range(1, 2**31)
-
-
-class NoReplication:
-    """Stands where the replica fetchers will: a follower here keeps what it has and copies nothing."""
-
-    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """Says which partitions are not copied."""
-        for target in targets:
-            _log.warning("replica.not_copied", partition=target.partition.tp, leader=target.leader)
-
-    def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """There is nothing to stop."""
 
 
 class Parts:
@@ -112,6 +98,17 @@ class Parts:
             clock,
             lambda: random_uuid(rng),
         )
+        self._to_leaders = fetcher_clients(broker_id, config, clock, rng)
+        self._inter_broker_name = listeners.inter_broker_name
+        self.fetchers = ReplicaFetcherManager(
+            Follower(broker_id, epoch),
+            self._to_leaders,
+            self._find_leader,
+            clock,
+            FetchSettings.of(config),
+            backoff_ms=config["replica.fetch.backoff.ms"],
+            truncated=logs.checkpoint_recovery_points,
+        )
         self.replicas = ReplicaManager(
             broker_id,
             config=config,
@@ -119,7 +116,7 @@ class Parts:
             logs=logs,
             metadata=self.metadata,
             alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
-            fetchers=NoReplication(),
+            fetchers=self.fetchers,
         )
         defaults = TopicDefaults(
             config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
@@ -156,6 +153,11 @@ class Parts:
     def _epoch(self) -> int:
         return self.registration.broker_epoch
 
+    def _find_leader(self, broker_id: int) -> Node | None:
+        """Where a broker serves followers, if it lives and has the listener for brokers."""
+        broker = self.metadata.alive_broker(broker_id)
+        return None if broker is None else broker.node(self._inter_broker_name)
+
     def directory_failed(self) -> None:
         """A log directory went offline: its partitions are not served any more."""
         online = self.replicas.partitions.online
@@ -166,7 +168,10 @@ class Parts:
         """Answers what waits, resigns, and closes the connections to other brokers."""
         self._topic_changes.shutdown()
         self.group_coordinator.shutdown()
+        self.fetchers.close()
         self.replicas.shutdown()
         self.controller.shutdown()
-        for connections in (self._to_brokers, self._alter_partition_channel, self._forwarding_channel):
-            await connections.close()
+        for client in (*self._to_leaders, self._to_brokers):
+            await client.close()
+        for channel in (self._alter_partition_channel, self._forwarding_channel):
+            await channel.close()

@@ -38,6 +38,9 @@ class FetchTarget:
     offset: int
     leader_epoch: int
     max_bytes: int
+    last_fetched_epoch: int = -1
+    """Of replicas only, as is the next: the epoch of the record before the offset (KIP-595)."""
+    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,33 @@ class FetchSessionHandler:
             if tp not in wanted or wanted[tp].topic_id != target.topic_id
         }
         return FetchPlan(self._session_id, self._epoch, named, forgotten)
+
+    @property
+    def opens_session(self) -> bool:
+        """Whether the next request is a full one, so that `plan` is to be asked for it."""
+        return self._epoch == INITIAL_EPOCH
+
+    def plan_changes(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> FetchPlan:
+        """The next request of an open session, by what changed since the last one; None for what is no longer wanted.
+
+        `plan` compares all partitions; a replica fetcher has thousands, of which few move.
+        """
+        assert self._epoch != INITIAL_EPOCH, "a full request names everything"
+        named: dict[TopicPartition, FetchTarget] = {}
+        forgotten: dict[TopicPartition, Uuid] = {}
+        for tp, target in changes.items():
+            before = self._partitions.get(tp)
+            if before is not None and (target is None or target.topic_id != before.topic_id):
+                forgotten[tp] = before.topic_id
+            if target is None:
+                self._partitions.pop(tp, None)
+            elif target != before:
+                named[tp] = self._partitions[tp] = target
+        return FetchPlan(self._session_id, self._epoch, named, forgotten)
+
+    def target(self, tp: TopicPartition) -> FetchTarget | None:
+        """What the last request asked of a partition, there or in an earlier one of the session."""
+        return self._partitions.get(tp)
 
     def answered(self, error: ErrorCode, session_id: int) -> None:
         """``handleResponse``: takes note of an answer's top-level error and session id."""

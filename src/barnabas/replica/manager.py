@@ -67,6 +67,7 @@ class ReplicaManager:
         "_changes",
         "_clock",
         "_config",
+        "_fetchers",
         "_logs",
         "_metadata",
         "_ports",
@@ -96,6 +97,7 @@ class ReplicaManager:
         self._clock = clock
         self._logs = logs
         self._metadata = metadata
+        self._fetchers = fetchers
         self._timers: dict[str, Timer] = {}
         self.produce_purgatory = Purgatory("Produce", clock)
         self.fetch_purgatory = Purgatory("Fetch", clock)
@@ -199,6 +201,7 @@ class ReplicaManager:
     def log_directory_failed(self, partitions: Iterable[TopicPartition]) -> None:
         """``handleLogDirFailure``: takes the partitions of a failed directory offline; clients that wait are answered at once."""
         for tp in partitions:
+            self._fetchers.stop([tp])
             self.partitions.take_offline(tp)
             self._wake.progressed(tp)
 

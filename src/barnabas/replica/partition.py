@@ -22,6 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from barnabas.cluster.leadership import LeaderAndIsr
+from barnabas.core.chunks import Buffer
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
@@ -29,7 +30,7 @@ from barnabas.core.pending import Pending
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
-from barnabas.log.results import AppendInfo
+from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
@@ -420,6 +421,37 @@ class Partition:
         """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""
         log = self.log_for(current_leader_epoch, leader_only=leader_only)
         return log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+
+    # --- following --------------------------------------------------------------------------------------
+
+    def append_as_follower(self, records: Buffer) -> AppendInfo | None:
+        """``appendRecordsToFollowerOrFutureReplica``: appends what the leader has, offsets and epochs included.
+
+        Raises what `Log.append_as_follower` does.
+        """
+        log = self.log
+        assert log is not None, "a follower has a log"
+        now_ms = self._ports.now_ms()
+        try:
+            return log.append_as_follower(records, now_ms)
+        except UnexpectedAppendOffsetError as error:
+            # The leader's log may start in the middle of a batch, which comes whole: an empty log begins with it.
+            empty = log.log_start_offset == log.log_end_offset
+            if not (empty and error.first_offset < log.log_end_offset <= error.last_offset):
+                raise
+            log.truncate_fully_and_start_at(error.first_offset)
+            return log.append_as_follower(records, now_ms)
+
+    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> None:
+        """Takes over the leader's high watermark and log start, as far as this log reaches."""
+        log = self.log
+        assert log is not None, "a follower has a log"
+        before = log.high_watermark
+        log.high_watermark = high_watermark
+        if log.log_start_offset < log_start_offset <= log.high_watermark:
+            log.maybe_increment_log_start_offset(log_start_offset)
+        if log.high_watermark != before:
+            self._ports.on_progress(self.tp)
 
     # --- followers and the ISR --------------------------------------------------------------------------
 

@@ -1,0 +1,110 @@
+"""`ReplicaFetcherManager`: which fetcher copies which partition (``ReplicaFetcherManager``)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from barnabas.core.clock import Clock
+from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition, java_abs, java_hash
+from barnabas.network.node_link import Node
+from barnabas.replica.fetcher.leader_endpoint import (
+    FetchSettings,
+    Follower,
+    LeaderClient,
+    RemoteLeaderEndPoint,
+)
+from barnabas.replica.fetcher.replica_fetcher import ReplicaFetcher
+from barnabas.replica.state_changes import InitialFetchState
+
+_log = EventLog("replica.fetcher")
+
+_INT_BITS: Final = 32
+
+
+class ReplicaFetcherManager:
+    """The fetchers of a broker (`replica.state_changes.Fetchers`)."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        clients: Sequence[LeaderClient],
+        find_node: Callable[[int], Node | None],
+        clock: Clock,
+        settings: FetchSettings,
+        *,
+        backoff_ms: int,
+        truncated: Callable[[], object],
+    ) -> None:
+        """As many fetchers copy from a leader as there are clients; `find_node` says where a broker is reached.
+
+        `truncated` is called after logs were cut: what is known of them on disk reaches too far.
+        """
+        self.failed_partitions: set[TopicPartition] = set()
+        """Those that are not copied until the controller's next word on them (``FailedPartitions``)."""
+        self._follower = follower
+        self._clients = clients
+        self._find_node = find_node
+        self._clock = clock
+        self._settings = settings
+        self._backoff_ms = backoff_ms
+        self._truncated = truncated
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        """By leader and fetcher id."""
+
+    @property
+    def fetchers(self) -> list[ReplicaFetcher]:
+        return list(self._fetchers.values())
+
+    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
+        """``addFetcherForPartitions``: begins to copy these from their leaders."""
+        for target in targets:
+            fetcher_id = self._fetcher_id(target.partition.tp)
+            fetcher = self._fetchers.get((target.leader, fetcher_id))
+            if fetcher is None:
+                fetcher = self._create_fetcher(target.leader, fetcher_id)
+            fetcher.add(target.partition, target.leader_epoch)
+
+    def stop(self, partitions: Iterable[TopicPartition]) -> None:
+        """``removeFetcherForPartitions``: does nothing for a partition that is not copied."""
+        for tp in partitions:
+            for fetcher in self._fetchers.values():
+                fetcher.remove(tp)
+            self.failed_partitions.discard(tp)
+
+    def _fetcher_id(self, tp: TopicPartition) -> int:
+        """``getFetcherId``; the sum wraps as Java's does."""
+        value = (31 * java_hash(tp.topic) + tp.partition) & 0xFFFFFFFF
+        signed = value - (1 << _INT_BITS) if value >> (_INT_BITS - 1) else value
+        return java_abs(signed) % len(self._clients)
+
+    def _create_fetcher(self, leader_id: int, fetcher_id: int) -> ReplicaFetcher:
+        key = (leader_id, fetcher_id)
+        leader = RemoteLeaderEndPoint(
+            leader_id, self._clients[fetcher_id], self._find_node, self._follower, self._settings
+        )
+
+        def empty(fetcher: ReplicaFetcher) -> None:
+            assert self._fetchers.pop(key) is fetcher
+            leader.close()
+            _log.info("fetcher.ended", fetcher=fetcher.name)
+
+        fetcher = self._fetchers[key] = ReplicaFetcher(
+            f"ReplicaFetcherThread-{fetcher_id}-{leader_id}",
+            leader,
+            self._clock,
+            backoff_ms=self._backoff_ms,
+            failed=self.failed_partitions,
+            truncated=self._truncated,
+            on_empty=empty,
+        )
+        _log.info("fetcher.started", fetcher=fetcher.name, leader=leader_id)
+        return fetcher
+
+    def close(self) -> None:
+        """``closeAllFetchers``: nothing is copied any more."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
+    def __repr__(self) -> str:
+        return f"<ReplicaFetcherManager {self.fetchers} failed={len(self.failed_partitions)}>"

@@ -1,0 +1,449 @@
+"""A follower's fetcher against a leader that is the test: what it asks, and what it does with each answer."""
+
+from collections import deque
+
+import pytest
+from replica_rig import Rig
+
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
+from barnabas.network.errors import DisconnectedError
+from barnabas.network.node_link import Node
+from barnabas.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from barnabas.records.batch import build_batch, stamp
+from barnabas.records.record import Record
+from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
+from barnabas.replica.fetcher.manager import ReplicaFetcherManager
+from barnabas.replica.partition import Partition
+from barnabas.replica.state_changes import InitialFetchState
+
+ME, LEADER = 1, 2
+TOPIC, ID = "orders", b"\7" * 16
+SESSION = 77
+BROKER_EPOCH = 33
+BACKOFF_MS = 1000
+SETTINGS = FetchSettings(max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1_000)
+
+
+def batch(offset, epoch, count=1):
+    """Records as a leader of this epoch has them."""
+    records = bytearray(build_batch([Record(n, 1_700_000_000_000, b"k", b"v") for n in range(count)]))
+    stamp(records, 0, offset, epoch)
+    return bytes(records)
+
+
+class Leader:
+    """Broker 2, whose answers are the test's; it stands in the place of a `NetworkClient`."""
+
+    def __init__(self):
+        self.requests = []
+        self.disconnected = []
+        self._waiting = deque()
+
+    def request(self, node, request, *, versions):
+        assert (node.id, versions[0]) == (LEADER, versions[1])
+        answer = Pending()
+        self.requests.append(request)
+        self._waiting.append((request, answer))
+        return answer
+
+    def disconnect(self, node_id):
+        self.disconnected.append(node_id)
+        self.fail()
+
+    @property
+    def asked(self):
+        """The request that waits for its answer; None without one."""
+        return self._waiting[0][0] if self._waiting else None
+
+    @property
+    def named(self):
+        """The partitions that it says something about."""
+        return {each.partition: each for topic in self.asked.topics for each in topic.partitions}
+
+    def answer(self, *partitions, error=ErrorCode.NONE, session_id=SESSION):
+        request, answer = self._waiting.popleft()
+        assert isinstance(request, FetchRequest)
+        topics = [FetchableTopicResponse(topic_id=ID, partitions=list(partitions))] if partitions else []
+        answer.complete(FetchResponse(error_code=error, session_id=session_id, responses=topics))
+
+    def answer_offset(self, offset, error=ErrorCode.NONE):
+        request, answer = self._waiting.popleft()
+        (topic,) = request.topics
+        found = ListOffsetsPartitionResponse(
+            partition_index=topic.partitions[0].partition_index, error_code=error, offset=offset
+        )
+        answer.complete(
+            ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[found])])
+        )
+
+    def fail(self):
+        while self._waiting:
+            self._waiting.popleft()[1].fail(DisconnectedError("gone"))
+
+
+def data(partition=0, *, high_watermark=0, **fields):
+    return PartitionData(
+        partition_index=partition,
+        high_watermark=high_watermark,
+        log_start_offset=fields.pop("log_start_offset", 0),
+        **fields,
+    )
+
+
+def refused(code, partition=0):
+    return PartitionData(partition_index=partition, error_code=code, high_watermark=-1)
+
+
+class Following:
+    """Broker 1 and the partitions that it follows."""
+
+    def __init__(self, fetchers=1, **config):
+        self.rig = Rig(**config)
+        self.leaders = [Leader() for _ in range(fetchers)]
+        self.cuts = 0
+        self.manager = ReplicaFetcherManager(
+            Follower(ME, lambda: BROKER_EPOCH),
+            self.leaders,
+            lambda broker: Node(broker, "there", 9092),
+            self.rig.clock,
+            SETTINGS,
+            backoff_ms=BACKOFF_MS,
+            truncated=self._truncated,
+        )
+        self.partitions = {}
+
+    def _truncated(self):
+        self.cuts += 1
+
+    @property
+    def leader(self):
+        return self.leaders[0]
+
+    @property
+    def clock(self):
+        return self.rig.clock
+
+    def log(self, number=0):
+        return self.partitions[number].log
+
+    def partition(self, number=0):
+        made = Partition(TopicPartition(TOPIC, number), self.rig.ports)
+        return self.partitions.setdefault(number, made)
+
+    def follow(self, *numbers, epoch=5):
+        """What LeaderAndIsr does: the fetcher stops, the role is taken, the fetcher starts."""
+        partitions = [self.partition(number) for number in numbers or (0,)]
+        self.manager.stop([each.tp for each in partitions])
+        for each in partitions:
+            assert each.make_follower(self.rig.state(leader=LEADER, epoch=epoch), ID)
+        self.manager.fetch([InitialFetchState(each, LEADER, epoch) for each in partitions])
+        self.clock.advance()
+        return self
+
+    def with_records(self, *epochs):
+        """A log that has one record of each of these epochs."""
+        partition = self.partition()
+        partition.make_follower(self.rig.state(leader=LEADER, epoch=0), ID)
+        for offset, epoch in enumerate(epochs):
+            partition.append_as_follower(batch(offset, epoch))
+        return self
+
+
+@pytest.fixture
+def following():
+    return Following()
+
+
+# --- asking
+
+
+def test_the_first_fetch_says_who_asks_and_from_where(following):
+    following.with_records(3, 4).follow()
+    asked = following.leader.asked
+    wanted = following.leader.named[0]
+    assert (asked.replica_state.replica_id, asked.replica_state.replica_epoch) == (ME, BROKER_EPOCH)
+    assert (asked.session_id, asked.session_epoch) == (0, 0)
+    assert (asked.max_wait_ms, asked.min_bytes, asked.max_bytes) == (500, 1, 10_000)
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch, wanted.current_leader_epoch) == (2, 4, 5)
+    assert (wanted.log_start_offset, wanted.partition_max_bytes) == (0, 1_000)
+
+
+def test_what_came_is_appended_and_the_next_fetch_goes_on_behind_it(following):
+    following.follow()
+    following.leader.answer(data(records=batch(0, 5, count=3), high_watermark=1))
+    assert (following.log().log_end_offset, following.log().high_watermark) == (3, 1)
+    assert (following.leader.asked.session_id, following.leader.asked.session_epoch) == (SESSION, 1)
+    assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (3, 5)
+
+
+def test_the_high_watermark_is_the_leaders_as_far_as_the_log_reaches(following):
+    following.follow()
+    following.leader.answer(data(records=batch(0, 5), high_watermark=9))
+    assert following.log().high_watermark == 1
+    following.leader.answer(data(records=batch(1, 5), high_watermark=9))
+    assert following.log().high_watermark == 2
+    assert following.rig.progress == [TopicPartition(TOPIC, 0)] * 2, "consumers here may wait for it"
+
+
+def test_the_log_starts_where_the_leaders_does(following):
+    following.with_records(5, 5, 5).follow()
+    following.leader.answer(data(high_watermark=3, log_start_offset=2))
+    assert following.log().log_start_offset == 2
+    assert following.leader.named[0].log_start_offset == 2
+
+
+def test_a_thousand_idle_partitions_share_a_session_that_says_nothing(following):
+    following.follow(*range(1000))
+    assert len(following.leader.named) == 1000
+    following.leader.answer(*(data(number) for number in range(1000)))
+    for epoch in (1, 2):
+        assert (following.leader.asked.session_epoch, following.leader.asked.topics) == (epoch, [])
+        following.leader.answer()
+    following.leader.answer(data(7, records=batch(0, 5), high_watermark=0))
+    assert list(following.leader.named) == [7]
+
+
+def test_a_partition_that_is_added_or_removed_changes_the_session(following):
+    following.follow(0, 1)
+    following.leader.answer()
+    following.leader.answer()
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    following.follow(2)
+    following.leader.answer()
+    asked = following.leader.asked
+    assert list(following.leader.named) == [2]
+    assert [(each.topic_id, each.partitions) for each in asked.forgotten_topics_data] == [(ID, [0])]
+
+
+def test_fetchers_share_the_partitions_of_a_leader_by_their_hash():
+    following = Following(fetchers=2)
+    following.follow(0, 1, 2, 3)
+    assert [sorted(leader.named) for leader in following.leaders] == [[1, 3], [0, 2]]
+    assert sorted(map(repr, following.manager.fetchers)) == [
+        f"<ReplicaFetcherThread-{number}-{LEADER} partitions=2 delayed=0>" for number in (0, 1)
+    ]
+
+
+def test_a_fetcher_without_partitions_ends_and_closes_its_connection(following):
+    following.follow()
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    following.leader.answer(data(records=batch(0, 5)))
+    assert following.log().log_end_offset == 0, "the answer came too late"
+    assert (following.manager.fetchers, following.leader.disconnected) == ([], [LEADER])
+    following.follow(epoch=6)
+    assert following.leader.asked.session_epoch == 0
+
+
+def test_nothing_is_asked_after_the_end(following):
+    following.follow()
+    following.manager.close()
+    following.clock.advance(10 * BACKOFF_MS)
+    assert (following.leader.asked, len(following.leader.requests)) == (None, 1)
+
+
+def test_what_must_be_synced_is_so_before_the_leader_hears_of_it():
+    following = Following(flush_messages=1)
+    following.follow()
+    log = following.log()
+    following.leader.answer(data(records=batch(0, 5)))
+    assert (log.log_end_offset, following.leader.asked) == (1, None)
+    following.clock.advance()
+    assert (log.recovery_point, following.leader.named[0].fetch_offset) == (1, 1)
+
+
+# --- where the logs part
+
+
+def test_a_log_is_cut_where_the_leaders_epoch_ends(following):
+    following.with_records(3, 3, 3, 4).follow()
+    following.leader.answer(data(high_watermark=4, diverging_epoch=EpochEndOffset(epoch=3, end_offset=2)))
+    assert (following.log().log_end_offset, following.log().high_watermark) == (2, 0)
+    wanted = following.leader.named[0]
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (2, 3)
+    assert following.cuts == 1
+
+
+def test_a_log_that_lacks_the_leaders_epoch_is_cut_in_two_steps(following):
+    following.with_records(1, 1, 3, 3).follow()
+    following.leader.answer(data(diverging_epoch=EpochEndOffset(epoch=2, end_offset=3)))
+    assert following.leader.named[0].fetch_offset == 2, "the end of epoch 1 here"
+    following.leader.answer(data(diverging_epoch=EpochEndOffset(epoch=1, end_offset=1)))
+    assert (following.log().log_end_offset, following.leader.named[0].last_fetched_epoch) == (1, 1)
+
+
+def test_a_leader_that_appended_nothing_forgets_its_epoch(following):
+    following.with_records(3)
+    following.partition().make_leader(following.rig.state(leader=ME, epoch=4), ID)
+    following.follow()
+    assert following.leader.named[0].last_fetched_epoch == 4
+    following.leader.answer(data(diverging_epoch=EpochEndOffset(epoch=3, end_offset=1)))
+    assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (1, 3)
+
+
+def test_a_log_without_epochs_is_cut_to_its_high_watermark(following):
+    following.with_records(3, 3)
+    following.log().high_watermark = 1
+    following.log().leader_epochs.clear()
+    following.follow()
+    assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (1, -1)
+
+
+def test_a_log_beyond_the_leaders_end_is_cut_to_it(following):
+    following.with_records(3, 3, 3).follow()
+    following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    (topic,) = following.leader.asked.topics
+    assert (following.leader.asked.replica_id, topic.partitions[0].timestamp) == (ME, -1)
+    assert topic.partitions[0].current_leader_epoch == 5
+    following.leader.answer_offset(1)
+    assert (following.log().log_end_offset, following.leader.named[0].fetch_offset) == (1, 1)
+
+
+def test_a_log_before_the_leaders_start_begins_again_there(following):
+    following.with_records(3, 3, 3).follow()
+    following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    following.leader.answer_offset(100)
+    assert following.leader.asked.topics[0].partitions[0].timestamp == -2
+    following.leader.answer_offset(50)
+    log = following.log()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (50, 50, 50)
+    assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (50, -1)
+
+
+def test_an_empty_log_begins_with_the_batch_that_its_start_lies_in(following):
+    following.follow()
+    following.log().truncate_fully_and_start_at(2)
+    following.follow(epoch=6)
+    following.leader.answer()
+    following.leader.answer(data(records=batch(0, 5, count=4)))
+    assert (following.log().log_start_offset, following.log().log_end_offset) == (0, 4)
+
+
+def test_an_answer_of_another_epoch_is_not_used(following):
+    following.with_records(3, 3).follow()
+    following.follow(epoch=6)
+    following.leader.answer(data(diverging_epoch=EpochEndOffset(epoch=3, end_offset=1)))
+    assert following.log().log_end_offset == 2
+    assert following.leader.named[0].current_leader_epoch == 6
+
+
+def test_a_role_that_ends_while_the_leaders_end_is_asked_for_is_not_cut(following):
+    following.with_records(3, 3, 3).follow()
+    following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    following.leader.answer_offset(1)
+    assert following.log().log_end_offset == 3
+
+
+# --- what goes wrong
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_a_partition_that_is_refused_waits_and_the_others_go_on(following, code):
+    following.follow(0, 1)
+    following.leader.answer(refused(code), data(1, records=batch(0, 5)))
+    assert list(following.leader.named) == [1]
+    assert following.leader.asked.forgotten_topics_data[0].partitions == [0]
+    following.clock.advance(BACKOFF_MS)
+    following.leader.answer()
+    assert list(following.leader.named) == [0]
+
+
+def test_the_only_partition_is_asked_for_again_after_the_backoff(following):
+    following.follow()
+    following.leader.answer(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert following.leader.asked is None
+    following.clock.advance(BACKOFF_MS - 1)
+    assert following.leader.asked is None
+    following.clock.advance(1)
+    assert following.leader.asked is not None
+
+
+def test_a_fenced_partition_waits_for_the_controller(following):
+    following.follow(0, 1)
+    following.leader.answer(refused(ErrorCode.FENCED_LEADER_EPOCH), data(1))
+    assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
+    following.clock.advance(BACKOFF_MS)
+    following.leader.answer()
+    assert following.leader.named == {}
+    following.follow(0, epoch=6)
+    following.leader.answer()
+    assert (following.manager.failed_partitions, list(following.leader.named)) == (set(), [0])
+
+
+def test_a_damaged_batch_is_asked_for_again(following):
+    following.follow(0, 1)
+    damaged = bytearray(batch(0, 5))
+    damaged[-1] ^= 1
+    following.leader.answer(data(records=bytes(damaged)), data(1, records=batch(0, 5)))
+    assert (following.log(0).log_end_offset, following.log(1).log_end_offset) == (0, 1)
+    following.clock.advance(BACKOFF_MS)
+    following.leader.answer()
+    following.leader.answer(data(records=batch(0, 5)))
+    assert following.log().log_end_offset == 1
+
+
+def test_records_that_do_not_follow_stop_their_partition_alone(following):
+    following.with_records(3, 3).follow(0, 1)
+    following.leader.answer(data(records=batch(1, 3)), data(1, records=batch(0, 5)))
+    assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
+    assert following.log(1).log_end_offset == 1
+
+
+def test_a_leader_that_is_gone_is_tried_again_with_a_full_fetch(following, caplog):
+    following.follow(0, 1)
+    following.leader.answer()
+    for _ in range(3):
+        following.leader.fail()
+        assert following.leader.asked is None
+        following.clock.advance(BACKOFF_MS)
+        assert (following.leader.asked.session_id, following.leader.asked.session_epoch) == (SESSION, 0)
+        assert list(following.leader.named) == [0, 1]
+    assert caplog.text.count("leader_unreachable") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH]
+)
+def test_a_session_that_is_lost_begins_again_at_once(following, error):
+    following.follow(0, 1)
+    following.leader.answer()
+    following.leader.answer(error=error, session_id=0)
+    assert (following.leader.asked.session_epoch, list(following.leader.named)) == (0, [0, 1])
+
+
+def test_a_leader_that_refuses_the_whole_request_is_asked_after_the_backoff(following):
+    following.follow()
+    following.leader.answer(error=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=0)
+    assert following.leader.asked is None
+    following.clock.advance(BACKOFF_MS)
+    assert following.leader.asked.session_epoch == 0
+
+
+def test_a_failed_disk_stops_the_partition(following):
+    following.follow(0, 1)
+    following.log(0).release()
+    following.leader.answer(data(records=batch(0, 5)), data(1, records=batch(0, 5)))
+    assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
+    assert following.log(1).log_end_offset == 1
