@@ -106,6 +106,10 @@ class Controller:
     def __init__(self):
         self.is_active = True
         self.remaining = []
+        self.deleting = set()
+
+    def is_topic_queued_for_deletion(self, topic):
+        return topic in self.deleting
 
     def controlled_shutdown(self, request):
         return Pending.of(ControlledShutdownResponse(remaining_partitions=self.remaining))
@@ -179,6 +183,15 @@ class Topics:
         return Pending.of(
             CreatedTopic(topic.name, topic_id, {each: [ME] for each in range(partitions)}, config)
         )
+
+    def create_partitions(self, topic, count, assignments, *, validate_only):
+        self.asked.append((topic, count, assignments))
+        if topic not in self.world.cache:
+            error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+            return Pending.failed(error)
+        if self.leaders and not validate_only:
+            self.world.clock.call_soon(lambda: self.world.create(topic, count))
+        return Pending.of(count)
 
     def topic(self, name):
         return self.own.get(name, {})

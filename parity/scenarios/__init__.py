@@ -35,6 +35,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "metadata": cluster.metadata,
     "auto creation": cluster.auto_creation,
     "create topics": topics.create_topics,
+    "create partitions": topics.create_partitions,
     "delete topics": topics.delete_topics,
     "absurd topics": topics.absurd_topics,
     "produce": produce.produce,

@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -115,6 +120,49 @@ def delete_topics(world: World) -> None:
     world.create("delete-no-wait")
     world.ask("no time to wait", DeleteTopicsRequest(topic_names=["delete-no-wait"], timeout_ms=0), 5)
     _delete_by_id(world)
+
+
+def create_partitions(world: World) -> None:
+    """Topics that grow, and those that may not."""
+    for name in ("grow", "grow-placed", "grow-twice", "grow-hurry"):
+        world.create(name)
+    for version in range(4):
+        world.ask("one more", _grown(("grow", version + 2, None)), version)
+        world.ask("placed", _grown(("grow-placed", version + 2, [[0]])), version)
+    for what, topic in {
+        "as many": ("grow", 5, None),
+        "fewer": ("grow", 1, None),
+        "none": ("grow", 0, None),
+        "negative": ("grow", -1, None),
+        "unknown topic": ("grow-nowhere", 3, None),
+        "bad name": ("a b", 3, None),
+        "no name": ("", 3, None),
+        "unknown broker": ("grow", 6, [[7]]),
+        "too few assignments": ("grow", 7, [[0]]),
+        "no assignments": ("grow", 6, []),
+        "no broker": ("grow", 6, [[]]),
+        "broker twice": ("grow", 6, [[0, 0]]),
+    }.items():
+        world.ask(what, _grown(topic), 0, 3)
+        world.ask(f"{what}, validated only", _grown(topic, validate_only=True), 3)
+    world.ask("twice", _grown(("grow-twice", 2, None), ("grow-twice", 3, None)), 1, 2)
+    world.ask("validated only", _grown(("grow-twice", 4, None), validate_only=True), 3)
+    world.ask("nothing", _grown(), 3)
+    world.ask("no time to wait", _grown(("grow-hurry", 2, None), timeout_ms=0), 3)
+
+
+def _grown(*topics: tuple[str, int, list[list[int]] | None], **options: Any) -> CreatePartitionsRequest:
+    wanted_topics = [
+        CreatePartitionsTopic(
+            name=name,
+            count=count,
+            assignments=None
+            if placed is None
+            else [CreatePartitionsAssignment(broker_ids=each) for each in placed],
+        )
+        for name, count, placed in topics
+    ]
+    return CreatePartitionsRequest(topics=wanted_topics, **{"timeout_ms": 20_000, **options})
 
 
 def _delete_by_id(world: World) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata.topics import NewTopic, random_uuid
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.znodes import ConfigChange
@@ -162,6 +163,120 @@ def test_topic_ids_are_fit_for_kafka():
     assert len(set(texts)) == 2000
     value = random_uuid(chooser)
     assert (value[6] >> 4, value[8] >> 6) == (4, 2)
+
+
+# ---------------------------------------------------------------------------------- more partitions
+
+
+def grow(cluster, topic, count, assignments=None, **options):
+    return cluster.wait(cluster.controller.topics.create_partitions(topic, count, assignments, **options))
+
+
+def assignment_of(cluster, topic):
+    data, _ = cluster.wait(cluster.brokers[0].store.get(znodes.topic_path(topic)))
+    return {partition: each.replicas for partition, each in znodes.decode_topic(data).partitions.items()}
+
+
+def test_more_partitions_go_on_behind_the_first_leader(cluster):
+    created = cluster.create("t", {0: [1, 2], 1: [2, 0]})
+    assert grow(cluster, "t", 5) == 5
+    cluster.settle()
+
+    assert assignment_of(cluster, "t") == {0: (1, 2), 1: (2, 0), 2: (0, 2), 3: (1, 2), 4: (2, 0)}
+    leaders = {
+        partition: state.leader for partition, state in cluster.brokers[0].cache.partitions("t").items()
+    }
+    assert leaders == {0: 1, 1: 2, 2: 0, 3: 1, 4: 2}
+    assert cluster.brokers[1].cache.topic_id("t") == created.topic_id, "it is the same topic"
+
+
+def test_more_partitions_where_the_caller_says(cluster):
+    cluster.create("t", {0: [1, 2]})
+    grow(cluster, "t", 3, [[0, 1], [2, 0]])
+
+    assert assignment_of(cluster, "t") == {0: (1, 2), 1: (0, 1), 2: (2, 0)}
+
+
+def test_validating_more_partitions_writes_nothing(cluster):
+    cluster.create("t", {0: [1, 2]})
+
+    assert grow(cluster, "t", 3, validate_only=True) == 3
+    assert assignment_of(cluster, "t") == {0: (1, 2)}
+
+
+def test_two_who_add_partitions_at_once(cluster):
+    cluster.create("t", {0: [1, 2]})
+    first = cluster.brokers[0].topics.create_partitions("t", 2, None)
+    second = cluster.brokers[1].topics.create_partitions("t", 2, None)
+    cluster.settle()
+
+    assert first.result() == 2
+    assert second.error.message == "Topic already has 2 partitions.", "judged again by what the first wrote"
+
+
+@pytest.mark.parametrize(
+    ("topic", "count", "assignments", "code", "message"),
+    [
+        ("nope", 3, None, "UNKNOWN_TOPIC_OR_PARTITION", "The topic 'nope' does not exist."),
+        ("a/b", 3, None, "UNKNOWN_TOPIC_OR_PARTITION", "The topic 'a/b' does not exist."),
+        ("t", 2, None, "INVALID_PARTITIONS", "Topic already has 2 partitions."),
+        (
+            "t",
+            -1,
+            None,
+            "INVALID_PARTITIONS",
+            "Topic currently has 2 partitions, which is higher than the requested -1.",
+        ),
+        ("t", 3, [[7, 0, 9]], "INVALID_REPLICA_ASSIGNMENT", "Unknown broker(s) in replica assignment: 7, 9."),
+        (
+            "t",
+            4,
+            [[0, 1]],
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Increasing the number of partitions by 2 but 1 assignments provided.",
+        ),
+        (
+            "t",
+            3,
+            [[]],
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Cannot have replication factor of 0 for partition id 2.",
+        ),
+        (
+            "t",
+            3,
+            [[1, 1]],
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Duplicate brokers not allowed in replica assignment: 1, 1 for partition id 2.",
+        ),
+        (
+            "t",
+            4,
+            [[1], [0, 1, 2]],
+            "INVALID_REPLICA_ASSIGNMENT",
+            (
+                "Inconsistent replication factor between partitions, partition 0 has 2 while partitions [2, 3] "
+                "have replication factors [1, 3], respectively."
+            ),
+        ),
+        (
+            "moving",
+            4,
+            None,
+            "REASSIGNMENT_IN_PROGRESS",
+            "A partition reassignment is in progress for the topic 'moving'.",
+        ),
+    ],
+)
+def test_refusals_of_more_partitions(cluster, topic, count, assignments, code, message):
+    cluster.create("t", {0: [1, 2], 1: [2, 0]})
+    moving = TopicAssignment(None, {0: ReplicaAssignment((1, 2), adding=(1,))})
+    cluster.wait(cluster.brokers[0].store.create(znodes.topic_path("moving"), znodes.encode_topic(moving)))
+    with pytest.raises(KafkaError) as caught:
+        grow(cluster, topic, count, assignments)
+
+    assert (caught.value.code, caught.value.message) == (ErrorCode[code], message)
+    assert len(assignment_of(cluster, "t")) == 2
 
 
 # --------------------------------------------------------------------------------- configuration

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import NewTopic
+from barnabas.admin.types import NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
+from barnabas.core.errors import KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -58,6 +59,19 @@ def test_the_other_broker_takes_over_the_controller(two_brokers):
         admin.topics.create(NewTopic("after", partitions=1))
         assert leaders(admin, "after") == [2]
         assert admin.cluster.describe().controller.node_id == 2
+
+
+def test_a_topic_gets_more_partitions(two_brokers):
+    first, second = two_brokers
+    with BlockingAdmin(second.bootstrap) as admin:
+        admin.topics.create(NewTopic("grows", assignment={0: [2]}))
+        admin.topics.create_partitions({"grows": 3})
+        admin.topics.create_partitions({"grows": NewPartitions(4, [[1]])})
+        assert leaders(admin, "grows") == [2, 1, 2, 1]
+        with pytest.raises(KafkaError, match="Topic already has 4 partitions"):
+            admin.topics.create_partitions({"grows": 4})
+    with BlockingAdmin(first.bootstrap) as admin:
+        assert leaders(admin, "grows") == [2, 1, 2, 1]
 
 
 def connected(port):

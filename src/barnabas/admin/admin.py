@@ -86,6 +86,8 @@ class _BlockingTopics(Face[Topics]):
     describe = mirrored(Topics.describe)
     try_describe = mirrored(Topics.try_describe)
     describe_all = mirrored(Topics.describe_all)
+    create_partitions = mirrored(Topics.create_partitions)
+    try_create_partitions = mirrored(Topics.try_create_partitions)
     delete = mirrored(Topics.delete)
     try_delete = mirrored(Topics.try_delete)
 

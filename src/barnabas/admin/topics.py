@@ -1,12 +1,18 @@
-"""``admin.topics``: create, list, describe, delete."""
+"""``admin.topics``: create, list, describe, create partitions, delete."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import CreatedTopic, NewTopic, TopicDescription, TopicListing
+from barnabas.admin.types import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.metadata import TopicMetadata
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -102,6 +108,39 @@ class Topics:
             if internal or not topic.is_internal
         }
 
+    async def create_partitions(
+        self,
+        partitions: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Has topics grow to so many partitions; raises `KafkaError` for the first that could not."""
+        raise_first(
+            await self.try_create_partitions(partitions, validate_only=validate_only, timeout_ms=timeout_ms)
+        )
+
+    async def try_create_partitions(
+        self,
+        partitions: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[str, BarnabasError | None]:
+        """As `create_partitions`, with an error per topic."""
+        request = CreatePartitionsRequest(
+            topics=[_more_partitions(name, wanted) for name, wanted in partitions.items()],
+            timeout_ms=self._context.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._context.send_to_controller(
+            request,
+            CreatePartitionsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: (one.error_code for one in answer.results),
+        )
+        return {one.name: error_of(one.error_code, one.error_message) for one in response.results}
+
     async def delete(self, names: Iterable[str] | str, *, timeout_ms: float | None = None) -> None:
         """Deletes topics with all their records; raises `KafkaError` for the first that could not be."""
         wanted = [names] if isinstance(names, str) else names
@@ -137,6 +176,14 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         ],
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
     )
+
+
+def _more_partitions(name: str, wanted: int | NewPartitions) -> CreatePartitionsTopic:
+    new = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
+    topic = CreatePartitionsTopic(name=name, count=new.count, assignments=None)
+    if new.assignments is not None:
+        topic.assignments = [CreatePartitionsAssignment(broker_ids=list(each)) for each in new.assignments]
+    return topic
 
 
 def _created(answer: CreatableTopicResult) -> CreatedTopic | BarnabasError:

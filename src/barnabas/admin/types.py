@@ -21,6 +21,14 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """How many partitions a topic is to have; the replicas of each new one where the broker is not to place them."""
+
+    count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedTopic:
     """A topic that exists now (or could, when it was only validated); -1 where an old broker does not say."""
 

@@ -63,6 +63,9 @@ class ControllerPort(Protocol):
     def is_active(self) -> bool:
         """Whether this broker is the controller now."""
 
+    def is_topic_queued_for_deletion(self, topic: str) -> bool:
+        """Whether the controller has yet to delete a topic."""
+
     def alter_partition(
         self, request: AlterPartitionRequest, version: int
     ) -> Pending[AlterPartitionResponse]:

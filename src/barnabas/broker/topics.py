@@ -1,5 +1,6 @@
 """The port to what writes topics to the metadata store."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
@@ -11,6 +12,11 @@ class Topics(Protocol):
 
     def create(self, topic: NewTopic, *, validate_only: bool = False) -> Pending[CreatedTopic]:
         """Done when the store has it; fails with KafkaError and Kafka's words."""
+
+    def create_partitions(
+        self, topic: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool
+    ) -> Pending[int]:
+        """How many partitions the topic has, when the store has the new ones; fails with KafkaError and Kafka's words."""
 
     def delete(self, name: str) -> Pending[None]:
         """Done when the deletion is asked for; also where it had been. Fails with KafkaError."""

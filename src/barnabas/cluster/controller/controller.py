@@ -135,6 +135,10 @@ class KafkaController:
         """The name of a topic as the elected controller knows it."""
         return self._term.context.topic_names.get(topic_id) if self._term else None
 
+    def is_topic_queued_for_deletion(self, topic: str) -> bool:
+        """Whether the elected controller has yet to delete a topic (``isTopicQueuedForDeletion``)."""
+        return self._term is not None and self._term.context.being_deleted(topic)
+
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
         """Moves leadership away from a broker; the answer names what it still leads, or the error."""
         moved = self._ask(

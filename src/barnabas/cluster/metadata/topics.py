@@ -12,6 +12,7 @@ from typing import Final
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.new_partitions import create_partitions
 from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
@@ -27,7 +28,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, Uuid, is_topic_name, topics_collide, validate_topic_name
-from barnabas.core.pending import Steps, steps
+from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.topic_config import topic_config
 
 _events: Final = EventLog("cluster.topics")
@@ -128,14 +129,29 @@ class TopicAdmin:
                 )
             return topic.assignments
         defaults = self._defaults
-        brokers = sorted(BrokerRack(broker.id, broker.rack) for broker in self._cache.alive_brokers())
         return assign_replicas(
-            brokers,
+            self._brokers(),
             partitions=defaults.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,
             replication_factor=(
                 defaults.replication_factor if topic.replication_factor == UNSET else topic.replication_factor
             ),
             chooser=self._chooser,
+        )
+
+    def _brokers(self) -> list[BrokerRack]:
+        return sorted(BrokerRack(broker.id, broker.rack) for broker in self._cache.alive_brokers())
+
+    def create_partitions(
+        self,
+        topic: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        *,
+        validate_only: bool = False,
+    ) -> Pending[int]:
+        """Has a topic grow to `count` partitions; how many it has then. Fails with KafkaError and Kafka's words."""
+        return create_partitions(
+            self._store, self._brokers(), topic, count, assignments, validate_only=validate_only
         )
 
     @steps
