@@ -35,6 +35,12 @@ class FunctionService:
             self.peers.append(peer)
         return self.function(peer, frame)
 
+    def begin_turn(self):
+        """It does nothing for several requests together."""
+
+    def end_turn(self):
+        """It has nothing to add."""
+
 
 def echo(_peer, frame):
     return [framed(bytes(frame))]

@@ -20,6 +20,8 @@ class Line:
         self.short = b""
         self.aborted = []
         self.requests = []
+        self.turns = []
+        self.at_end = lambda: None
         self._handle = handle
         self.conversation = Conversation(
             self,
@@ -34,6 +36,13 @@ class Line:
     def handle(self, peer, frame):
         self.requests.append(bytes(frame))
         return self._handle(peer, bytes(frame))
+
+    def begin_turn(self):
+        self.turns.append(len(self.requests))
+
+    def end_turn(self):
+        self.turns.append(len(self.requests))
+        self.at_end()
 
     def wake(self):
         self.woken += 1
@@ -486,6 +495,95 @@ def test_a_drain_in_the_middle_of_a_turn_ends_the_turn(clock):
 
     assert line.requests == [b"first", b"last"]
     assert line.output() == b"firstlast"
+    assert not line.conversation.runnable
+
+
+def test_the_service_knows_where_several_requests_begin_and_end(clock):
+    line = Line(clock, lambda _, body: [body])
+
+    line.send(b"one", b"two", b"three")
+    line.send(b"four")
+
+    assert line.turns == [0, 3]
+    assert line.output() == b"onetwothreefour"
+
+
+def test_a_request_that_is_left_alone_is_no_turn(clock):
+    line = Line(clock, lambda _, body: [body])
+    line.send(*[b"%03d" % n for n in range(module.TURN_REQUESTS_MAX + 1)])
+
+    line.conversation.resume()
+
+    assert line.turns == [0, module.TURN_REQUESTS_MAX]
+
+
+def test_a_response_may_be_changed_until_its_turn_ends(clock, parked, pendings):
+    answers = []
+
+    def handle(peer, body):
+        answers.append(parked(peer, body))
+        return answers[-1]
+
+    def change():
+        answers[0][:] = [b"other"]
+        pendings[b"b"].complete([b"-b-"])
+
+    line = Line(clock, handle)
+    line.at_end = change
+
+    line.send(b"A", b"b", b"C")
+
+    assert line.output() == b"other-b-C"
+    assert not line.aborted
+
+
+def test_a_turn_that_a_request_breaks_is_ended_and_answered_as_far_as_it_came(clock):
+    def handle(_peer, body):
+        if body == b"bad":
+            raise CloseConnection("no")
+        return [body]
+
+    line = Line(clock, handle)
+    with pytest.raises(CloseConnection):
+        line.send(b"one", b"two", b"bad", b"never")
+
+    assert line.turns == [0, 3]
+    assert line.output() == b"onetwo"
+
+
+def test_responses_are_there_when_the_end_of_a_turn_closes_the_connection(clock):
+    def refuse():
+        raise CloseConnection("no")
+
+    line = Line(clock, lambda _, body: [body])
+    line.at_end = refuse
+
+    with pytest.raises(CloseConnection):
+        line.send(b"one", b"two")
+
+    assert line.output() == b"onetwo"
+
+
+def test_a_peer_that_goes_in_the_middle_of_a_turn_is_answered_nothing(clock):
+    def handle(peer, body):
+        if body == b"close":
+            peer.close("enough")
+        return [body]
+
+    line = Line(clock, handle)
+    line.send(b"one", b"close", b"never")
+
+    assert line.requests == [b"one", b"close"]
+    assert line.conversation.output_bytes == 0
+
+
+def test_responses_that_wait_in_a_turn_end_it(clock, parked):
+    line = Line(clock, parked, parked_max=3)
+
+    line.send(b"A", b"b", b"C", b"D", b"E")
+
+    assert line.requests == [b"A", b"b", b"C", b"D"]
+    assert line.conversation.waiting == 3
     assert not line.conversation.runnable
 
 

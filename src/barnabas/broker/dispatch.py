@@ -160,6 +160,12 @@ class Dispatcher:
             raise _unreadable(api, context, error) from error
         return execute(api, context, request, self._finish)
 
+    def begin_turn(self) -> None:
+        """As `Service.begin_turn`; requests that come together are handled like others."""
+
+    def end_turn(self) -> None:
+        """As `Service.end_turn`; nothing was put off."""
+
     def _when_decoded(
         self, api: Api, context: RequestContext, decoding: Pending[tuple[Request, int]]
     ) -> Pending[Chunks | None]:

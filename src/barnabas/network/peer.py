@@ -89,3 +89,11 @@ class Service(Protocol):
 
         Raises CloseConnection where Kafka closes the connection without an answer.
         """
+
+    def begin_turn(self) -> None:
+        """Several requests of one peer follow that have arrived together; nothing else is handled until `end_turn`."""
+
+    def end_turn(self) -> None:
+        """The last of them was handled: after this the responses leave. The chunks of a response may be changed, in
+        place, until this returns. Raises CloseConnection.
+        """

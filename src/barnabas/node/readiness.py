@@ -69,6 +69,12 @@ class Gate:
         self._held.append(_Held(peer, frame, answer))
         return answer
 
+    def begin_turn(self) -> None:
+        self._service.begin_turn()
+
+    def end_turn(self) -> None:
+        self._service.end_turn()
+
     @steps
     def open(self) -> Steps[None]:
         """Handles what waited, in the order in which it came, and holds nothing back from now on.
