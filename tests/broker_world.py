@@ -107,6 +107,14 @@ class Controller:
         self.is_active = True
         self.remaining = []
         self.deleting = set()
+        self.elections = {}
+        self.asked = []
+
+    def elect_leaders(self, partitions, kind):
+        self.asked.append((list(partitions), kind))
+        if isinstance(self.elections, Exception):
+            return Pending.failed(self.elections)
+        return Pending.of(dict(self.elections))
 
     def is_topic_queued_for_deletion(self, topic):
         return topic in self.deleting

@@ -37,6 +37,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "create topics": topics.create_topics,
     "create partitions": topics.create_partitions,
     "delete topics": topics.delete_topics,
+    "elect leaders": topics.elect_leaders,
     "absurd topics": topics.absurd_topics,
     "produce": produce.produce,
     "bad batches": produce.bad_batches,

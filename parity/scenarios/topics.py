@@ -14,6 +14,7 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from parity.world import World
 
 
@@ -163,6 +164,30 @@ def _grown(*topics: tuple[str, int, list[list[int]] | None], **options: Any) -> 
         for name, count, placed in topics
     ]
     return CreatePartitionsRequest(topics=wanted_topics, **{"timeout_ms": 20_000, **options})
+
+
+def elect_leaders(world: World) -> None:
+    """Elections where there is nothing to elect: one broker leads all."""
+    world.create("elect", 2)
+    for kind in (0, 1):
+        for what, topics in {
+            "not needed": [TopicPartitions(topic="elect", partitions=[1])],
+            "unknown partition": [TopicPartitions(topic="elect", partitions=[7])],
+            "unknown topic": [TopicPartitions(topic="elect-nowhere", partitions=[0])],
+            "no partitions": [TopicPartitions(topic="elect", partitions=[])],
+            "nothing": [],
+            "twice": [TopicPartitions(topic="elect", partitions=[0, 0])],
+        }.items():
+            world.ask(
+                f"{what}, kind {kind}",
+                ElectLeadersRequest(election_type=kind, topic_partitions=topics),
+                *((0, 1, 2) if kind == 0 else (1, 2)),
+            )
+        everything = ElectLeadersRequest(election_type=kind, topic_partitions=None)
+        world.ask(f"everything, kind {kind}", everything, 2)
+    one = [TopicPartitions(topic="elect", partitions=[1])]
+    world.ask("unknown kind", ElectLeadersRequest(election_type=7, topic_partitions=one), 1, 2)
+    world.ask("no time to wait", ElectLeadersRequest(topic_partitions=one, timeout_ms=0), 2)
 
 
 def _delete_by_id(world: World) -> None:

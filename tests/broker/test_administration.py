@@ -1,24 +1,27 @@
-"""CreatePartitions: what a handler does itself; what is decided behind it is tested in tests/cluster."""
+"""CreatePartitions, ElectLeaders: what a handler does itself; what is decided behind it is tested in tests/cluster."""
 
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.core.errors import ErrorCode
+from barnabas.cluster.controller.election_events import ElectionType
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 
 class Only:
-    """Who may alter these topics only."""
+    """Of what can be altered, these topics only."""
 
     def __init__(self, *topics):
         self.topics = topics
 
     def authorize(self, principal, host, operation, resource, name):
-        return (operation, resource) != (Operation.ALTER, Resource.TOPIC) or name in self.topics
+        return operation is not Operation.ALTER or (resource is Resource.TOPIC and name in self.topics)
 
 
 # -------------------------------------------------------------------------------- CreatePartitions
@@ -112,3 +115,85 @@ def test_a_request_for_very_many_partitions_creates_none(make_world):
 
     assert {each.error_code for each in answer.results} == {ErrorCode.POLICY_VIOLATION}
     assert world.topics.asked == []
+
+
+# ------------------------------------------------------------------------------------ ElectLeaders
+
+
+def elect(*partitions, kind=ElectionType.PREFERRED, **options):
+    topics = [TopicPartitions(topic=topic, partitions=list(numbers)) for topic, *numbers in partitions]
+    return ElectLeadersRequest(election_type=kind, topic_partitions=topics, **{"timeout_ms": 500, **options})
+
+
+def elected(answer):
+    return {
+        (topic.topic, each.partition_id): (ErrorCode.of(each.error_code).name, each.error_message)
+        for topic in answer.replica_election_results
+        for each in topic.partition_result
+    }
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_elect_leaders(world, version):
+    world.create("moves", 2, leader=5)
+    tp, other = TopicPartition("moves", 0), TopicPartition("moves", 1)
+    world.controller.elections = {tp: 1, other: KafkaError(ErrorCode.ELECTION_NOT_NEEDED)}
+    answer = world.start(elect(("moves", 0, 1)), version)
+    assert answer() is None, "the store has it, but this broker's metadata do not"
+    world.create("moves", 2, leader=1)
+
+    assert elected(answer()) == {
+        ("moves", 0): ("NONE", None),
+        ("moves", 1): ("ELECTION_NOT_NEEDED", ErrorCode.ELECTION_NOT_NEEDED.message),
+    }
+    assert world.controller.asked == [([tp, other], ElectionType.PREFERRED)]
+
+
+def test_elect_leaders_of_all_names_those_that_needed_it(world):
+    world.create("a", 2, leader=5)
+    world.create("b", leader=5)
+    world.controller.elections = {
+        TopicPartition("a", 0): KafkaError(ErrorCode.ELECTION_NOT_NEEDED),
+        TopicPartition("a", 1): KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "why"),
+        TopicPartition("b", 0): 5,
+    }
+    request = ElectLeadersRequest(topic_partitions=None, timeout_ms=500)
+
+    assert elected(world.send(request, 2)) == {
+        ("a", 1): ("PREFERRED_LEADER_NOT_AVAILABLE", "why"),
+        ("b", 0): ("NONE", None),
+    }
+
+
+def test_elect_leaders_gives_up_when_the_time_is_over(world):
+    world.create("moves", leader=5)
+    world.controller.elections = {TopicPartition("moves", 0): 1}
+    answer = world.start(elect(("moves", 0)), 2)
+    world.clock.advance(499)
+    assert answer() is None
+    world.clock.advance(1)
+
+    assert elected(answer()) == {("moves", 0): ("REQUEST_TIMED_OUT", None)}
+
+
+def test_elect_leaders_is_the_controllers(world):
+    world.controller.elections = KafkaError(ErrorCode.NOT_CONTROLLER)
+    answer = world.send(elect(("moves", 0, 1)), 2)
+
+    assert answer.error_code == 0
+    assert elected(answer) == dict.fromkeys([("moves", 0), ("moves", 1)], ("NOT_CONTROLLER", None))
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_elect_leaders_is_for_those_who_may_alter_the_cluster(make_world, version):
+    world = make_world(authorizer=Only())
+    answer = world.send(elect(("moves", 0)), version)
+
+    assert elected(answer) == {("moves", 0): ("CLUSTER_AUTHORIZATION_FAILED", None)}
+    assert answer.error_code == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED if version else 0)
+
+
+def test_an_election_of_an_unknown_kind(world):
+    answer = world.send(elect(("moves", 0), kind=7), 2)
+
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -946,7 +946,7 @@ def test_a_preferred_leader_on_request(three):
     assert results[T0] == 1
     assert results[T1].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert three.brokers[1].led[T0].leader_epoch == three.state("t").leader_epoch
-    again = three.wait(elect(None, ElectionType.PREFERRED))
+    again = three.wait(elect([T0, T1], ElectionType.PREFERRED))
     assert again[T0].code is ErrorCode.ELECTION_NOT_NEEDED
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import NewPartitions, NewTopic
+from barnabas.admin.types import ElectionType, NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -72,6 +72,19 @@ def test_a_topic_gets_more_partitions(two_brokers):
             admin.topics.create_partitions({"grows": 4})
     with BlockingAdmin(first.bootstrap) as admin:
         assert leaders(admin, "grows") == [2, 1, 2, 1]
+
+
+def test_a_preferred_leader_is_elected_on_request(two_brokers):
+    first, _ = two_brokers
+    with BlockingAdmin(first.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", assignment={0: [1, 2]}))
+        tp = TopicPartition("t", 0)
+        results = admin.partitions.try_elect_leaders([tp])
+        assert results[tp].code is ErrorCode.ELECTION_NOT_NEEDED
+        admin.partitions.elect_leaders()
+        assert admin.partitions.try_elect_leaders() == {}
+        with pytest.raises(KafkaError, match="The partition does not exist"):
+            admin.partitions.elect_leaders([TopicPartition("nope", 0)], ElectionType.UNCLEAN)
 
 
 def connected(port):

@@ -1,4 +1,4 @@
-"""The admin client of a Kafka cluster, any vendor's: topics, offsets, configurations, groups, the cluster."""
+"""The admin client of a Kafka cluster, any vendor's: topics, partitions, offsets, configurations, groups, the cluster."""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
 from barnabas.admin.group_types import (
@@ -14,6 +14,7 @@ from barnabas.admin.types import (
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
+    ElectionType,
     NewPartitions,
     NewTopic,
     ResourceType,
@@ -32,6 +33,7 @@ __all__ = [
     "CoordinatorAnswer",
     "CoordinatorType",
     "CreatedTopic",
+    "ElectionType",
     "GroupDescription",
     "GroupListing",
     "GroupState",

@@ -15,6 +15,7 @@ from barnabas.admin.context import AdminContext
 from barnabas.admin.coordinators import Coordinators
 from barnabas.admin.groups import Groups
 from barnabas.admin.offsets import Offsets
+from barnabas.admin.partitions import Partitions
 from barnabas.admin.topics import Topics
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
@@ -38,6 +39,7 @@ class Admin:
         self._cluster = Cluster(config, in_flight_max=_IN_FLIGHT_MAX)
         self._context = AdminContext(config, self._cluster)
         self.topics = Topics(self._context)
+        self.partitions = Partitions(self._context)
         self.offsets = Offsets(self._context)
         self.configs = Configs(self._context)
         self.groups = Groups(self._context)
@@ -92,6 +94,11 @@ class _BlockingTopics(Face[Topics]):
     try_delete = mirrored(Topics.try_delete)
 
 
+class _BlockingPartitions(Face[Partitions]):
+    elect_leaders = mirrored(Partitions.elect_leaders)
+    try_elect_leaders = mirrored(Partitions.try_elect_leaders)
+
+
 class _BlockingOffsets(Face[Offsets]):
     list = mirrored(Offsets.list)
     try_list = mirrored(Offsets.try_list)
@@ -133,6 +140,7 @@ class BlockingAdmin(ClientFace[Admin]):
         admin, thread = made_in_thread(lambda: Admin(bootstrap_servers, **options), "barnabas-admin")
         super().__init__(admin, thread)
         self.topics = _BlockingTopics(admin.topics, thread)
+        self.partitions = _BlockingPartitions(admin.partitions, thread)
         self.offsets = _BlockingOffsets(admin.offsets, thread)
         self.configs = _BlockingConfigs(admin.configs, thread)
         self.groups = _BlockingGroups(admin.groups, thread)

@@ -57,6 +57,15 @@ class TopicDescription:
     partitions: Sequence[PartitionMetadata]
 
 
+class ElectionType(IntEnum):
+    """Which leaders are elected, numbered as on the wire (``ElectionType``)."""
+
+    PREFERRED = 0
+    """The first replica of each partition, where it is in sync."""
+    UNCLEAN = 1
+    """Any live replica for partitions without a leader; records may be lost."""
+
+
 class ResourceType(IntEnum):
     """What a configuration belongs to, numbered as on the wire (``ConfigResource.Type``)."""
 

@@ -12,10 +12,12 @@ from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
+from barnabas.cluster.controller.election_events import ElectionResult, ElectionType
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
@@ -70,6 +72,11 @@ class ControllerPort(Protocol):
         self, request: AlterPartitionRequest, version: int
     ) -> Pending[AlterPartitionResponse]:
         """Decides on ISR changes that a leader proposes."""
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition], kind: ElectionType
+    ) -> Pending[dict[TopicPartition, ElectionResult]]:
+        """Elects leaders for partitions; what became of each."""
 
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
         """Moves leaderships away from a broker that is about to stop."""

@@ -1,31 +1,34 @@
-"""Waiting until a topic that was created or deleted is so for this broker's clients (``DelayedCreatePartitions``,
-``DelayedDeleteTopics``).
+"""Waiting until a change that was asked for is so for this broker's clients (``DelayedCreatePartitions``,
+``DelayedDeleteTopics``, ``DelayedElectLeader``).
 
-The store has the change before the controller has acted on it. CreateTopics is answered when every new
-partition has a leader, DeleteTopics when the topic is gone, as far as UpdateMetadata has said so.
+The store has the change before the controller has acted on it. CreateTopics and CreatePartitions are answered when
+every new partition has a leader, DeleteTopics when the topic is gone, ElectLeaders when the new leaders lead, as far
+as UpdateMetadata has said so.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.clock import Clock
-from barnabas.core.ids import NO_LEADER
+from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
 
 
 class _Awaited(DelayedOperation):
-    __slots__ = ("_cache", "_left", "_topics", "answer")
+    __slots__ = ("_cache", "_changing", "_left", "answer")
 
-    def __init__(self, cache: MetadataCache, topics: Iterable[str]) -> None:
+    def __init__(self, cache: MetadataCache, changing: Iterable[Hashable]) -> None:
+        """`changing` are the topics or the partitions that are awaited."""
         super().__init__()
         self._cache = cache
-        self._topics = frozenset(topics)
-        self._left = list(self._topics)
-        self.answer: Pending[set[str]] = Pending()
+        self._changing = frozenset(changing)
+        self._left = list(self._changing)
+        self.answer: Pending[set[Any]] = Pending()
 
-    def _missing(self, topic: str) -> bool:
-        """Whether the topic is not yet as the request wants it."""
+    def _missing(self, changing: Any) -> bool:
+        """Whether the topic or the partition is not yet as the request wants it."""
         raise NotImplementedError
 
     def try_complete(self, _key: Hashable = None) -> bool:
@@ -39,7 +42,7 @@ class _Awaited(DelayedOperation):
         return self.force_complete()
 
     def on_complete(self) -> None:
-        self.answer.complete({topic for topic in self._topics if self._missing(topic)})
+        self.answer.complete({each for each in self._changing if self._missing(each)})
 
 
 class _Created(_Awaited):
@@ -49,20 +52,32 @@ class _Created(_Awaited):
         super().__init__(cache, partitions)
         self._partitions = partitions
 
-    def _missing(self, topic: str) -> bool:
-        known = self._cache.partitions(topic)
-        return sum(state.leader != NO_LEADER for state in known.values()) < self._partitions[topic]
+    def _missing(self, changing: str) -> bool:
+        known = self._cache.partitions(changing)
+        return sum(state.leader != NO_LEADER for state in known.values()) < self._partitions[changing]
 
 
 class _Deleted(_Awaited):
     __slots__ = ()
 
-    def _missing(self, topic: str) -> bool:
-        return topic in self._cache
+    def _missing(self, changing: str) -> bool:
+        return changing in self._cache
+
+
+class _Elected(_Awaited):
+    __slots__ = ("_leaders",)
+
+    def __init__(self, cache: MetadataCache, leaders: Mapping[TopicPartition, int]) -> None:
+        super().__init__(cache, leaders)
+        self._leaders = leaders
+
+    def _missing(self, changing: TopicPartition) -> bool:
+        state = self._cache.partition(changing)
+        return state is None or state.leader != self._leaders[changing]
 
 
 class TopicChanges:
-    """The requests that wait for topics to come or go."""
+    """The requests that wait for topics to come or go, or to be led by others."""
 
     __slots__ = ("_cache", "_purgatory")
 
@@ -79,7 +94,11 @@ class TopicChanges:
         names = list(topics)
         return self._wait(_Deleted(self._cache, names), names, timeout_ms)
 
-    def _wait(self, operation: _Awaited, topics: Iterable[str], timeout_ms: int) -> Pending[set[str]]:
+    def elected(self, leaders: Mapping[TopicPartition, int], timeout_ms: int) -> Pending[set[TopicPartition]]:
+        """Waits until each partition has this leader; the partitions that had not in time."""
+        return self._wait(_Elected(self._cache, leaders), {tp.topic for tp in leaders}, timeout_ms)
+
+    def _wait(self, operation: _Awaited, topics: Iterable[str], timeout_ms: int) -> Pending[set[Any]]:
         self._purgatory.try_complete_else_watch(operation, topics, timeout_ms)
         return operation.answer
 

@@ -213,7 +213,7 @@ class BrokerNode:
             )
         if self.broker_id < 0:
             self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
-        await wait(configs.start(lambda change, _values: _reconfigure(logs, change)))
+        await wait(configs.start(lambda change, values: self._reconfigure(logs, change, values)))
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
         # All is recovered: whatever ends the start from here on, the next one need not do it again.
         self._stopping_cleanly = True
@@ -323,6 +323,15 @@ class BrokerNode:
                 f"all log directories have failed, {path} was the last: the log says why"
             )
 
+    def _reconfigure(self, logs: LogManager, change: ConfigChange, values: Mapping[str, str]) -> None:
+        """``TopicConfigHandler``: settings of a topic were changed, here or on another broker."""
+        if change.entity_type != "topics":
+            return
+        logs.reconfigure(change.entity)
+        if self._parts is not None and values.get("unclean.leader.election.enable") == "true":
+            # Partitions that wait for an in-sync replica need not wait any longer.
+            self._parts.controller.unclean_election_enabled(change.entity)
+
     # -------------------------------------------------------------------------------------------- stop
 
     async def stop(self) -> None:
@@ -363,11 +372,6 @@ def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:
             partitions=",".join(unknown),
             meaning="the metadata store has no such topics, or deletes them; their files are kept, no client is served from them",
         )
-
-
-def _reconfigure(logs: LogManager, change: ConfigChange) -> None:
-    if change.entity_type == "topics":
-        logs.reconfigure(change.entity)
 
 
 def _check_supported(listeners: ListenerConfig) -> None:

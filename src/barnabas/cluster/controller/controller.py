@@ -173,15 +173,12 @@ class KafkaController:
         return _recover(answer, lambda error: AllocateProducerIdsResponse(error_code=_code(error)))
 
     def elect_leaders(
-        self, partitions: Iterable[TopicPartition] | None, kind: ElectionType
+        self, partitions: Iterable[TopicPartition], kind: ElectionType
     ) -> Pending[dict[TopicPartition, ElectionResult]]:
-        """Elects leaders for partitions, or for all; what became of each. NOT_CONTROLLER fails the whole."""
-
-        def elect(term: Term) -> Pending[dict[TopicPartition, ElectionResult]]:
-            wanted = term.context.all_partitions() if partitions is None else partitions
-            return process_replica_leader_election(term, wanted, kind)
-
-        return self._ask("ReplicaLeaderElection", elect)
+        """Elects leaders for partitions; what became of each. NOT_CONTROLLER fails the whole."""
+        return self._ask(
+            "ReplicaLeaderElection", lambda term: process_replica_leader_election(term, partitions, kind)
+        )
 
     def unclean_election_enabled(self, topic: str | None = None) -> None:
         """The configuration allows unclean leaders now, of one topic or of all: tries offline partitions."""

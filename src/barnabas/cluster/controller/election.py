@@ -14,13 +14,13 @@ from barnabas.core.ids import TopicPartition
 
 
 class Strategy(Enum):
-    """On what occasion a leader is elected, which decides which replicas are fit."""
+    """On what occasion a leader is elected, which decides which replicas are fit. Clients see Kafka's names of them."""
 
-    OFFLINE = "offline partition"
-    OFFLINE_UNCLEAN = "offline partition, any live replica"
-    REASSIGN = "reassignment"
-    PREFERRED = "preferred replica"
-    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    OFFLINE = "OfflinePartitionLeaderElectionStrategy(false)"
+    OFFLINE_UNCLEAN = "OfflinePartitionLeaderElectionStrategy(true)"
+    REASSIGN = "ReassignPartitionLeaderElectionStrategy"
+    PREFERRED = "PreferredReplicaPartitionLeaderElectionStrategy"
+    CONTROLLED_SHUTDOWN = "ControlledShutdownPartitionLeaderElectionStrategy"
 
 
 class Election(NamedTuple):
