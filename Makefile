@@ -56,7 +56,7 @@ docs: $(STAMP)   ## fill the generated parts of docs: the tables of docs/compati
 ways: $(STAMP)   ## measure five requests from the socket to the answer, into docs/architecture.md
 	$(BIN)/python docs/ways.py
 
-bench: $(STAMP)  ## Apache Kafka 3.9 and ours side by side (needs Java and Maven)
+bench: compile   ## Apache Kafka 3.9 and both forms of ours side by side (needs Java, Maven, a C compiler)
 	$(BIN)/python -m bench --write
 
 wheel: $(STAMP)  ## build a wheel for this machine, its hot modules compiled (needs a C compiler)

@@ -7,6 +7,7 @@ for its error code.
     JoinGroup v2   group:str session_ms:i32 rebalance_ms:i32 member:str type:str [protocol:str metadata:bytes]
     SyncGroup v1   group:str generation:i32 member:str [member:str assignment:bytes]
     Heartbeat v1   group:str generation:i32 member:str
+    LeaveGroup v1  group:str member:str
 """
 
 import socket
@@ -17,7 +18,7 @@ from typing import Final
 
 from bench import wire
 
-JOIN_GROUP, SYNC_GROUP, HEARTBEAT = 11, 14, 12
+JOIN_GROUP, SYNC_GROUP, HEARTBEAT, LEAVE_GROUP = 11, 14, 12, 13
 REBALANCE_IN_PROGRESS: Final = 27
 COORDINATOR_NOT_READY: Final = frozenset({14, 15, 16})
 LATE_S: Final = 0.02
@@ -72,6 +73,14 @@ class Member:
         self.connection.sendall(self.heartbeat)
 
     def read_heartbeat(self) -> int:
+        """The error code of the answer."""
+        return _error(read_frame(self.connection))
+
+    def send_leave(self) -> None:
+        """Leaves its group."""
+        self.connection.sendall(wire.request(LEAVE_GROUP, 1, wire.string(self.group) + wire.string(self.id)))
+
+    def read_left(self) -> int:
         """The error code of the answer."""
         return _error(read_frame(self.connection))
 
@@ -134,6 +143,8 @@ def connect(port: int, count: int) -> list[socket.socket]:
         connection = socket.create_connection(("127.0.0.1", port), timeout=120)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connections.append(connection)
+        # Brokers listen with a backlog of 50; a connection beyond it is tried again after a second.
+        time.sleep(0.0005)
     return connections
 
 
@@ -168,6 +179,14 @@ def form(members: Sequence[Member]) -> None:
         member.send_sync()
     for member in members:
         _expect(member.read_synced(), "SyncGroup")
+
+
+def leave(members: Sequence[Member]) -> None:
+    """All members leave; raises RuntimeError for an error code."""
+    for member in members:
+        member.send_leave()
+    for member in members:
+        _expect(member.read_left(), "LeaveGroup")
 
 
 def rejoin(members: Sequence[Member], newcomer: Member) -> float:

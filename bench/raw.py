@@ -5,9 +5,11 @@ answered is checked where it costs nothing: an answer of another length, an erro
 or a last offset that does not match what was sent fails the measurement.
 """
 
+import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Self
 
 from bench import wire
@@ -17,7 +19,10 @@ class RawClient:
     """One connection to one broker."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        # A time-out of Python's own would ask the kernel before each receive.
+        for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.socket.setsockopt(socket.SOL_SOCKET, direction, struct.pack("@ll", 60, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray(64 * 2**20)
 
@@ -53,53 +58,9 @@ class RawClient:
         if error:
             raise RuntimeError(f"creating {topic} was answered with error code {error}")
 
-    def produce_in_turn(self, topic: str, records: bytes, seconds: float) -> tuple[int, float]:
-        """One request in flight, for so long; (requests, seconds) with every answer checked."""
-        frame, shape = wire.produce(topic, records), wire.ProduceResponse(topic)
-        send, receive, size = self.socket.sendall, self.socket.recv, shape.size
-        requests, first = 0, None
-        started = now = time.perf_counter()
-        while now - started < seconds:
-            for _ in range(50):
-                send(frame)
-                answer = receive(65536)
-                while len(answer) < size:
-                    answer += receive(65536)
-                offset = shape.base_offset(answer)
-                first = offset if first is None else first
-            requests += 50
-            now = time.perf_counter()
-        _check_offsets(first, offset, requests)
-        return requests, now - started
-
-    def produce_in_flight(
-        self, topic: str, records: bytes, seconds: float, window: int = 200
-    ) -> tuple[int, float]:
-        """Keeps `window` requests in flight; (requests, seconds)."""
-        frames = wire.produce(topic, records) * window
-        frame_size, shape = len(frames) // window, wire.ProduceResponse(topic)
-        view, size = memoryview(frames), shape.size
-        first = self._base_offset_of_one(topic, records, shape) + 1
-        started = time.perf_counter()
-        deadline = started + seconds
-        self.socket.sendall(view)
-        sent, answered, received, rest = window, 0, 0, b""
-        while answered < sent:
-            piece = self.socket.recv(262_144)
-            if not piece:
-                raise ConnectionError("the broker closed the connection")
-            received += len(piece)
-            rest = (rest + piece)[-size:]
-            fresh = received // size - answered
-            answered += fresh
-            if fresh and time.perf_counter() < deadline:
-                self.socket.sendall(view[: fresh * frame_size])
-                sent += fresh
-        took = time.perf_counter() - started
-        _check_offsets(first, shape.base_offset(rest), sent)
-        return sent, took
-
-    def _base_offset_of_one(self, topic: str, records: bytes, shape: wire.ProduceResponse) -> int:
+    def base_offset_of_one(self, topic: str, records: bytes) -> int:
+        """The offset that one more batch is given; raises RuntimeError for an error code."""
+        shape = wire.ProduceResponse(topic)
         self.socket.sendall(wire.produce(topic, records))
         return shape.base_offset(bytes(self._receive(shape.size)))
 
@@ -126,6 +87,83 @@ class RawClient:
                 raise RuntimeError(f"nothing to fetch at offset {offset} after {done} bytes")
             offset, done = after, done + len(records)
         return done
+
+
+def produce_in_turn(
+    clients: Sequence[RawClient], topic: str, records: bytes, seconds: float
+) -> tuple[int, float]:
+    """One request in flight on the first connection, for so long; (requests, seconds), every answer checked."""
+    frame, shape = wire.produce(topic, records), wire.ProduceResponse(topic)
+    send, receive, size = clients[0].socket.sendall, clients[0].socket.recv, shape.size
+    requests, first = 0, None
+    started = now = time.perf_counter()
+    while now - started < seconds:
+        for _ in range(50):
+            send(frame)
+            offset = shape.base_offset(receive(size, socket.MSG_WAITALL))
+            first = offset if first is None else first
+        requests += 50
+        now = time.perf_counter()
+    _check_offsets(first, offset, requests)
+    return requests, now - started
+
+
+class _Window:
+    """One connection's requests: how many are free to be sent, how far the next answer has come."""
+
+    def __init__(self, client: RawClient, frames: memoryview, frame_size: int, answer_size: int) -> None:
+        self._socket, self._frames = client.socket, frames
+        self._frame_size, self._answer_size = frame_size, answer_size
+        self._free = len(frames) // frame_size
+        self._part_of_answer = 0
+        self._into = bytearray(2**16)
+
+    def send(self, refill: int) -> int:
+        """Sends all that are free if they are at least `refill`; how many were sent."""
+        sending = self._free if self._free >= refill else 0
+        if sending:
+            self._socket.sendall(self._frames[: sending * self._frame_size])
+        self._free -= sending
+        return sending
+
+    def receive(self) -> int:
+        """Reads once; how many answers that completed."""
+        received = self._socket.recv_into(self._into)
+        if not received:
+            raise ConnectionError("the broker closed the connection")
+        answers, self._part_of_answer = divmod(self._part_of_answer + received, self._answer_size)
+        self._free += answers
+        return answers
+
+
+def produce_in_flight(
+    clients: Sequence[RawClient], topic: str, records: bytes, seconds: float, window: int, refill: int = 1
+) -> tuple[int, float]:
+    """Keeps up to `window` requests in flight on each connection; (requests, seconds).
+
+    A connection sends again as soon as `refill` answers have come: 1 is a client that does so at every read.
+    """
+    frame, answer_size = wire.produce(topic, records), wire.ProduceResponse(topic).size
+    frames = memoryview(frame * window)
+    windows = {client.socket.fileno(): _Window(client, frames, len(frame), answer_size) for client in clients}
+    first = clients[0].base_offset_of_one(topic, records) + 1
+    sent = answered = 0
+    with select.epoll() as poll:
+        for descriptor in windows:
+            poll.register(descriptor, select.EPOLLIN)
+        started = time.perf_counter()
+        ready = [*windows.values()]
+        while True:
+            if time.perf_counter() - started < seconds:
+                sent += sum(one.send(refill) for one in ready)
+            if answered == sent:
+                break
+            ready = [windows[descriptor] for descriptor, _ in poll.poll()]
+            answered += sum(one.receive() for one in ready)
+        took = time.perf_counter() - started
+    # A failed request would be missing among the offsets.
+    _check_offsets(first, clients[0].base_offset_of_one(topic, records) - 1, sent)
+    return sent, took
 
 
 def _check_offsets(first: int | None, last: int, requests: int) -> None:

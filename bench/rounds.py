@@ -1,57 +1,92 @@
-"""The method: warm both sides, then rounds in alternating order, then medians.
+"""The method: many short rounds in turned order, all sides in turn, with a look at the machine between them."""
 
-A JVM is three times slower cold than warm. So each side first gets at least 100 000 requests of the kind
-that is measured, in windows, until three windows in a row agree within 5 %.
-"""
-
-import statistics
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Final
 
+from bench.figures import Measure, Series
+from bench.mood import Meter
 from bench.sides import Side
+
+Turn = Callable[[], Sequence[float]]
+"""Drives one side for a moment; one number for each measure of the row."""
 
 
 @dataclass(frozen=True)
 class Effort:
     """How much is done for a figure."""
 
-    rounds: int
+    rounds: Mapping[str, int]
+    """By the length that a row gives its rounds."""
     seconds: float
-    """Length of a timed round."""
+    """Length of a short turn of one side."""
     window_seconds: float
     warm_requests: int
     windows_max: int
     round_bytes: int
-    """Traffic of a round where the measure is a cost for each byte."""
+    """Traffic of a turn where the measure is a cost for each byte."""
     perf_records: int
-    latency_samples: int
+    memory_bytes: int
+    crowd_seconds: float
 
 
-FULL = Effort(5, 5.0, 10.0, 100_000, 12, 10**9, 3_000_000, 3000)
-QUICK = Effort(3, 1.5, 2.0, 20_000, 6, 256 * 10**6, 500_000, 800)
+FULL: Final = Effort(
+    {"short": 15, "long": 5, "longest": 3, "once": 1},
+    seconds=0.8,
+    window_seconds=5,
+    warm_requests=100_000,
+    windows_max=10,
+    round_bytes=10**9 // 4,
+    perf_records=2 * 10**6,
+    memory_bytes=3 * 10**9,
+    crowd_seconds=12,
+)
+QUICK: Final = Effort(
+    {"short": 5, "long": 2, "longest": 1, "once": 1},
+    seconds=0.4,
+    window_seconds=1,
+    warm_requests=10_000,
+    windows_max=4,
+    round_bytes=10**8,
+    perf_records=200_000,
+    memory_bytes=5 * 10**8,
+    crowd_seconds=6,
+)
 
 
-def warm(side: Side, effort: Effort, run: Callable[[Side, float], float]) -> None:
-    """Runs windows (`run` returns requests/s) until there were enough requests and the speed has settled."""
-    speeds: list[float] = []
-    requests = 0.0
-    while len(speeds) < effort.windows_max:
-        speeds.append(run(side, effort.window_seconds))
-        requests += speeds[-1] * effort.window_seconds
-        last = speeds[-3:]
-        if requests >= effort.warm_requests and len(last) == 3 and min(last) >= 0.95 * max(last):
-            return
+@dataclass(frozen=True)
+class Row:
+    """Some measures that are taken together."""
+
+    title: str
+    measures: Sequence[Measure]
+    open: Callable[[Side, Effort], AbstractContextManager[Turn]]
+    """Warms a side; its turns are taken inside."""
+    length: str = "short"
+    """Of a round: `short`, `long`, `longest` or `once`."""
+    with_kfake: bool = True
+    """Not where the figure is about files, of which it has none."""
 
 
-def alternate(
-    sides: Sequence[Side], rounds: int, measure: Callable[[Side], Sequence[float]]
-) -> dict[str, list[float]]:
-    """The median of each figure that `measure` returns, by the side's name; every round turns the order."""
-    seen: dict[str, list[Sequence[float]]] = {side.name: [] for side in sides}
-    for number in range(rounds):
-        for side in sides if number % 2 == 0 else reversed(sides):
-            seen[side.name].append(measure(side))
-    return {
-        name: [statistics.median(column) for column in zip(*figures, strict=True)]
-        for name, figures in seen.items()
-    }
+def take(row: Row, sides: Sequence[Side], effort: Effort, meter: Meter) -> Series:
+    """Opens the row on every side that it is for, and runs its rounds."""
+    with contextlib.ExitStack() as stack:
+        turns = {
+            side.name: stack.enter_context(row.open(side, effort))
+            for side in sides
+            if row.with_kfake or side.name != "kfake"
+        }
+        moods, rounds = [meter.look()], []
+        for number in range(effort.rounds[row.length]):
+            rounds.append({name: turns[name]() for name in in_order([*turns], number)})
+            moods.append(meter.look())
+        return Series(rounds, moods)
+
+
+def in_order(names: Sequence[str], number: int) -> list[str]:
+    """The order of the sides in this round: each comes first, second ... and last equally often."""
+    first = number // 2 % len(names)
+    order = [*names[first:], *names[:first]]
+    return order[::-1] if number % 2 else order

@@ -1,242 +1,284 @@
-"""The rows of the table: what is measured, how, and what it may cost relative to Apache Kafka."""
+"""The rows of the table: what is driven, how, and what it may cost relative to Apache Kafka.
 
+A function with `Turn` in its type is the `open` of a row: it warms a side and yields its turn. The small requests
+share one, and differ in the `Load` that sends them.
+"""
+
+import contextlib
 import itertools
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, NamedTuple
 
-import kafka_harness
 from confluent_kafka import Producer
 
 from bench import wire
-from bench.raw import RawClient
-from bench.rounds import Effort, alternate, warm
-from bench.sides import ONE_RECORD, Side, wait_until_serving
+from bench.figures import Measure
+from bench.raw import produce_in_flight, produce_in_turn
+from bench.rounds import Effort, Row, Turn
+from bench.sides import ONE_RECORD, Side, kafka_harness, wait_until_serving
 
-MEGABYTE = wire.batch(b"y" * 1024, 1000)
-MEMORY_AFTER_BYTES = 3 * 10**9
+MEGABYTE: Final = wire.batch(b"y" * 1024, 1000)
+LEAD_IN_S: Final = 0.1
+"""What a side is driven before its turn is timed: it has idled while the others were driven."""
 
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table."""
-
-    row: int
-    measure: str
-    unit: str
-    kafka: float
-    ours: float
-    budget: float
-    higher_is_better: bool = False
-
-    @property
-    def ratio(self) -> float:
-        """Ours to theirs."""
-        return self.ours / self.kafka
-
-    @property
-    def met(self) -> bool:
-        """Whether the budget is met."""
-        return self.ratio >= self.budget if self.higher_is_better else self.ratio <= self.budget
-
-
-Sides = Sequence[Side]  # Apache Kafka first
-
-
-def _new_topic(client: RawClient, stem: str) -> str:
-    topic = f"{stem}-{next(_numbers)}"
-    client.create_topic(topic)
-    return topic
-
-
-def _speed(side: Side, seconds: float, loop: Callable[..., tuple[int, float]]) -> float:
+@contextlib.contextmanager
+def _topic(side: Side, stem: str) -> Iterator[str]:
+    name = f"{stem}-{next(_numbers)}"
     with side.connect() as client:
-        topic = _new_topic(client, "raw")
-        requests, took = loop(client, topic, ONE_RECORD, seconds)
-        client.ask(wire.delete_topic(topic))
-        return requests / took
-
-
-def _raw_produce(sides: Sides, effort: Effort, loop: Callable[..., tuple[int, float]]) -> tuple[float, float]:
-    for side in sides:
-        warm(side, effort, lambda one, seconds: _speed(one, seconds, loop))
-    found = alternate(sides, effort.rounds, lambda side: [_speed(side, effort.seconds, loop)])
-    return found[sides[0].name][0], found[sides[1].name][0]
-
-
-def one_in_flight(sides: Sides, effort: Effort) -> list[Figure]:
-    """One-record produce, one in flight."""
-    kafka, ours = _raw_produce(sides, effort, RawClient.produce_in_turn)
-    return [
-        Figure(
-            1,
-            "one-record produce, acks=1, one in flight",
-            "requests/s",
-            kafka,
-            ours,
-            2.0,
-            higher_is_better=True,
-        )
-    ]
-
-
-def many_in_flight(sides: Sides, effort: Effort) -> list[Figure]:
-    """One-record produce, 200 in flight."""
-    kafka, ours = _raw_produce(sides, effort, RawClient.produce_in_flight)
-    return [Figure(2, "the same, 200 in flight", "requests/s", kafka, ours, 2.0, higher_is_better=True)]
-
-
-def _latencies_us(side: Side, topic: str, samples: int) -> list[float]:
-    producer = Producer({"bootstrap.servers": side.running.bootstrap, "linger.ms": 0, "acks": 1})
-    value, taken = b"z" * 100, []
-    for _ in range(samples + 50):
-        started = time.perf_counter()
-        producer.produce(topic, value)
-        if producer.flush(30):
-            raise RuntimeError(f"{side.name} did not acknowledge within 30 s")
-        taken.append((time.perf_counter() - started) * 1e6)
-    return sorted(taken[50:])  # the first ones find the broker and connect
-
-
-def librdkafka_latency(sides: Sides, effort: Effort) -> list[Figure]:
-    """Time from produce() to an empty queue with librdkafka."""
-    topics = {}
-    for side in sides:
+        client.create_topic(name)
+    try:
+        yield name
+    finally:
         with side.connect() as client:
-            topic = topics[side.name] = _new_topic(client, "latency")
-
-        def window(one: Side, seconds: float, topic: str = topic) -> float:
-            started, count = time.perf_counter(), 0
-            while time.perf_counter() - started < seconds:
-                count += len(_latencies_us(one, topic, 2000)) + 50
-            return count / (time.perf_counter() - started)
-
-        warm(side, effort, window)
-
-    def percentiles(side: Side) -> list[float]:
-        taken = _latencies_us(side, topics[side.name], effort.latency_samples)
-        return [taken[len(taken) // 2], taken[len(taken) * 99 // 100]]
-
-    found = alternate(sides, effort.rounds, percentiles)
-    kafka, ours = found[sides[0].name], found[sides[1].name]
-    return [
-        Figure(3, "librdkafka produce + flush, p50", "us", kafka[0], ours[0], 0.5),
-        Figure(3, "librdkafka produce + flush, p99", "us", kafka[1], ours[1], 1.0),
-    ]
+            client.ask(wire.delete_topic(name))
 
 
-def _perf_test(side: Side, records: int) -> float:
-    with side.connect() as client:
-        topic = _new_topic(client, "perf")
-    producer = [f"bootstrap.servers={side.running.bootstrap}", "acks=1", "batch.size=131072", "linger.ms=5"]
-    arguments = [
-        "--topic",
-        topic,
-        "--num-records",
-        str(records),
-        "--record-size",
-        "100",
-        "--throughput",
-        "-1",
-    ]
+# --- small requests ---------------------------------------------------------------------------------------
+
+
+class Sample(NamedTuple):
+    """What a load did."""
+
+    requests: int
+    seconds: float
+    latencies_us: Sequence[float] = ()
+
+
+Drive = Callable[[float], Sample]
+"""Sends requests for so many seconds."""
+Load = Callable[[Side], AbstractContextManager[Drive]]
+
+
+@contextlib.contextmanager
+def _small_requests(load: Load, side: Side, effort: Effort) -> Iterator[Turn]:
+    """Turns of one-record produce requests: the figures of the sample, then processor time a request in us."""
+    with load(side) as drive:
+
+        def turn() -> Sequence[float]:
+            drive(LEAD_IN_S)
+            before = side.processor_time()
+            sample = drive(effort.seconds)
+            after = side.processor_time()
+            used = [(end - start) / sample.requests * 1e6 for start, end in zip(before, after, strict=True)]
+            return [*_figures(sample), *used]
+
+        _warm(side, drive, effort)
+        yield turn
+
+
+def _warm(side: Side, drive: Drive, effort: Effort) -> None:
+    """Drives a side that compiles as it runs until it had enough requests and its speed has settled.
+
+    A JVM is three times slower cold than warm. The others only open their files.
+    """
+    if not side.compiles_as_it_runs:
+        drive(effort.seconds)
+        return
+    speeds: list[float] = []
+    requests = 0
+    while requests < effort.warm_requests or len(speeds) < effort.windows_max:
+        sample = drive(effort.window_seconds)
+        requests += sample.requests
+        speeds.append(sample.requests / sample.seconds)
+        last = speeds[-3:]
+        if requests >= effort.warm_requests and len(last) == 3 and min(last) >= 0.95 * max(last):
+            return
+
+
+def _figures(sample: Sample) -> Sequence[float]:
+    if not sample.latencies_us:
+        return [sample.requests / sample.seconds]
+    taken = sorted(sample.latencies_us)
+    return [taken[len(taken) // 2], taken[len(taken) * 99 // 100]]
+
+
+@contextlib.contextmanager
+def _raw(loop: Callable[..., tuple[int, float]], side: Side, connections: int = 1) -> Iterator[Drive]:
+    """Raw connections with a topic of their own."""
+    with _topic(side, "raw") as topic, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(side.connect()) for _ in range(connections)]
+        yield lambda seconds: Sample(*loop(clients, topic, ONE_RECORD, seconds))
+
+
+@contextlib.contextmanager
+def _librdkafka(side: Side) -> Iterator[Drive]:
+    """From produce() to an empty queue."""
+    with _topic(side, "latency") as topic:
+        config = {"linger.ms": 0, "acks": 1, "enable.metrics.push": False}
+        producer = Producer({"bootstrap.servers": side.running.bootstrap, **config})
+        value = b"z" * 100
+
+        def drive(seconds: float) -> Sample:
+            taken = []
+            started = now = time.perf_counter()
+            while now - started < seconds:
+                before = now
+                producer.produce(topic, value)
+                if producer.flush(30):
+                    raise RuntimeError(f"{side.name} did not acknowledge within 30 s")
+                now = time.perf_counter()
+                taken.append((now - before) * 1e6)
+            return Sample(len(taken), now - started, taken)
+
+        yield drive
+
+
+# --- bytes and lives --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _perf_test(side: Side, effort: Effort) -> Iterator[Turn]:
+    """Kafka's own load generator: records/s, and processor time of the broker in us a record."""
+
+    def turn() -> Sequence[float]:
+        with _topic(side, "perf") as topic:
+            before = side.processor_time()
+            speed = _run_perf_test(side, topic, effort.perf_records)
+            return [speed, (side.processor_time().total_s - before.total_s) / effort.perf_records * 1e6]
+
+    turn()
+    yield turn
+
+
+def _run_perf_test(side: Side, topic: str, records: int) -> float:
+    properties = [f"bootstrap.servers={side.running.bootstrap}", "acks=1", "batch.size=131072", "linger.ms=5"]
+    arguments = f"--topic {topic} --num-records {records} --record-size 100 --throughput -1 --producer-props"
     command = kafka_harness.tool_command(
-        "kafka-producer-perf-test", *arguments, "--producer-props", *producer, options=["-Xmx512M"]
+        "kafka-producer-perf-test", *arguments.split(), *properties, options=["-Xmx512M"]
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    with side.connect() as client:
-        client.ask(wire.delete_topic(topic))
-    last = re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)[-1]
     if f"{records} records sent" not in done.stdout:
         raise RuntimeError(f"not every record was acknowledged by {side.name}:\n{done.stdout[-2000:]}")
-    return float(last)
+    return float(re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)[-1])
 
 
-def perf_test(sides: Sides, effort: Effort) -> list[Figure]:
-    """Kafka's own load generator."""
-    for side in sides:
-        _perf_test(side, effort.perf_records)
-    found = alternate(sides, effort.rounds, lambda side: [_perf_test(side, effort.perf_records)])
-    name = "kafka-producer-perf-test, acks=1, 100 B, batches of 128 KB"
-    kafka, ours = found[sides[0].name][0], found[sides[1].name][0]
-    return [Figure(4, name, "records/s", kafka, ours, 1.0, higher_is_better=True)]
+@contextlib.contextmanager
+def _bytes(side: Side, effort: Effort) -> Iterator[Turn]:
+    """Processor seconds of the broker for each GB (10**9 bytes) in, and out."""
+
+    def cost(work: Callable[[], int]) -> float:
+        before = side.processor_time().total_s
+        done = work()
+        return (side.processor_time().total_s - before) / (done / 1e9)
+
+    def turn() -> Sequence[float]:
+        with _topic(side, "bulk") as topic, side.connect() as client:
+            produced = cost(lambda: client.produce_bytes(topic, MEGABYTE, effort.round_bytes))
+            return [produced, cost(lambda: client.consume_bytes(topic, effort.round_bytes))]
+
+    turn()
+    yield turn
 
 
-def _cost(side: Side, work: Callable[[], int]) -> float:
-    """Processor seconds of the broker for each GB (10**9 bytes) of `work`, which returns bytes."""
-    before = side.cpu_seconds()
-    done = work()
-    return (side.cpu_seconds() - before) / (done / 1e9)
+@contextlib.contextmanager
+def _start(side: Side, _effort: Effort) -> Iterator[Turn]:
+    """From the start of the process to the first acknowledged record in a topic that was just created."""
+
+    def turn() -> Sequence[float]:
+        started = time.perf_counter()
+        server = side.launch()
+        try:
+            wait_until_serving(server)
+            return [time.perf_counter() - started]
+        finally:
+            server.kill()
+
+    yield turn
 
 
-def _produce_and_consume(side: Side, total: int) -> list[float]:
-    with side.connect() as client:
-        topic = _new_topic(client, "bulk")
-        produced = _cost(side, lambda: client.produce_bytes(topic, MEGABYTE, total))
-        consumed = _cost(side, lambda: client.consume_bytes(topic, total))
-        client.ask(wire.delete_topic(topic))
-    return [produced, consumed]
+@contextlib.contextmanager
+def _memory(side: Side, effort: Effort) -> Iterator[Turn]:
+    """Resident memory of a broker that was just started, after so much went in and came out again."""
+
+    def turn() -> Sequence[float]:
+        side.stop()
+        side.start()
+        with _topic(side, "memory") as topic, side.connect() as client:
+            client.produce_bytes(topic, MEGABYTE, effort.memory_bytes)
+            client.consume_bytes(topic, effort.memory_bytes)
+            return [side.memory_mb()]
+
+    yield turn
 
 
-def cost_of_bytes(sides: Sides, effort: Effort) -> list[Figure]:
-    """Processor time of the broker for each GB in and out."""
-    for side in sides:
-        _produce_and_consume(side, effort.round_bytes)
-    found = alternate(sides, effort.rounds, lambda side: _produce_and_consume(side, effort.round_bytes))
-    kafka, ours = found[sides[0].name], found[sides[1].name]
-    name = "broker CPU per GB {}, 1 KB records, 1 MB batches"
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def _one_record(rate: Measure, load: Load, title: str, cost_budget: float | None = None) -> Row:
+    return Row(title, [rate, *_processor_time(cost_budget)], partial(_small_requests, load))
+
+
+def _processor_time(budget: float | None = None) -> list[Measure]:
     return [
-        Figure(5, name.format("produced"), "s", kafka[0], ours[0], 0.8),
-        Figure(6, name.format("consumed"), "s", kafka[1], ours[1], 0.5),
+        Measure("broker processor time a request", "us", budget),
+        Measure("of it in the system", "us"),
     ]
 
 
-def memory(sides: Sides, effort: Effort) -> list[Figure]:
-    """Resident memory of a broker that was just started, after 3 GB went in and came out again."""
-    del effort  # the row says how much
-
-    def measure(side: Side) -> float:
-        side.stop()
-        side.start()
-        with side.connect() as client:
-            topic = _new_topic(client, "memory")
-            client.produce_bytes(topic, MEGABYTE, MEMORY_AFTER_BYTES)
-            client.consume_bytes(topic, MEMORY_AFTER_BYTES)
-            used = side.memory_mb()
-            client.ask(wire.delete_topic(topic))
-        return used
-
-    kafka, ours = (measure(side) for side in sides)
-    return [Figure(7, "memory after 3 GB in and 3 GB out", "MB", kafka, ours, 0.1)]
+def _rate(budget: float | None = None, ahead_of: str | None = None) -> Measure:
+    return Measure("requests", "1/s", budget, higher_is_better=True, ahead_of=ahead_of)
 
 
-def _first_produce_seconds(side: Side) -> float:
-    started = time.perf_counter()
-    server = side.launch(side.new_folder())
-    try:
-        wait_until_serving(server)
-        return time.perf_counter() - started
-    finally:
-        server.kill()
+def _in_flight(window: int, refill: int = 1, connections: int = 1) -> Load:
+    loop = partial(produce_in_flight, window=window, refill=refill)
+    return lambda side: _raw(loop, side, connections)
 
 
-def start(sides: Sides, effort: Effort) -> list[Figure]:
-    """From the start of the process to the first acknowledged record in a topic that was just created."""
-    found = alternate(sides, effort.rounds, lambda side: [_first_produce_seconds(side)])
-    kafka, ours = found[sides[0].name][0], found[sides[1].name][0]
-    return [Figure(8, "start to first produce (ZooKeeper is up already)", "s", kafka, ours, 0.1)]
-
-
-# In the order of the table; memory comes last because it starts both brokers again, and cold.
-ROWS: dict[str, Callable[[Sides, Effort], list[Figure]]] = {
-    "one": one_in_flight,
-    "many": many_in_flight,
-    "latency": librdkafka_latency,
-    "perf": perf_test,
-    "cpu": cost_of_bytes,
-    "start": start,
-    "memory": memory,
+# In the order of the table; memory comes last because it starts the brokers again, and cold.
+ROWS: Final[dict[str, Row]] = {
+    "one": _one_record(
+        _rate(1.5), partial(_raw, produce_in_turn), "one-record produce, acks=1, one in flight", 0.5
+    ),
+    "many": _one_record(
+        _rate(2.5, "kfake"), _in_flight(200), "200 in flight, sent again as answers come", 0.4
+    ),
+    "halves": _one_record(
+        _rate(2.5, "kfake"), _in_flight(200, 100), "200 in flight, sent again by the hundred", 0.4
+    ),
+    "eight": _one_record(_rate(), _in_flight(25, connections=8), "eight connections, 25 in flight on each"),
+    "latency": Row(
+        "librdkafka produce + flush",
+        [Measure("p50", "us", 0.6), Measure("p99", "us", 0.8), *_processor_time()],
+        partial(_small_requests, _librdkafka),
+    ),
+    "perf": Row(
+        "kafka-producer-perf-test, acks=1, 100 B, batches of 128 KB",
+        [
+            Measure("records", "1/s", 1.3, higher_is_better=True),
+            Measure("broker processor time a record", "us"),
+        ],
+        _perf_test,
+        "long",
+    ),
+    "bytes": Row(
+        "1 KB records, 1 MB batches, five in flight",
+        [
+            Measure("broker processor time per GB produced", "s", 0.8),
+            Measure("broker processor time per GB consumed", "s", 0.5),
+        ],
+        _bytes,
+        with_kfake=False,
+    ),
+    "start": Row(
+        "start to first produce (ZooKeeper is up already)",
+        [Measure("time", "s", 0.1, any_mood=True)],
+        _start,
+        "long",
+        with_kfake=False,
+    ),
+    "memory": Row(
+        "resident memory after 3 GB in and 3 GB out",
+        [Measure("memory", "MB", 0.1, any_mood=True)],
+        _memory,
+        "once",
+        with_kfake=False,
+    ),
 }

@@ -1,115 +1,190 @@
-"""The two sides of a ratio: a running broker each, whose processor time and memory can be read."""
+"""The sides of a ratio: a running broker each, whose processor time and memory can be read."""
 
 import contextlib
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from bench import wire
+from bench.processes import ProcessorTime, processor_time, resident_mb
 from bench.raw import RawClient
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "jvm"))
 
 import kafka_harness
-from kafka_harness import Server
+from kafka_harness import Server, UnavailableError
 
-# What was deleted after a round must be gone before the disk is full, on both sides.
-DELETE_SOON = {"log.segment.delete.delay.ms": 1000}
-ONE_RECORD = wire.batch(b"x" * 100, 1)
+CHECKOUT: Final = Path(__file__).parent.parent
+# What was deleted after a round must be gone before the disk is full, on all sides.
+DELETE_SOON: Final[Mapping[str, object]] = {"log.segment.delete.delay.ms": 1000}
+ONE_RECORD: Final = wire.batch(b"x" * 100, 1)
+
+TITLES: Final = {
+    "kafka": "Apache Kafka 3.9.2",
+    "control": "Apache Kafka 3.9.2 again",
+    "pure": "Barnabas, pure Python",
+    "compiled": "Barnabas, compiled",
+    "kfake": "kfake (Go, in memory)",
+}
 
 
 class Side:
     """One broker: how to start it, how to ask what it used."""
 
-    def __init__(self, name: str, folder: Path, settings: Mapping[str, object] = DELETE_SOON) -> None:
-        self.name = name
-        self.folder = folder
-        self.settings = settings
-        self.server: Server | None = None
-        self._starts = 0
+    compiles_as_it_runs = False
+    """Whether it must be warmed at length before it is timed."""
 
-    def launch(self, folder: Path) -> Server:
-        """Starts a broker with an empty data directory; returns while it still starts."""
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self._folder = folder
+        self._starts = 0
+        self._server: Server | None = None
+
+    def _launch(self, folder: Path) -> Server:
         raise NotImplementedError
+
+    def launch(self) -> Server:
+        """Starts another broker with an empty data directory; returns while it still starts."""
+        self._starts += 1
+        folder = self._folder / f"{self.name}-{self._starts}"
+        folder.mkdir(parents=True)
+        return self._launch(folder)
 
     def start(self) -> None:
         """Starts the broker that the rounds are run on."""
-        self.server = self.launch(self.new_folder())
-        wait_until_serving(self.server)
-
-    def new_folder(self) -> Path:
-        """An empty folder for one life of the broker."""
-        self._starts += 1
-        folder = self.folder / f"{self.name}-{self._starts}"
-        folder.mkdir(parents=True)
-        return folder
+        self._server = self.launch()
+        wait_until_serving(self._server)
 
     def stop(self) -> None:
         """Ends the broker at once."""
-        if self.server:
-            self.server.kill()
-            self.server = None
+        if self._server:
+            self._server.kill()
+            self._server = None
 
     @property
     def running(self) -> Server:
         """The broker that the rounds are run on."""
-        if self.server is None:
+        if self._server is None:
             raise RuntimeError(f"{self.name} does not run")
-        return self.server
+        return self._server
 
     def connect(self) -> RawClient:
         """A new raw connection."""
         return RawClient(self.running.port)
 
-    def cpu_seconds(self) -> float:
-        """Processor time that the broker and its children have used."""
-        return sum(_cpu_seconds(pid) for pid in _with_descendants(self.running.pid))
+    def processor_time(self) -> ProcessorTime:
+        """What the broker and its children have used."""
+        return processor_time(self.running.pid)
 
     def memory_mb(self) -> float:
-        """Resident memory of the broker and its children, in MB (10**6 bytes)."""
-        return sum(_resident_bytes(pid) for pid in _with_descendants(self.running.pid)) / 1e6
+        """Resident memory of the broker and its children."""
+        return resident_mb(self.running.pid)
 
     def __repr__(self) -> str:
-        return f"<Side {self.name} {self.server!r}>"
+        return f"<Side {self.name} {self._server!r}>"
 
 
 class ApacheKafka(Side):
     """Kafka 3.9 in ZooKeeper mode, with the options and the heap of its own start script."""
 
-    def __init__(
-        self,
-        folder: Path,
-        zookeeper: Server,
-        name: str = "kafka",
-        settings: Mapping[str, object] = DELETE_SOON,
-    ) -> None:
-        super().__init__(name, folder, settings)
-        self._zookeeper = zookeeper
+    compiles_as_it_runs = True
 
-    def launch(self, folder: Path) -> Server:
-        """Each life has a chroot of its own in ZooKeeper."""
-        return kafka_harness.start_broker(
-            folder, f"{self._zookeeper.bootstrap}/{folder.name}", 0, self.settings
-        )
+    def __init__(self, name: str, folder: Path, zookeeper: str, settings: Mapping[str, object]) -> None:
+        super().__init__(name, folder)
+        self._zookeeper = zookeeper
+        self._settings = settings
+
+    def _launch(self, folder: Path) -> Server:
+        # Each life has a chroot of its own in ZooKeeper.
+        return kafka_harness.start_broker(folder, f"{self._zookeeper}/{folder.name}", 0, self._settings)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Where a Barnabas lies: the interpreter, and the folder to put before everything else it imports."""
+
+    python: str
+    path: str = ""
+
+    @classmethod
+    def at(cls, place: Path) -> "Installation":
+        """A source tree (with `src`, run by this interpreter) or a virtual environment (with `bin/python`)."""
+        interpreter = place / "bin" / "python"
+        if interpreter.exists():
+            return cls(str(interpreter))
+        if (place / "src" / "barnabas").is_dir():
+            return cls(sys.executable, str((place / "src").resolve()))
+        raise UnavailableError(f"{place} is neither a source tree nor a virtual environment")
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line that runs Python there."""
+        return ["env", f"PYTHONPATH={self.path}", self.python, *arguments]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its package holds compiled modules."""
+        asked = self.command("-c", "import barnabas; print(barnabas.__path__[0])")
+        # In a folder of its own, as `python -c` looks into the current one first.
+        done = subprocess.run(asked, capture_output=True, text=True, check=True, cwd="/")
+        return any(Path(done.stdout.strip()).rglob("*.so"))
+
+
+def pure_copy(folder: Path) -> Installation:
+    """This checkout without its compiled modules, if it has any."""
+    shutil.copytree(
+        CHECKOUT / "src", folder, ignore=shutil.ignore_patterns("*.so", "compiled.json", "__pycache__")
+    )
+    return Installation(sys.executable, str(folder))
+
+
+def compiled_at(place: Path) -> Installation:
+    """The installation there; raises UnavailableError when it is not a compiled one."""
+    found = Installation.at(place)
+    if not found.is_compiled:
+        raise UnavailableError(f"no compiled modules in {place} (make compile, or --compiled PATH)")
+    return found
 
 
 class Barnabas(Side):
-    """`barnabas serve` as a user starts it."""
+    """`barnabas serve` as a user starts it, with its embedded metadata store."""
 
     def __init__(
-        self, folder: Path, name: str = "barnabas", settings: Mapping[str, object] = DELETE_SOON
+        self, name: str, folder: Path, installation: Installation, settings: Mapping[str, object]
     ) -> None:
-        super().__init__(name, folder, settings)
+        super().__init__(name, folder)
+        self._installation = installation
+        self._settings = settings
 
-    def launch(self, folder: Path) -> Server:
-        """With its embedded metadata store."""
+    def _launch(self, folder: Path) -> Server:
         port = kafka_harness.free_port()
-        command = [sys.executable, "-m", "barnabas.cli.main", "serve"]
-        options = [f"--set={key}={value}" for key, value in self.settings.items()]
-        command += ["--data", str(folder / "data"), "--port", str(port), *options]
-        return Server(command, port, folder / "barnabas.log")
+        options = [f"--set={key}={value}" for key, value in self._settings.items()]
+        serve = ["-m", "barnabas.cli.main", "serve", "--data", str(folder / "data"), "--port", str(port)]
+        return Server(self._installation.command(*serve, *options), port, folder / "barnabas.log")
+
+
+class Kfake(Side):
+    """The fake cluster of franz-go: what Go comes to when nothing is written to a file."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        super().__init__(name, folder)
+        self._program = kafka_harness.cache_folder().parent / "kfake"
+        if not shutil.which("go"):
+            raise UnavailableError("no Go found to build kfake with (Debian: apt-get install golang)")
+        build = ["go", "build", "-buildvcs=false", "-o", str(self._program), "."]
+        done = subprocess.run(
+            build, cwd=CHECKOUT / "bench" / "kfake", capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UnavailableError(f"kfake cannot be built: {done.stderr.strip().splitlines()[-1]}")
+
+    def _launch(self, folder: Path) -> Server:
+        port = kafka_harness.free_port()
+        return Server([str(self._program), str(port)], port, folder / "kfake.log")
 
 
 def wait_until_serving(server: Server, seconds: float = 60) -> None:
@@ -126,65 +201,41 @@ def wait_until_serving(server: Server, seconds: float = 60) -> None:
     raise RuntimeError(f"{server!r} took no record; its log ends:\n{server.tail()}")
 
 
-def _cpu_seconds(pid: int) -> float:
-    # The kernel's clock of another process: nanoseconds, finished threads included.
-    try:
-        return time.clock_gettime(~pid << 3 | 2)
-    except OSError:
-        return 0.0  # a child that ended between the listing and the look
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * 4096
-
-
-def _with_descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
-
-
 @contextlib.contextmanager
-def two_sides(
-    folder: Path, *, control: bool, settings: Mapping[str, object] = DELETE_SOON
-) -> Iterator[tuple[Side, Side]]:
-    """Apache Kafka and ours, running; as a control, Apache Kafka twice, whose ratios should all be one."""
-    (folder / "zookeeper").mkdir(parents=True)
-    zookeeper = kafka_harness.start_zookeeper(folder / "zookeeper").wait_until_listening()
-    theirs = ApacheKafka(folder, zookeeper, settings=settings)
-    ours = (
-        ApacheKafka(folder, zookeeper, "control", settings)
-        if control
-        else Barnabas(folder, settings=settings)
-    )
-    try:
-        theirs.start()
-        ours.start()
-        yield theirs, ours
-    finally:
-        for one in (theirs, ours):
-            one.stop()
-        zookeeper.kill()
-        shutil.rmtree(folder, ignore_errors=True)
+def running_sides(
+    folder: Path, names: Sequence[str], compiled: Path, settings: Mapping[str, object] = DELETE_SOON
+) -> Iterator[list[Side]]:
+    """These sides, running, in this order; says on stderr which one is not to be had, and why.
 
+    Raises UnavailableError when that is the first one, to which the others are compared.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
 
-@contextlib.contextmanager
-def ours_alone(folder: Path, settings: Mapping[str, object] = DELETE_SOON) -> Iterator[tuple[Side]]:
-    """Ours, where a budget is not a ratio and Java is not needed."""
-    ours = Barnabas(folder, settings=settings)
-    try:
-        ours.start()
-        yield (ours,)
-    finally:
-        ours.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        def zookeeper() -> str:
+            (folder / "zookeeper").mkdir(parents=True, exist_ok=True)
+            server = kafka_harness.start_zookeeper(folder / "zookeeper").wait_until_listening()
+            stack.callback(server.kill)
+            return server.bootstrap
+
+        def side(name: str) -> Side:
+            if name in {"kafka", "control"}:
+                return ApacheKafka(name, folder, zookeeper(), settings)
+            if name == "pure":
+                return Barnabas(name, folder, pure_copy(folder / "pure"), settings)
+            if name == "compiled":
+                return Barnabas(name, folder, compiled_at(compiled), settings)
+            return Kfake(name, folder)
+
+        sides: list[Side] = []
+        for name in names:
+            try:
+                sides.append(side(name))
+            except UnavailableError as missing:
+                if not sides:
+                    raise
+                print(f"{TITLES[name]}: {missing}", file=sys.stderr)
+                continue
+            stack.callback(sides[-1].stop)
+            sides[-1].start()
+        yield sides
