@@ -135,3 +135,16 @@ def test_passwords_are_never_printed():
     key = BROKER_CONFIG["broker.rack"]
     secret = type(key)("x", ConfigType.PASSWORD, None, "")
     assert config_text(secret, "hunter2") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("replica.socket.timeout.ms", "499", "replica.socket.timeout.ms should always be at least"),
+        ("replica.lag.time.max.ms", "499", "less than or equal to replica.lag.time.max.ms"),
+    ],
+)
+def test_a_fetch_of_a_follower_may_not_wait_longer_than_what_ends_it(key, value, reason):
+    assert broker_config({key: "500"})[key] == 500
+    with pytest.raises(ConfigError, match=reason):
+        broker_config({key: value})

@@ -5,6 +5,7 @@ import pytest
 from barnabas.cluster.controller import replica_state_machine
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.core.errors import ErrorCode
+from barnabas.replica.fetcher.replica_fetcher import PartitionFetchState, ReplicaFetcher
 from barnabas.replica.isr import IsrState
 from barnabas.replica.partition import Partition
 from barnabas.testing import simulate
@@ -56,6 +57,29 @@ def take_the_dead_for_live(monkeypatch):
     monkeypatch.setattr(ControllerContext, "is_online", lambda *_, **__: True)
 
 
+def do_not_truncate(monkeypatch):
+    monkeypatch.setattr(ReplicaFetcher, "_truncate", lambda *_: None)
+
+
+def see_no_divergence(monkeypatch):
+    monkeypatch.setattr(Partition, "_divergence", lambda *_: None)
+
+
+def take_all_for_committed(monkeypatch):
+    def follow(self, *_):
+        self.log.high_watermark = self.log.log_end_offset
+
+    monkeypatch.setattr(Partition, "follow_offsets", follow)
+
+
+def use_answers_of_another_epoch(monkeypatch):
+    monkeypatch.setattr(
+        PartitionFetchState,
+        "expects",
+        lambda self, requested: requested.offset == self.partition.log.log_end_offset,
+    )
+
+
 @pytest.mark.parametrize(
     ("plant", "kinds"),
     [
@@ -64,6 +88,10 @@ def take_the_dead_for_live(monkeypatch):
         (wait_only_for_the_committed_isr, {"early", "lost", "unread"}),
         (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}),
         (forget_the_last_of_an_isr, {"stuck"}),
+        (do_not_truncate, {"stuck"}),
+        (see_no_divergence, {"stuck"}),
+        (take_all_for_committed, {"early", "lost", "unread"}),
+        (use_answers_of_another_epoch, {"stuck"}),
         (take_the_dead_for_live, {"stuck", "early"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -19,7 +19,7 @@ what              Kafka's name                                    which state it
 `replica_fetcher` ``ReplicaFetcherThread-F-B``                    which partitions it copies from broker B, under which
                                                                   leader epoch, and which of them wait
 `leader_endpoint` ``RemoteLeaderEndPoint``                        the fetch session (KIP-227) with broker B
-`truncation`      ``OffsetTruncationState``                       none: it says where to cut
+`truncation`      ``getOffsetTruncationState``                    none: it says where to cut
 ================  ==============================================  ====================================================
 
 How far a partition is copied is said by its log alone: there is no second offset that could differ from its end.

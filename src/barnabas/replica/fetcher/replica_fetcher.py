@@ -16,7 +16,7 @@ from barnabas.log.log import Log
 from barnabas.protocol.fetch_session import FetchPlan, FetchTarget
 from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.replica.fetcher.leader_endpoint import RemoteLeaderEndPoint
-from barnabas.replica.fetcher.truncation import truncation_state
+from barnabas.replica.fetcher.truncation import truncation_offset
 from barnabas.replica.partition import Partition
 
 _log = EventLog("replica.fetcher")
@@ -297,16 +297,16 @@ class ReplicaFetcher:
 
     def _truncate(self, log: Log, leader: EpochEnd) -> None:
         """``truncateOnFetchResponse``: the leader has not all of this log; the next fetch shows whether more has to go."""
-        cut = truncation_state(log, leader)
-        if cut.offset < log.high_watermark:
+        offset = truncation_offset(log, leader)
+        if offset < log.high_watermark:
             _log.warning(
                 "replica.truncated_below_high_watermark",
                 partition=log.tp,
-                offset=cut.offset,
+                offset=offset,
                 high_watermark=log.high_watermark,
             )
-        _log.info("replica.truncated", partition=log.tp, offset=cut.offset, end=log.log_end_offset)
-        log.truncate_to(cut.offset)
+        _log.info("replica.truncated", partition=log.tp, offset=offset, end=log.log_end_offset)
+        log.truncate_to(offset)
 
     def _handle_out_of_range(self, state: PartitionFetchState) -> Steps[None]:
         """``fetchOffsetAndTruncate``: the leader's log ends before this one does, or starts after its end.
@@ -343,7 +343,10 @@ class ReplicaFetcher:
         code = problem.code if isinstance(problem, KafkaError) else None
         if code is ErrorCode.FENCED_LEADER_EPOCH:
             # ``onPartitionFenced``: there is a newer epoch, and a LeaderAndIsr under way that says so.
-            self._fail(tp, problem)
+            _log.warning(
+                "replica.fenced", partition=tp, leader=self.leader.leader_id, epoch=state.leader_epoch
+            )
+            self._give_up(tp)
         elif reported or code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
             say = _log.info if code in _TRANSIENT else _log.error
             say("replica.not_copied", partition=tp, leader=self.leader.leader_id, reason=problem, retry=True)
@@ -369,7 +372,6 @@ class ReplicaFetcher:
             self._changed[tp] = None
 
     def _fail(self, tp: TopicPartition, problem: BaseException) -> None:
-        """``markPartitionFailed``: it is not copied until the controller's next word on it."""
         known = isinstance(problem, KafkaError)
         _log.error(
             "replica.failed",
@@ -378,6 +380,10 @@ class ReplicaFetcher:
             reason=problem,
             exc_info=None if known else problem,
         )
+        self._give_up(tp)
+
+    def _give_up(self, tp: TopicPartition) -> None:
+        """``markPartitionFailed``: it is not copied until the controller's next word on it."""
         self.remove(tp)
         self._failed.add(tp)
 

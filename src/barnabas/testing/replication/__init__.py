@@ -1,9 +1,9 @@
-"""A model of replication: real controllers, replica managers and logs, scripted followers and clients.
+"""A model of replication: real controllers, replica managers, fetchers and logs, scripted clients.
 
 ============  ==========================================================================================
 `wire`        calls between processes: late, overtaken, lost, cut off
 `broker`      one machine's broker: controller, registration, partitions, logs on a simulated disk
-`follower`    copies partitions from their leaders, as a replica fetcher does
+`follower`    the way of the replica fetchers to their leaders
 `clients`     producers and consumers, and the answers that they got
 `judge`       what may never be, at each acknowledgement and in the end
 `scenario`    one seed, from an empty cluster through faults to a verdict

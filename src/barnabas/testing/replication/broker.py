@@ -29,11 +29,12 @@ from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, Leade
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from barnabas.replica.alter_partition import AlterPartitionManager
+from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import refusal
 from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
-from barnabas.testing.replication.follower import Follower
+from barnabas.testing.replication.follower import LeaderCalls, fetchers
 from barnabas.testing.replication.wire import LostCallError, Wire
 from barnabas.testing.simulation.trace import Trace
 
@@ -47,6 +48,8 @@ Brokers: TypeAlias = "dict[int, Broker]"
 _LISTENER: Final = "INTERNAL"
 _RETRY_MS: Final = 100.0
 _SHUTDOWN_TRIES: Final = 3
+_FETCH_SESSIONS: Final = 1
+"""So few that two followers take each other's now and then."""
 _VERSION: Final = 7
 """Of LeaderAndIsr."""
 
@@ -102,7 +105,11 @@ class Broker:
         )
         endpoint = Endpoint(_LISTENER, self.name, 9092)
         self.registration = BrokerRegistration(self.store, BrokerIdentity(self.id, (endpoint,)), self.clock)
-        self.follower = Follower(self)
+        self.fetch_sessions = FetchSessionCache(
+            _FETCH_SESSIONS, now_ms=self.clock.time_ms, new_id=lambda: self.rng.randrange(1, 2**31)
+        )
+        self.leader_calls = LeaderCalls(self)
+        self.fetchers = fetchers(self, self.leader_calls)
         self.replicas = ReplicaManager(
             self.id,
             config=self._config,
@@ -112,7 +119,7 @@ class Broker:
             alter_partition=AlterPartitionManager(
                 self.id, lambda: self.registration.broker_epoch, _ToController(self), self.clock
             ),
-            fetchers=self.follower,
+            fetchers=self.fetchers,
         )
         self.controller = KafkaController(
             ControllerConfig(self.id, _LISTENER),
@@ -206,6 +213,7 @@ class Broker:
         self.wire.call(self, controller, lambda: controller.controller.controlled_shutdown(request), answered)
 
     def _end(self) -> None:
+        self.fetchers.close()
         self.replicas.shutdown()
         self.logs.shutdown(clean=True)
         self.controller.shutdown()

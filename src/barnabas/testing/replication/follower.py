@@ -1,45 +1,43 @@
-"""`Follower`: copies partitions from their leaders, one fetch at a time for each (``ReplicaFetcherThread``).
+"""`LeaderCalls`: the way of the real replica fetchers to leaders, over the wire of the model.
 
-A script in the place of the fetcher that the broker does not have yet: it asks from the end of its log on, says which
-epoch its last record has, cuts where the leader says that the two diverge (KIP-595), and appends what it is given.
+Requests and answers pass through their codecs. What the handlers of Fetch and ListOffsets do for a follower is done here
+without them: they belong to a broker with listeners.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.core.chunks import materialize
-from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import NO_EPOCH, TopicPartition
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
-from barnabas.log.leader_epochs import EpochEnd
-from barnabas.protocol.messages.fetch import FetchPartition
+from barnabas.core.slices import in_one_piece
+from barnabas.network.errors import DisconnectedError
+from barnabas.network.node_link import Node
+from barnabas.protocol.message import Request, Response
+from barnabas.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, PartitionData
+from barnabas.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from barnabas.replica.fetch import FetchParams, PartitionRead
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.fetch_context import FetchContext, new_context
+from barnabas.replica.fetch_session import CachedPartition, FetchSessionCache
+from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
+from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Isolation
-from barnabas.replica.state_changes import InitialFetchState
 from barnabas.testing.clock import ProcessClock
 from barnabas.testing.replication.wire import Party, Wire
 
-if TYPE_CHECKING:
-    from barnabas.log.log import Log
-
 _WAIT_MS: Final = 200
-_BACKOFF_MS: Final = 50.0
-_PAUSE_MS: Final = 10.0
+_BACKOFF_MS: Final = 50
 _SIZES: Final = (200, 2_000, 10_000)
-
-
-class Fetched(NamedTuple):
-    """A leader's answer, as it is on the wire."""
-
-    error: ErrorCode
-    records: bytes = b""
-    high_watermark: int = -1
-    log_end_offset: int = -1
-    diverging: EpochEnd | None = None
 
 
 class FetchingBroker(Party, Protocol):
@@ -49,96 +47,142 @@ class FetchingBroker(Party, Protocol):
     rng: Random
     wire: Wire
     clock: ProcessClock
+    metadata: MetadataCache
     replicas: ReplicaManager
+    fetch_sessions: FetchSessionCache
     registration: BrokerRegistration
 
     @property
     def brokers(self) -> Mapping[int, "FetchingBroker"]: ...
 
 
-class Follower:
-    """All partitions that a broker follows (`replica.state_changes.Fetchers`)."""
+class LeaderCalls:
+    """Implements `replica.fetcher.leader_endpoint.LeaderClient` for one life of a broker."""
 
     def __init__(self, broker: FetchingBroker) -> None:
         self._broker = broker
-        self._targets: dict[TopicPartition, InitialFetchState] = {}
+        self._open: dict[int, Pending[Any]] = {}
         self.idle = False
-        """Whether it stops to copy for a while."""
+        """Whether nothing of this broker gets through to leaders for a while."""
 
-    def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """Starts to fetch these, from the beginning where it fetched them before."""
-        for target in targets:
-            self._targets[target.partition.tp] = target
-            self._ask(target)
-
-    def stop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetches these no more."""
-        for tp in partitions:
-            self._targets.pop(tp, None)
-
-    def _ask(self, target: InitialFetchState) -> None:
-        tp, log = target.partition.tp, target.partition.log
-        if self._targets.get(tp) is not target or log is None:
-            return
+    def request(self, node: Node, request: Request, *, versions: tuple[int, int]) -> Pending[Any]:
+        """Calls the leader; one call at a time, as a fetcher makes them."""
+        answer: Pending[Any] = Pending()
+        self._open[node.id] = answer
+        me, leader, version = self._broker, self._broker.brokers[node.id], versions[1]
         if self.idle:
-            self._later(target, _BACKOFF_MS)
-            return
-        latest = log.leader_epochs.latest_epoch
-        request = FetchPartition(
-            partition=tp.partition,
-            fetch_offset=log.log_end_offset,
-            log_start_offset=log.log_start_offset,
-            current_leader_epoch=target.leader_epoch,
-            last_fetched_epoch=NO_EPOCH if latest is None else latest,
-            partition_max_bytes=self._broker.rng.choice(_SIZES),
-        )
-        me, leader = self._broker, self._broker.brokers[target.leader]
-        me.wire.call(
-            me,
-            leader,
-            lambda: serve(leader, me, CachedPartition(tp.topic, target.partition.topic_id, request)),
-            lambda answer: self._answered(target, log, answer),
-        )
+            me.clock.call_later(_BACKOFF_MS, lambda: answer.fail(DisconnectedError("idle")))
+            return answer
+        sent = _on_the_wire(request, version)
 
-    def _answered(self, target: InitialFetchState, log: "Log", answer: Pending[Fetched]) -> None:
-        if self._targets.get(target.partition.tp) is not target:
-            return  # an order of the controller came meanwhile
-        fetched = answer.result() if answer.error is None else Fetched(ErrorCode.NETWORK_EXCEPTION)
-        if fetched.diverging is not None:
-            known = log.leader_epochs.end_offset_for(fetched.diverging.epoch, log.log_end_offset)
-            log.truncate_to(max(0, min(fetched.diverging.end_offset, known.end_offset)))
-        elif fetched.error is ErrorCode.NONE:
-            if fetched.records:
-                log.append_as_follower(fetched.records, self._broker.clock.time_ms())
-            log.high_watermark = min(fetched.high_watermark, log.log_end_offset)
-        pause_ms = _BACKOFF_MS if fetched.error else self._broker.rng.expovariate(1 / _PAUSE_MS)
-        self._later(target, pause_ms)
+        def answered(outcome: Pending[Response]) -> None:
+            if outcome.error is not None:
+                answer.fail(DisconnectedError(str(outcome.error)))
+            else:
+                answer.complete(_on_the_wire(outcome.result(), version))
 
-    def _later(self, target: InitialFetchState, delay_ms: float) -> None:
-        self._broker.clock.call_later(delay_ms, lambda: self._ask(target))
+        me.wire.call(me, leader, lambda: _serve(leader, sent, version), answered)
+        return answer
+
+    def disconnect(self, node_id: int) -> None:
+        """What the leader answers from now on is not heard."""
+        answer = self._open.pop(node_id, None)
+        if answer is not None:
+            answer.fail(DisconnectedError("closed"))
 
     def __repr__(self) -> str:
-        return f"<Follower {sorted(map(str, self._targets))}>"
+        return f"<LeaderCalls of {self._broker.id}{' idle' if self.idle else ''}>"
 
 
-def serve(leader: FetchingBroker, follower: FetchingBroker, wanted: CachedPartition) -> Pending[Fetched]:
-    """A replica's fetch at its leader."""
-    params = FetchParams(
-        max_wait_ms=_WAIT_MS,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        isolation=Isolation.LOG_END,
-        replica_id=follower.id,
-        broker_epoch=follower.registration.broker_epoch,
+def fetchers(broker: FetchingBroker, calls: LeaderCalls) -> ReplicaFetcherManager:
+    """The real fetchers of a broker, with settings that make small steps."""
+    size = broker.rng.choice(_SIZES)
+    return ReplicaFetcherManager(
+        Follower(broker.id, lambda: broker.registration.broker_epoch),
+        [calls],
+        lambda leader: Node(leader, "there", 9092),
+        broker.clock,
+        FetchSettings(
+            max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=broker.rng.choice(_SIZES), partition_max_bytes=size
+        ),
+        backoff_ms=_BACKOFF_MS,
+        truncated=lambda: None,
     )
-    reads = leader.replicas.reader.fetch(params, [wanted])
-    return reads.then(_on_the_wire) if isinstance(reads, Pending) else Pending.of(_on_the_wire(reads))
 
 
-def _on_the_wire(reads: list[PartitionRead]) -> Fetched:
-    (read,) = reads
+def _on_the_wire(message: Any, version: int) -> Any:
+    return type(message).decode(materialize(message.encode(version)), version)[0]
+
+
+def _serve(leader: FetchingBroker, request: Request, version: int) -> Pending[Response]:
+    if isinstance(request, FetchRequest):
+        return _fetch(leader, request, version)
+    assert isinstance(request, ListOffsetsRequest), request
+    return Pending.of(_list_offset(leader, request))
+
+
+def _fetch(leader: FetchingBroker, request: FetchRequest, version: int) -> Pending[Response]:
+    names = leader.metadata.snapshot.topic_names
+    context = new_context(leader.fetch_sessions, request, version, names, from_follower=True)
+    replica = request.replica_state
+    assert replica is not None, "a follower says who it is"
+    params = FetchParams(
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        isolation=Isolation.LOG_END,
+        replica_id=replica.replica_id,
+        broker_epoch=replica.replica_epoch,
+    )
+    known = [each for each in context.partitions() if each.topic is not None]
+    unknown = [each for each in context.partitions() if each.topic is None]
+    reads = leader.replicas.reader.fetch(params, known)
+    waiting = reads if isinstance(reads, Pending) else Pending.of(reads)
+    return waiting.then(lambda done: _respond(context, done, unknown))
+
+
+def _respond(
+    context: FetchContext, reads: list[PartitionRead], unknown: list[CachedPartition]
+) -> FetchResponse:
+    results = [(each.partition, _answer(each)) for each in reads]
+    results += [(each, _refused(each, ErrorCode.UNKNOWN_TOPIC_ID)) for each in unknown]
+    return context.respond(results)
+
+
+def _answer(read: PartitionRead) -> PartitionData:
     found = read.found
     if found is None:
-        return Fetched(read.error)
-    records = found.records if isinstance(found.records, bytes) else bytes(materialize([found.records]))
-    return Fetched(read.error, records, found.high_watermark, found.log_end_offset, found.diverging)
+        return _refused(read.partition, read.error)
+    end = found.diverging
+    return PartitionData(
+        partition_index=read.partition.request.partition,
+        high_watermark=found.high_watermark,
+        log_start_offset=found.log_start_offset,
+        diverging_epoch=None if end is None else EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset),
+        records=found.records,
+    )
+
+
+def _refused(partition: CachedPartition, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition.request.partition, error_code=code, high_watermark=-1, records=b""
+    )
+
+
+def _list_offset(leader: FetchingBroker, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    (topic,) = request.topics
+    (asked,) = topic.partitions
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    try:
+        found = in_one_piece(
+            leader.replicas.list_offset(
+                TopicPartition(topic.name, asked.partition_index),
+                asked.timestamp,
+                Isolation.LOG_END,
+                asked.current_leader_epoch,
+            )
+        )
+        answer.offset = found.offset
+    except KafkaError as error:
+        answer.error_code = error.code
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[answer])])

@@ -159,7 +159,7 @@ class Scenario:
     def _heal(self) -> None:
         self._wire.heal()
         for broker in self.brokers.values():
-            broker.follower.idle = False
+            broker.leader_calls.idle = False
             broker.start()
 
     def _kill(self, victim: Broker) -> None:
@@ -182,9 +182,9 @@ class Scenario:
         self.clock.call_later(self._rng.expovariate(1 / 2_500), self._wire.heal)
 
     def _idle(self, victim: Broker) -> None:
-        follower = victim.follower
-        follower.idle = True
-        self.clock.call_later(self._rng.expovariate(1 / 2_500), lambda: setattr(follower, "idle", False))
+        calls = victim.leader_calls
+        calls.idle = True
+        self.clock.call_later(self._rng.expovariate(1 / 2_500), lambda: setattr(calls, "idle", False))
 
 
 KINDS: Final[dict[str, Callable[[Scenario, Broker], None]]] = {
