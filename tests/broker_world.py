@@ -148,6 +148,22 @@ class TopicConfigs:
             self.own.pop(topic, None)
 
 
+class Settings:
+    """What was set on which resource."""
+
+    def __init__(self):
+        self.asked = []
+        self.error = None
+
+    def alter_topic(self, topic, change, *, validate_only):
+        self.asked.append(("topic", topic, change, validate_only))
+        return Pending.failed(self.error) if self.error else Pending.of(None)
+
+    def alter_broker(self, name, change, *, validate_only):
+        self.asked.append(("broker", name, change, validate_only))
+        return Pending.failed(self.error) if self.error else Pending.of(None)
+
+
 class Blocks:
     """The way to the controller for producer ids."""
 
@@ -253,6 +269,7 @@ class World:
         self.topics = Topics(self)
         self.topic_configs = TopicConfigs(self.topics.own)
         self.blocks = Blocks()
+        self.config_admin = Settings()
         self.coordinator = group_coordinator(
             self.config,
             self.clock,
@@ -275,6 +292,7 @@ class World:
             controller=self.controller,
             producer_ids=ProducerIdManager(ME, lambda: 7, self.blocks),
             topic_configs=self.topics,
+            config_admin=self.config_admin,
             broker_epoch=lambda: 7,
             api_table=api_table(),
             topic_changes=TopicChanges(self.cache, self.clock),

@@ -50,6 +50,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "list offsets": offsets.list_offsets,
     "leader epochs": offsets.leader_epochs,
     "describe configs": configs.describe_configs,
+    "alter configs": configs.alter_configs,
     "producer ids": producer_ids.init_producer_id,
     "allocate producer ids": producer_ids.allocate_producer_ids,
     "one member": classic_groups.one_member,

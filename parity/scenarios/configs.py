@@ -1,7 +1,9 @@
-"""Configurations described."""
+"""Configurations described and altered."""
 
 from typing import Any
 
+from barnabas.protocol.messages import alter_configs as legacy
+from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from parity.world import World
 
@@ -49,3 +51,88 @@ def _no_keys() -> DescribeConfigsRequest:
     request = _of(TOPIC, "configured")
     request.resources[0].configuration_keys = []
     return request
+
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+_Operation = tuple[str, int, str | None]
+
+
+def _altered(kind: int, name: str, *operations: _Operation) -> incremental.AlterConfigsResource:
+    configs = [
+        incremental.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in operations
+    ]
+    return incremental.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+
+
+def _alter(*resources: incremental.AlterConfigsResource, dry: bool = False) -> Any:
+    return incremental.IncrementalAlterConfigsRequest(resources=list(resources), validate_only=dry)
+
+
+def _replaced(kind: int, name: str, dry: bool, **values: str | None) -> legacy.AlterConfigsRequest:
+    configs = [
+        legacy.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in values.items()
+    ]
+    resource = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return legacy.AlterConfigsRequest(resources=[resource], validate_only=dry)
+
+
+def alter_configs(world: World) -> None:
+    """Settings of topics, one by one and all at once; what brokers may and may not be set to."""
+    world.create("altered", retention_ms="5000")
+    keys = ("retention.ms", "cleanup.policy", "segment.bytes")
+    for what, operations in {
+        "set": [("segment.bytes", SET, "2000000")],
+        "append": [("cleanup.policy", APPEND, "compact")],
+        "append again": [("cleanup.policy", APPEND, "compact")],
+        "subtract": [("cleanup.policy", SUBTRACT, "delete")],
+        "delete": [("retention.ms", DELETE, None)],
+        "delete what is not set": [("retention.bytes", DELETE, None)],
+        "append to no list": [("retention.ms", APPEND, "5")],
+        "subtract from no list": [("retention.ms", SUBTRACT, "5")],
+        "bad value": [("retention.ms", SET, "soon")],
+        "out of range": [("retention.ms", SET, "-2")],
+        "no value": [("retention.ms", SET, None), ("segment.ms", SET, None)],
+        "key twice": [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
+        "unknown key": [("nothing", SET, "1")],
+        "at odds": [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")],
+        "nothing": [],
+    }.items():
+        world.ask(what, _alter(_altered(TOPIC, "altered", *operations)), 0, 1)
+        world.ask(f"{what}, dry", _alter(_altered(TOPIC, "altered", *operations), dry=True), 1)
+        world.ask(f"after {what}", _of(TOPIC, "altered", *keys, include_synonyms=True), 4)
+    one = ("retention.ms", SET, "1")
+    for what, resource in {
+        "unknown topic": _altered(TOPIC, "altered-nowhere", one),
+        "no topic": _altered(TOPIC, "", one),
+        "bad topic": _altered(TOPIC, "a b", one),
+        "unknown kind": _altered(77, "altered", one),
+        "metrics of clients": _altered(CLIENT_METRICS, "x", one),
+    }.items():
+        world.ask(what, _alter(resource), 0, 1)
+    same = _altered(TOPIC, "altered", one)
+    world.ask("twice", _alter(same, _altered(TOPIC, "altered", ("retention.ms", SET, "2"))), 1)
+    world.ask("all at once", _replaced(TOPIC, "altered", dry=False, max_message_bytes="5000"), 0, 1, 2)
+    world.ask("after all at once", _of(TOPIC, "altered", *keys, "max.message.bytes"), 4)
+    world.ask("all at once, null", _replaced(TOPIC, "altered", dry=False, retention_ms=None), 2)
+    world.ask("all at once, bad", _replaced(TOPIC, "altered", dry=False, retention_ms="x"), 2)
+    _alter_brokers(world)
+
+
+def _alter_brokers(world: World) -> None:
+    for name in ("", "0", "7", "zero"):
+        for what, operation in {
+            "dynamic": ("log.retention.ms", SET, "100000"),
+            "read only": ("log.dir", SET, "/nowhere"),
+            "bad value": ("log.retention.ms", SET, "soon"),
+            "unknown": ("nothing", SET, "1"),
+            "throttle": ("leader.replication.throttled.rate", SET, "1"),
+            "delete": ("leader.replication.throttled.rate", DELETE, None),
+            "append": ("log.cleanup.policy", APPEND, "compact"),
+            "unknown operation": ("log.retention.ms", 9, "1"),
+        }.items():
+            world.ask(f"{what} of broker {name}", _alter(_altered(BROKER, name, operation), dry=True), 1)
+        world.ask(
+            f"all of broker {name} at once", _replaced(BROKER, name, dry=True, log_retention_ms="1000"), 2
+        )

@@ -1,11 +1,13 @@
-"""CreatePartitions, ElectLeaders: what a handler does itself; what is decided behind it is tested in tests/cluster."""
+"""CreatePartitions, ElectLeaders, AlterConfigs, IncrementalAlterConfigs: what a handler does itself; what is decided behind it is tested in tests/cluster."""
 
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.cluster.controller.election_events import ElectionType
+from barnabas.cluster.metadata.config_admin import AlterConfigOp
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.protocol.messages import alter_configs, incremental_alter_configs
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -197,3 +199,105 @@ def test_an_election_of_an_unknown_kind(world):
     answer = world.send(elect(("moves", 0), kind=7), 2)
 
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# ----------------------------------------------------------- AlterConfigs, IncrementalAlterConfigs
+
+
+def incremental(*resources, dry=False):
+    return incremental_alter_configs.IncrementalAlterConfigsRequest(
+        resources=[
+            incremental_alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[
+                    incremental_alter_configs.AlterableConfig(
+                        name=key, config_operation=operation, value=value
+                    )
+                    for key, operation, value in operations
+                ],
+            )
+            for kind, name, *operations in resources
+        ],
+        validate_only=dry,
+    )
+
+
+def replacing(*resources, dry=False):
+    return alter_configs.AlterConfigsRequest(
+        resources=[
+            alter_configs.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[alter_configs.AlterableConfig(name=key, value=value) for key, value in pairs],
+            )
+            for kind, name, *pairs in resources
+        ],
+        validate_only=dry,
+    )
+
+
+def altered(answer):
+    return [
+        (each.resource_type, each.resource_name, ErrorCode.of(each.error_code).name, each.error_message)
+        for each in answer.responses
+    ]
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_incremental_alter_configs(world, version):
+    request = incremental((2, "t", ("a", 0, "1"), ("b", 1, None)), (4, "", ("c", 2, "x")), dry=True)
+
+    assert altered(world.send(request, version)) == [(2, "t", "NONE", None), (4, "", "NONE", None)]
+    assert world.config_admin.asked == [
+        ("topic", "t", [AlterConfigOp("a", 0, "1"), AlterConfigOp("b", 1, "")], True),
+        ("broker", "", [AlterConfigOp("c", 2, "x")], True),
+    ]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_alter_configs(world, version):
+    request = replacing((2, "t", ("a", "1")), (4, "1", ("c", "x")))
+
+    assert altered(world.send(request, version)) == [(2, "t", "NONE", None), (4, "1", "NONE", None)]
+    assert world.config_admin.asked == [
+        ("topic", "t", {"a": "1"}, False),
+        ("broker", "1", {"c": "x"}, False),
+    ]
+
+
+def test_configs_are_refused_one_by_one(make_world):
+    class Denies:
+        def authorize(self, principal, host, operation, resource, name):
+            return operation is not Operation.ALTER_CONFIGS or name == "t"
+
+    world = make_world(authorizer=Denies())
+    both = [("a", 0, "1"), ("a", 0, "2")]
+    request = incremental(
+        (2, "t", ("a", 0, "1")),
+        (2, "twice", ("a", 0, "1")),
+        (2, "twice", ("a", 0, "2")),
+        (2, "other", *both),
+        (2, "null", ("a", 0, None), ("b", 2, None)),
+        (77, "t", ("a", 0, "1")),
+        (2, "secret", ("a", 0, "1")),
+        (4, "1", ("a", 0, "1")),
+    )
+
+    assert [each[2:] for each in altered(world.send(request, 1))] == [
+        ("NONE", None),
+        ("INVALID_REQUEST", "Each resource must appear at most once."),
+        ("INVALID_REQUEST", "Each resource must appear at most once."),
+        ("INVALID_REQUEST", "Error due to duplicate config keys"),
+        ("INVALID_REQUEST", "Null value not supported for : a, b"),
+        ("INVALID_REQUEST", "Unknown resource type 77"),
+        ("TOPIC_AUTHORIZATION_FAILED", None),
+        ("CLUSTER_AUTHORIZATION_FAILED", None),
+    ]
+    assert [name for _, name, _, _ in world.config_admin.asked] == ["t"]
+
+
+def test_an_error_of_the_store_is_the_resources_own(world):
+    world.config_admin.error = RuntimeError("a bug")
+
+    assert altered(world.send(replacing((2, "t", ("a", "1"))), 2)) == [(2, "t", "UNKNOWN_SERVER_ERROR", None)]

@@ -6,10 +6,13 @@ from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
 from barnabas.cluster.metadata.topics import NewTopic, TopicAdmin, TopicDefaults
 from barnabas.cluster.store.memory import MemoryStore
+from barnabas.core.broker_config import broker_config
+from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.topic_config import TOPIC_CONFIG
@@ -101,6 +104,9 @@ class FakeBroker:
         self.configs = ConfigStore(self.store, cluster.clock)
         self.changes = []
         cluster.wait(self.configs.start(lambda change, values: self.changes.append((change, dict(values)))))
+        self.config_admin = ConfigAdmin(
+            self.id, self.configs, self.cache, DynamicBrokerConfig(broker_config({}))
+        )
         defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
         self.topics = TopicAdmin(self.store, self.cache, defaults, cluster.random)
         self.up = True

@@ -107,6 +107,8 @@ class _BlockingOffsets(Face[Offsets]):
 class _BlockingConfigs(Face[Configs]):
     describe = mirrored(Configs.describe)
     try_describe = mirrored(Configs.try_describe)
+    alter = mirrored(Configs.alter)
+    try_alter = mirrored(Configs.try_alter)
 
 
 class _BlockingGroups(Face[Groups]):

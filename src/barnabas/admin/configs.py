@@ -1,7 +1,8 @@
 """``admin.configs``: the configuration of topics and brokers."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
@@ -9,14 +10,26 @@ from barnabas.client.keyed_call import raise_first
 from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
 from barnabas.core.errors import BarnabasError
+from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 
 Entries = dict[str, ConfigEntry]
+
+R = TypeVar("R", bound=Response)
+
+SET: Final = 0
+DELETE: Final = 1
 
 
 class Configs:
@@ -67,7 +80,7 @@ class Configs:
             for broker, members in _by_broker(resources).items()
         ]
         responses = await asyncio.gather(
-            *(self._ask(broker, request, deadline) for broker, request in requests)
+            *(self._ask(broker, request, DescribeConfigsResponse, deadline) for broker, request in requests)
         )
         return {
             ConfigResource(ResourceType(one.resource_type), one.resource_name): (
@@ -78,17 +91,57 @@ class Configs:
             for one in response.results
         }
 
-    async def _ask(
-        self, broker: int | None, request: DescribeConfigsRequest, deadline: Deadline
-    ) -> DescribeConfigsResponse:
+    async def alter(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Sets these keys, and deletes those with None; raises `KafkaError` for the first resource that is refused."""
+        raise_first(await self.try_alter(changes, validate_only=validate_only, timeout_ms=timeout_ms))
+
+    async def try_alter(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[ConfigResource, BarnabasError | None]:
+        """As `alter`, with an error per resource."""
+        deadline = self._context.deadline(timeout_ms)
+        requests = [
+            (
+                broker,
+                IncrementalAlterConfigsRequest(
+                    resources=[_change(one, changes[one]) for one in members], validate_only=validate_only
+                ),
+            )
+            for broker, members in _by_broker(changes).items()
+        ]
+        responses = await asyncio.gather(
+            *(
+                self._ask(broker, request, IncrementalAlterConfigsResponse, deadline)
+                for broker, request in requests
+            )
+        )
+        return {
+            ConfigResource(ResourceType(one.resource_type), one.resource_name): error_of(
+                one.error_code, one.error_message
+            )
+            for response in responses
+            for one in response.responses
+        }
+
+    async def _ask(self, broker: int | None, request: Request, answer: type[R], deadline: Deadline) -> R:
         if broker is None:
-            return await self._context.cluster.send_to_any(request, DescribeConfigsResponse, deadline)
+            return await self._context.cluster.send_to_any(request, answer, deadline)
         cluster = self._context.cluster
 
-        async def attempt() -> DescribeConfigsResponse:
+        async def attempt() -> R:
             if broker not in cluster.metadata.brokers:
                 await cluster.refresh()
-            return await cluster.send(broker, request, DescribeConfigsResponse)
+            return await cluster.send(broker, request, answer)
 
         return await cluster.retrying(attempt, deadline, f"Broker {broker} did not answer")
 
@@ -99,6 +152,17 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
         own = resource.type is not ResourceType.TOPIC and resource.name.isdigit()
         grouped.setdefault(int(resource.name) if own else None, []).append(resource)
     return grouped
+
+
+def _change(resource: ConfigResource, values: Mapping[str, str | None]) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=resource.type,
+        resource_name=resource.name,
+        configs=[
+            AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+            for name, value in values.items()
+        ],
+    )
 
 
 def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:

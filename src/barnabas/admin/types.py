@@ -91,6 +91,11 @@ class ConfigResource:
         """The configuration of a broker."""
         return cls(ResourceType.BROKER, str(broker_id))
 
+    @classmethod
+    def all_brokers(cls) -> "ConfigResource":
+        """What is set for all brokers while they run."""
+        return cls(ResourceType.BROKER, "")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:

@@ -67,11 +67,10 @@ def _broker_synonyms(broker: Config, name: str) -> list[DescribeConfigsSynonym]:
     """
     keys = [broker.table[each] for each in _SYNONYMS.get(name, (name,)) if each in broker.table]
     given = [
-        DescribeConfigsSynonym(
-            name=key.name, value=config_text(key, broker[key.name]), source=broker.source(key.name)
-        )
+        DescribeConfigsSynonym(name=key.name, value=config_text(key, value), source=source)
         for key in keys
-        if broker.source(key.name) is not Source.DEFAULT
+        for source, value in broker.layers(key.name)
+        if source is not Source.DEFAULT
     ]
     given.sort(key=lambda synonym: synonym.source)
     defaults = [

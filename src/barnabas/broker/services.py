@@ -14,6 +14,7 @@ from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.controller.election_events import ElectionResult, ElectionType
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.config_admin import Change
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
@@ -100,9 +101,19 @@ class TopicConfigs(Protocol):
         """These topics are deleted: one of the same name is another topic."""
 
 
+class ConfigAdminPort(Protocol):
+    """Changes configurations (`cluster.metadata.config_admin.ConfigAdmin`)."""
+
+    def alter_topic(self, topic: str, change: Change, *, validate_only: bool) -> Pending[None]:
+        """Changes the settings of a topic; fails with KafkaError and Kafka's words."""
+
+    def alter_broker(self, name: str, change: Change, *, validate_only: bool) -> Pending[None]:
+        """Changes the settings of this broker, or of all with an empty name; fails with KafkaError."""
+
+
 @dataclass(slots=True)
 class BrokerServices:
-    """All that handlers reach. Changes only while the broker starts."""
+    """All that handlers reach. Only `config` changes while the broker runs."""
 
     broker_id: int
     cluster_id: str
@@ -115,6 +126,7 @@ class BrokerServices:
     controller: ControllerPort
     producer_ids: ProducerIds
     topic_configs: TopicConfigs
+    config_admin: ConfigAdminPort
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration; requests to an older one are refused."""
     api_table: ApiTable

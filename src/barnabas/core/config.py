@@ -187,15 +187,21 @@ class ConfigTable(Mapping[str, ConfigKey]):
 class Config(Mapping[str, Any]):
     """Typed values by Kafka's key; immutable."""
 
-    __slots__ = ("_sources", "_values", "table", "unknown")
+    __slots__ = ("_below", "_sources", "_values", "table", "unknown")
 
     def __init__(
-        self, table: ConfigTable, values: dict[str, Any], sources: dict[str, Source], unknown: dict[str, Any]
+        self,
+        table: ConfigTable,
+        values: dict[str, Any],
+        sources: dict[str, Source],
+        unknown: dict[str, Any],
+        below: "Config | None" = None,
     ) -> None:
         self.table = table
         self.unknown = unknown
         self._values = values
         self._sources = sources
+        self._below = below
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -210,6 +216,14 @@ class Config(Mapping[str, Any]):
         """Where the value of this key came from."""
         return self._sources.get(name, Source.DEFAULT)
 
+    def layers(self, name: str) -> list[tuple[Source, Any]]:
+        """The values that were set for this key, the one that wins first, then those that it hides."""
+        below = [] if self._below is None else self._below.layers(name)
+        source = self._sources.get(name)
+        return (
+            below if source is None or (below and below[0][0] is source) else [(source, self[name]), *below]
+        )
+
     def explicit(self) -> frozenset[str]:
         """The keys that were set, by file, option or client."""
         return frozenset(self._sources)
@@ -221,7 +235,7 @@ class Config(Mapping[str, Any]):
         }
         unknown = {**self.unknown, **{name: value for name, value in given.items() if name not in self.table}}
         sources = {**self._sources, **dict.fromkeys(parsed, source)}
-        return Config(self.table, {**self._values, **parsed}, sources, unknown)
+        return Config(self.table, {**self._values, **parsed}, sources, unknown, self)
 
 
 def config_text(key: ConfigKey, value: Any) -> str | None:

@@ -32,12 +32,13 @@ from barnabas.cluster.metadata.registration import (
 )
 from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import MetadataStore, StoreError, StoreUnusableError
-from barnabas.cluster.store.znodes import ConfigChange
+from barnabas.cluster.store.znodes import DEFAULT_ENTITY, ConfigChange, desanitize
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import every
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit
+from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import uuid_text
@@ -61,6 +62,17 @@ T = TypeVar("T")
 
 TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
+
+USED_AT_START: Final = frozenset(
+    {
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "num.recovery.threads.per.data.dir",
+        "producer.id.expiration.ms",
+    }
+)
+"""Dynamic keys of Kafka that this broker reads only when it starts."""
 
 KNOWN_POLL_S: Final = 0.002
 """How often the start looks whether the first metadata of the controller is complete."""
@@ -86,6 +98,7 @@ class BrokerNode:
         self.broker_id: int = config["broker.id"]
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where it listens, with real ports; empty until it is started."""
+        self._dynamic_config = DynamicBrokerConfig(config)
         self._topic_defaults = topic_defaults(config)
         loop = asyncio.get_running_loop()
         self._environment = environment or of_machine(config, loop)
@@ -142,6 +155,7 @@ class BrokerNode:
             cluster_id=self.cluster_id,
             store=store,
             configs=configs,
+            dynamic_config=self._dynamic_config,
             logs=logs,
             registration=registration,
             loader=self._loader(),
@@ -213,6 +227,10 @@ class BrokerNode:
             )
         if self.broker_id < 0:
             self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
+        for entity in (DEFAULT_ENTITY, str(self.broker_id)):
+            values = await wait(configs.read("brokers", entity))
+            self._dynamic_config.update(values, per_broker=entity != DEFAULT_ENTITY)
+        self._use_config()
         await wait(configs.start(lambda change, values: self._reconfigure(logs, change, values)))
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
         # All is recovered: whatever ends the start from here on, the next one need not do it again.
@@ -324,13 +342,31 @@ class BrokerNode:
             )
 
     def _reconfigure(self, logs: LogManager, change: ConfigChange, values: Mapping[str, str]) -> None:
-        """``TopicConfigHandler``: settings of a topic were changed, here or on another broker."""
-        if change.entity_type != "topics":
-            return
-        logs.reconfigure(change.entity)
-        if self._parts is not None and values.get("unclean.leader.election.enable") == "true":
-            # Partitions that wait for an in-sync replica need not wait any longer.
-            self._parts.controller.unclean_election_enabled(change.entity)
+        """Settings were changed, here or by another broker (``TopicConfigHandler``, ``BrokerConfigHandler``)."""
+        if change.entity_type == "topics":
+            topic = desanitize(change.entity)
+            logs.reconfigure(topic)
+            if self._parts is not None and values.get("unclean.leader.election.enable") == "true":
+                # Partitions that wait for an in-sync replica need not wait any longer.
+                self._parts.controller.unclean_election_enabled(topic)
+        elif change.entity_type == "brokers" and change.entity in (DEFAULT_ENTITY, str(self.broker_id)):
+            changed = self._dynamic_config.update(values, per_broker=change.entity != DEFAULT_ENTITY)
+            self._use_config()
+            for topic in {tp.topic for tp in logs.logs}:
+                logs.reconfigure(topic)
+            if self._parts is not None:
+                self._parts.reconfigure(self.config)
+            _log.info("config.changed", keys=sorted(changed))
+            strange = sorted(values.keys() - self.config.keys())
+            if strange:
+                _log.warning("config.not_obeyed", keys=strange)
+            at_next_start = sorted(changed & USED_AT_START)
+            if at_next_start:
+                _log.warning("config.used_at_next_start", keys=at_next_start)
+
+    def _use_config(self) -> None:
+        self.config = self._dynamic_config.current
+        self._topic_defaults = topic_defaults(self.config)
 
     # -------------------------------------------------------------------------------------------- stop
 

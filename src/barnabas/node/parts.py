@@ -11,6 +11,7 @@ from barnabas.broker.topic_changes import TopicChanges
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
@@ -18,6 +19,7 @@ from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
+from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import ListenerConfig
@@ -57,6 +59,7 @@ class Parts:
         cluster_id: str,
         store: MetadataStore,
         configs: ConfigStore,
+        dynamic_config: DynamicBrokerConfig,
         logs: LogManager,
         registration: BrokerRegistration,
         loader: Loader,
@@ -118,10 +121,7 @@ class Parts:
             alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
             fetchers=self.fetchers,
         )
-        defaults = TopicDefaults(
-            config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
-        )
-        topics = TopicAdmin(store, self.metadata, defaults, rng)
+        topics = self._topics = TopicAdmin(store, self.metadata, _topic_defaults(config), rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(
             config["max.incremental.fetch.session.cache.slots"],
@@ -143,6 +143,7 @@ class Parts:
             controller=self.controller,
             producer_ids=ProducerIdManager(broker_id, epoch, self._forwarding_channel),
             topic_configs=configs,
+            config_admin=ConfigAdmin(broker_id, configs, self.metadata, dynamic_config),
             broker_epoch=epoch,
             api_table=api_table(config["group.coordinator.rebalance.protocols"]),
             topic_changes=self._topic_changes,
@@ -157,6 +158,12 @@ class Parts:
         """Where a broker serves followers, if it lives and has the listener for brokers."""
         broker = self.metadata.alive_broker(broker_id)
         return None if broker is None else broker.node(self._inter_broker_name)
+
+    def reconfigure(self, config: Config) -> None:
+        """Dynamic keys of the broker were changed: what handlers, new topics and elections go by from now on."""
+        self.services.config = config
+        self._topics.defaults = _topic_defaults(config)
+        self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
 
     def directory_failed(self) -> None:
         """A log directory went offline: its partitions are not served any more."""
@@ -175,3 +182,9 @@ class Parts:
             await client.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
+
+
+def _topic_defaults(config: Config) -> TopicDefaults:
+    return TopicDefaults(
+        config["num.partitions"], config["default.replication.factor"], topic_defaults(config)
+    )

@@ -13,6 +13,7 @@ thrown away, the term ends, and only then may the broker register again. `events
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from barnabas.cluster.brokers import EndPointNotFoundError
@@ -179,6 +180,15 @@ class KafkaController:
         return self._ask(
             "ReplicaLeaderElection", lambda term: process_replica_leader_election(term, partitions, kind)
         )
+
+    def default_unclean_election_changed(self, enabled: bool) -> None:
+        """Whether topics without a setting of their own may have unclean leaders from now on."""
+        before = self._config.unclean_leader_election_enable
+        self._config = replace(self._config, unclean_leader_election_enable=enabled)
+        if self._term is not None:
+            self._term.partitions.unclean_election_default = enabled
+        if enabled and not before:
+            self.unclean_election_enabled()
 
     def unclean_election_enabled(self, topic: str | None = None) -> None:
         """The configuration allows unclean leaders now, of one topic or of all: tries offline partitions."""

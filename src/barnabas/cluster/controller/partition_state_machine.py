@@ -54,7 +54,7 @@ class PartitionStateMachine:
         self._store = store
         self._batch = batch
         self._clock = clock
-        self._unclean_election_default = unclean_election_default
+        self.unclean_election_default = unclean_election_default
 
     @steps
     def startup(self) -> Steps[None]:
@@ -233,7 +233,7 @@ class PartitionStateMachine:
             if not any(self._context.is_online(replica, tp) for replica in state.isr)
         ]
         enabled: dict[str, bool] = yield self._store.unclean_election_enabled(
-            hopeless, self._unclean_election_default
+            hopeless, self.unclean_election_default
         )
         return enabled
 

@@ -59,6 +59,9 @@ class ConfigStore:
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
         """Replaces the settings of an entity, and writes the notice that every broker reads."""
         yield self._put(entity_type, entity, values)
+        if entity_type == "topics":
+            # A client that asks this broker next sees what it has changed.
+            self._topics[znodes.desanitize(entity)] = dict(values)
         notice = znodes.encode_config_change(ConfigChange(entity_type, entity))
         yield self._store.create(NOTICE_PREFIX, notice, sequence=True)
 

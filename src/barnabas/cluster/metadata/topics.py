@@ -94,7 +94,8 @@ class TopicAdmin:
     ) -> None:
         self._store = store
         self._cache = cache
-        self._defaults = defaults
+        self.defaults = defaults
+        """Replaced when the broker's configuration changes."""
         self._chooser = chooser
 
     # ----------------------------------------------------------------------------------------- create
@@ -110,7 +111,7 @@ class TopicAdmin:
         yield self._validate_name(topic.name)
         _validate_assignment(assignments)
         try:
-            config = topic_config(self._defaults.config, configs)
+            config = topic_config(self.defaults.config, configs)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         topic_id = ZERO_UUID
@@ -128,7 +129,7 @@ class TopicAdmin:
                     "Both cannot be used at the same time.",
                 )
             return topic.assignments
-        defaults = self._defaults
+        defaults = self.defaults
         return assign_replicas(
             self._brokers(),
             partitions=defaults.num_partitions if topic.num_partitions == UNSET else topic.num_partitions,

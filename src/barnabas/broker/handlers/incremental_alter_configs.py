@@ -1,0 +1,67 @@
+"""IncrementalAlterConfigs (44), v0-1.
+
+Behaviour: sets and deletes settings of topics, of this broker, and of all brokers (an empty name), and adds to and takes
+from settings that are lists (KIP-339). Any broker changes those of topics.
+Versions:  v1 flexible.
+Not implemented: log levels (resource 8), which this broker does not have: INVALID_REQUEST;
+alter.config.policy.class.name.
+"""
+
+from barnabas.broker.alter_configs import Alteration, alter_resources
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.cluster.metadata.config_admin import AlterConfigOp, OpType
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def _failed(
+    request: IncrementalAlterConfigsRequest, error: KafkaError, _version: int
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(responses=[_answer(each, error) for each in request.resources])
+
+
+@handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), failed=_failed)
+@sliced
+def incremental_alter_configs(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> Sliced[IncrementalAlterConfigsResponse]:
+    alterations = [
+        Alteration(
+            each.resource_type,
+            each.resource_name,
+            [config.name for config in each.configs],
+            # A key that is deleted has no value.
+            [
+                config.name
+                for config in each.configs
+                if config.value is None and config.config_operation != OpType.DELETE
+            ],
+            [
+                AlterConfigOp(config.name, config.config_operation, config.value or "")
+                for config in each.configs
+            ],
+        )
+        for each in request.resources
+    ]
+    errors = yield from alter_resources(context, alterations, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[_answer(each, error) for each, error in zip(request.resources, errors, strict=True)]
+    )
+
+
+def _answer(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=error.code if error else ErrorCode.NONE,
+        error_message=str(error) if error and str(error) != error.code.message else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

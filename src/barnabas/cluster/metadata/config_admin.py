@@ -1,0 +1,157 @@
+"""`ConfigAdmin`: changes the configuration of topics and brokers in the store (``ConfigAdminManager``, ``ZkAdminManager``).
+
+What a resource is set to is judged here, with Kafka's words. Brokers, this one among them, hear of the change by the
+notice that `ConfigStore.write` leaves.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.store import znodes
+from barnabas.core.config import Config, ConfigTable, ConfigType, config_text
+from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
+
+_events: Final = EventLog("cluster.configs")
+
+
+class OpType(IntEnum):
+    """What an incremental change does to a key, numbered as on the wire (``AlterConfigOp.OpType``)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class AlterConfigOp(NamedTuple):
+    """One incremental change."""
+
+    name: str
+    kind: int
+    """An `OpType`, or a number that none has."""
+    value: str
+
+
+Change: TypeAlias = Mapping[str, str] | Sequence[AlterConfigOp]
+"""All settings that a resource is to have, or what is to happen to some of them."""
+
+
+class ConfigAdmin:
+    """Changes settings."""
+
+    def __init__(
+        self, broker_id: int, store: ConfigStore, cache: MetadataCache, dynamic: DynamicBrokerConfig
+    ) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._cache = cache
+        self._dynamic = dynamic
+
+    @steps
+    def alter_topic(self, topic: str, change: Change, *, validate_only: bool) -> Steps[None]:
+        """Changes the settings of a topic. Raises KafkaError with Kafka's words."""
+        if not topic:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        entity = znodes.sanitize(topic)
+        values = yield self._values("topics", entity, change, TOPIC_CONFIG)
+        if topic not in self._cache:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+        try:
+            _validate_topic(self._dynamic.current, values)
+        except ConfigError as error:
+            text = str(error)
+            if text.startswith("Invalid value"):
+                text = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): {text}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from error
+        yield self._write("topics", entity, values, validate_only=validate_only)
+
+    @steps
+    def alter_broker(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
+        """Changes the settings of this broker, or of all with an empty name. Raises KafkaError with Kafka's words."""
+        if name:
+            self._check_broker_id(name)
+        entity = str(self._broker_id) if name else znodes.DEFAULT_ENTITY
+        values = yield self._values("brokers", entity, change, self._dynamic.current.table)
+        try:
+            self._dynamic.validate(values, per_broker=bool(name))
+        except ConfigError as error:
+            # KAFKA-13609: INVALID_CONFIG would be the right code.
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        yield self._write("brokers", entity, values, validate_only=validate_only)
+
+    def _check_broker_id(self, name: str) -> None:
+        try:
+            broker_id = int(name)
+        except ValueError:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+            ) from None
+        if broker_id != self._broker_id:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected broker id, expected {self._broker_id}, but received {name}",
+            )
+
+    @steps
+    def _values(
+        self, entity_type: str, entity: str, change: Change, table: ConfigTable
+    ) -> Steps[dict[str, str]]:
+        if isinstance(change, Mapping):
+            return dict(change)
+        values: dict[str, str] = yield self._store.read(entity_type, entity)
+        for operation in change:
+            _apply(operation, values, table)
+        return values
+
+    def _write(
+        self, entity_type: str, entity: str, values: Mapping[str, str], *, validate_only: bool
+    ) -> Pending[None]:
+        if validate_only:
+            return Pending.of(None)
+        _events.info("config_written", type=entity_type, entity=entity, keys=sorted(values))
+        return self._store.write(entity_type, entity, values)
+
+    def __repr__(self) -> str:
+        return f"<ConfigAdmin of {self._broker_id}>"
+
+
+def _validate_topic(broker: Config, values: Mapping[str, str]) -> None:
+    topic_config(topic_defaults(broker), values)
+
+
+def _apply(operation: AlterConfigOp, values: dict[str, str], table: ConfigTable) -> None:
+    """``prepareIncrementalConfigs``: what one operation makes of the settings."""
+    name, value = operation.name, operation.value
+    if operation.kind == OpType.SET:
+        values[name] = value
+        return
+    if operation.kind == OpType.DELETE:
+        values.pop(name, None)
+        return
+    if operation.kind not in set(OpType):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation.kind}")
+    key = table.get(name)
+    if key is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+    if key.type is not ConfigType.LIST:
+        verb = OpType(operation.kind).name.lower()
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Config value {verb} is not allowed for config key: {name}"
+        )
+    old = values.get(name, config_text(key, key.default)) or ""
+    if operation.kind == OpType.APPEND:
+        items = old.split(",") if old else []
+        items += [item for item in value.split(",") if item not in items]
+    else:
+        items = old.split(",")
+        for item in value.split(","):
+            if item in items:
+                items.remove(item)
+    values[name] = ",".join(items)
