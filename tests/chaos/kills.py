@@ -1,11 +1,13 @@
 """Kills at any moment: kill -9 of real brokers while they start, lose their session, carry load, roll and stop.
 
-    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1 or 2] [--lanes 2] [--keep FOLDER]
+    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--lanes 2] [--keep FOLDER]
 
-A round is a new cluster of one broker, or of two on a shared store with a partition of each topic on each. Its load
+A round is a new cluster of one broker, of two on a shared store with a partition of each topic on each, or of three that
+copy all partitions from each other. Its load
 never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
 carries load, at a new segment, during its clean stop, or after it hung beyond its session; and then several times more
-while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. The
+while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. In the end
+the copies of a partition are the same, byte for byte. The
 seed decides every choice. The machine's timing is not in its hands, so a failure may take several tries to come back.
 """
 
@@ -50,6 +52,8 @@ SETTINGS = {
 WHILE_IT_RUNS = {"load": 5, "roll": 5, "stop": 5, "session": 1}
 """How often each moment is chosen."""
 KILLS_A_ROUND = 40
+REPLICAS = {1: 1, 2: 1, 3: 3}
+"""By the number of brokers."""
 _EVENT = re.compile(r"^\S+ \S+ (WARNING|ERROR) (\S+) (\S+)", re.MULTILINE)
 
 
@@ -107,7 +111,13 @@ class Round:
         self._folder = folder
         self._store = folder / "store" / "metadata.sqlite"
         self._sessions = folder / "store" / "metadata.sqlite.sessions"
-        settings = SETTINGS | {"barnabas.metadata.path": self._store}
+        self._replicas = REPLICAS[brokers]
+        settings = SETTINGS | {
+            "barnabas.metadata.path": self._store,
+            "offsets.topic.replication.factor": self._replicas,
+            "replica.fetch.backoff.ms": 100,
+            "replica.lag.time.max.ms": 2000,
+        }
         options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         self._victims = [Victim(number, folder, free_port(), options) for number in range(1, brokers + 1)]
         self._bootstrap = ",".join(f"127.0.0.1:{each.port}" for each in self._victims)
@@ -137,7 +147,7 @@ class Round:
     def _begin_load(self):
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         names = ["once", "often"]
-        made = admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in names])
+        made = admin.create_topics([NewTopic(each, PARTITIONS, self._replicas) for each in names])
         for each in made.values():
             each.result(LIMIT_S)
         self._streams = [Stream(self._bootstrap, each, idempotent=each == "once") for each in names]
@@ -285,6 +295,7 @@ class Round:
                 self._problem(problem)
         self._commits.end()
         self._reader.close()
+        self._until_in_sync()
         for victim in self._victims:
             code = victim.server.stop()
             self._take_log(victim)
@@ -293,6 +304,35 @@ class Round:
         left = [str(each) for each in self._folder.rglob("*") if each.suffix in (".tmp", ".swap", ".cleaned")]
         if left:
             self._problem(f"left behind: {left[:5]}")
+        self._compare_copies()
+
+    def _until_in_sync(self):
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            topics = admin.list_topics(timeout=LIMIT_S).topics.values()
+            behind = [
+                f"{topic.topic}-{number}: {part.isrs}"
+                for topic in topics
+                for number, part in topic.partitions.items()
+                if len(part.isrs) < len(part.replicas)
+            ]
+            if not behind:
+                return
+            assert time.monotonic() < deadline, f"replicas do not catch up: {behind}"
+            time.sleep(0.05)
+
+    def _compare_copies(self):
+        """Each partition has the same bytes wherever it is; segments may begin at other offsets."""
+        copies = {}
+        for victim in self._victims:
+            for folder in filter(Path.is_dir, victim.folder.iterdir()):
+                records = b"".join(each.read_bytes() for each in sorted(folder.glob("*.log")))
+                copies.setdefault(folder.name, {})[victim.number] = records
+        for name, found in copies.items():
+            if len(set(found.values())) > 1:
+                sizes = {number: len(records) for number, records in found.items()}
+                self._problem(f"{name}: the copies differ, their bytes are {sizes}")
 
     def _problem(self, text):
         """Notes what is wrong; the round ends at the next chance."""
@@ -323,8 +363,8 @@ def run_round(seed, kills, brokers, keep=None):
         return Round(folder, seed, brokers).run(kills).report()
 
 
-def run_rounds(seed, kills, brokers=(1, 2), *, each=KILLS_A_ROUND, lanes=2, keep=None, say=lambda _: None):
-    """Rounds of one and of two brokers in turn, some side by side, until there were so many kills."""
+def run_rounds(seed, kills, brokers=(1, 2, 3), *, each=KILLS_A_ROUND, lanes=2, keep=None, say=lambda _: None):
+    """Rounds of one, two and three brokers in turn, some side by side, until there were so many kills."""
     rounds = [min(each, kills - done) for done in range(0, kills, each)]
     began = time.monotonic()
     total = {
@@ -366,11 +406,11 @@ def main():
     )
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--brokers", type=int, choices=[1, 2], help="rounds with so many brokers only")
+    parser.add_argument("--brokers", type=int, choices=[1, 2, 3], help="rounds with so many brokers only")
     parser.add_argument("--lanes", type=int, default=2, help="rounds side by side")
     parser.add_argument("--keep", type=Path, help="leave the folders of all brokers here")
     given = parser.parse_args()
-    brokers = (given.brokers,) if given.brokers else (1, 2)
+    brokers = (given.brokers,) if given.brokers else (1, 2, 3)
     total = run_rounds(given.seed, given.kills, brokers, lanes=given.lanes, keep=given.keep, say=_say)
     starts = sorted(total.pop("starts_ms"))
     total["whole_starts"] = len(starts)

@@ -47,9 +47,10 @@ def batch(offset, epoch, count=1):
 class Leader:
     """Broker 2, whose answers are the test's; it stands in the place of a `NetworkClient`."""
 
-    def __init__(self):
+    def __init__(self, clock):
         self.requests = []
         self.disconnected = []
+        self._clock = clock
         self._waiting = deque()
 
     def request(self, node, request, *, versions):
@@ -73,11 +74,13 @@ class Leader:
         """The partitions that it says something about."""
         return {each.partition: each for topic in self.asked.topics for each in topic.partitions}
 
-    def answer(self, *partitions, error=ErrorCode.NONE, session_id=SESSION):
+    def answer(self, *partitions, error=ErrorCode.NONE, session_id=SESSION, turn=True):
         request, answer = self._waiting.popleft()
         assert isinstance(request, FetchRequest)
         topics = [FetchableTopicResponse(topic_id=ID, partitions=list(partitions))] if partitions else []
         answer.complete(FetchResponse(error_code=error, session_id=session_id, responses=topics))
+        if turn:
+            self._clock.advance()
 
     def answer_offset(self, offset, error=ErrorCode.NONE):
         request, answer = self._waiting.popleft()
@@ -112,7 +115,7 @@ class Following:
 
     def __init__(self, fetchers=1, **config):
         self.rig = Rig(**config)
-        self.leaders = [Leader() for _ in range(fetchers)]
+        self.leaders = [Leader(self.rig.clock) for _ in range(fetchers)]
         self.cuts = 0
         self.manager = ReplicaFetcherManager(
             Follower(ME, lambda: BROKER_EPOCH),
@@ -216,6 +219,19 @@ def test_a_thousand_idle_partitions_share_a_session_that_says_nothing(following)
     assert list(following.leader.named) == [7]
 
 
+def test_partitions_that_are_added_in_slices_are_in_one_request(following):
+    def slice_of_leader_and_isr(number):
+        partition = following.partition(number)
+        partition.make_follower(following.rig.state(leader=LEADER, epoch=5), ID)
+        following.manager.fetch([InitialFetchState(partition, LEADER, 5)])
+        if number < 4:
+            following.clock.call_soon(lambda: slice_of_leader_and_isr(number + 1))
+
+    slice_of_leader_and_isr(0)
+    following.clock.advance()
+    assert list(following.leader.named) == [0, 1, 2, 3, 4]
+
+
 def test_a_partition_that_is_added_or_removed_changes_the_session(following):
     following.follow(0, 1)
     following.leader.answer()
@@ -258,7 +274,7 @@ def test_what_must_be_synced_is_so_before_the_leader_hears_of_it():
     following = Following(flush_messages=1)
     following.follow()
     log = following.log()
-    following.leader.answer(data(records=batch(0, 5)))
+    following.leader.answer(data(records=batch(0, 5)), turn=False)
     assert (log.log_end_offset, following.leader.asked) == (1, None)
     following.clock.advance()
     assert (log.recovery_point, following.leader.named[0].fetch_offset) == (1, 1)

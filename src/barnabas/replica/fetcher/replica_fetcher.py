@@ -104,6 +104,8 @@ class ReplicaFetcher:
         """What the next request says something new about, in order."""
         self._delayed: dict[TopicPartition, PartitionFetchState] = {}
         """Those that wait, the first to be ready in front: each waits equally long."""
+        self._adding = False
+        """Whether partitions came in this turn of the loop."""
         self._wait: Pending[None] | None = None
         """Where the fetcher stands while it has nothing to ask."""
         self._timer: Timer | None = None
@@ -121,6 +123,7 @@ class ReplicaFetcher:
         self._delayed.pop(tp, None)
         self._partitions[tp] = PartitionFetchState(partition, leader_epoch)
         self._changed[tp] = None
+        self._adding = True
         if log.leader_epochs.latest_epoch is None:
             # What lies above has no epoch to compare, so it may be other records than the leader's.
             try:
@@ -171,6 +174,12 @@ class ReplicaFetcher:
                 self._closed = True
                 self._on_empty(self)
                 return
+            if self._adding:
+                # LeaderAndIsr is worked off in slices. A request between two of them would hold up the partitions of
+                # the next one for as long as the leader waits with its answer.
+                self._adding = False
+                yield self._next_turn()
+                continue
             self._end_delays()
             plan = self._plan()
             if plan is None:
@@ -205,6 +214,11 @@ class ReplicaFetcher:
             for tp in changed
         }
         return self.leader.plan_changes(changes)
+
+    def _next_turn(self) -> Pending[None]:
+        turn: Pending[None] = Pending()
+        self._clock.call_soon(partial(turn.complete, None))
+        return turn
 
     def _until_ready(self) -> Pending[None]:
         """Done when a partition is added, or the first of those that wait is ready."""
