@@ -41,6 +41,7 @@ def test_broker_defaults_equal_kafkas():
         "broker.id", "broker.rack", "listeners", "log.dir", "log.dirs", "num.partitions", "zookeeper.connect",
         "default.replication.factor", "group.initial.rebalance.delay.ms", "group.min.session.timeout.ms",
         "offsets.topic.num.partitions",
+        "replica.selector.class",
         "transaction.state.log.num.partitions", "listener.security.protocol.map",
     }  # fmt: skip
     internal = {

@@ -1,9 +1,12 @@
 """Followers copy their leaders: what was acknowledged outlives the broker that acknowledged it."""
 
 import contextlib
+import json
+import shutil
 import signal
 import time
 
+import confluent_kafka
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
@@ -121,6 +124,22 @@ def test_a_former_leader_drops_what_it_alone_had(join_cluster):
     assert read(servers[1], "kept", b"under another leader") == kept
 
 
+def test_a_broker_with_an_empty_disk_gets_all_of_it_again(join_cluster):
+    servers = start_pair(join_cluster)
+    create(servers[1], "kept", 1, 2)
+    values = [b"record %d" % n for n in range(100)]
+    write(servers[1], "kept", values, "all")
+    servers[2].kill()
+    eventually(lambda: state(servers[1], "kept"), [(1, [1])])
+    shutil.rmtree(servers[2].data_dir)
+    servers[2] = join_cluster(2, *QUICK)
+    servers[2].wait_until_ready()
+    eventually(lambda: state(servers[2], "kept"), [(1, [1, 2])])
+    assert servers[1].stop() == 0
+    eventually(lambda: state(servers[2], "kept"), [(2, [2])])
+    assert read(servers[2], "kept", values[-1]) == values
+
+
 def test_the_offsets_of_a_group_move_with_their_partition(join_cluster):
     options = ("--set", "offsets.topic.replication.factor=2", "--set", "offsets.topic.num.partitions=2")
     servers = start_pair(join_cluster, (*QUICK, *options))
@@ -135,3 +154,34 @@ def test_the_offsets_of_a_group_move_with_their_partition(join_cluster):
     other = servers[3 - coordinator]
     with Consumer(other.bootstrap, group_id="readers") as consumer:
         assert consumer.committed([TopicPartition("read", 0)])[TopicPartition("read", 0)].offset == 7
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack(join_cluster):
+    selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    servers = {}
+    for number, rack in ((1, "here"), (2, "there")):
+        servers[number] = join_cluster(number, *SLOW, "--set", selector, "--set", f"broker.rack={rack}")
+        servers[number].wait_until_ready()
+    create(servers[1], "near", 1, 2)
+    values = [b"%d" % n for n in range(10)]
+    write(servers[1], "near", values, "all")
+    fetched_from = []
+
+    def note(statistics):
+        topic = json.loads(statistics)["topics"].get("near")
+        fetched_from.append(topic and topic["partitions"]["0"]["broker"])
+
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": servers[1].bootstrap,
+            "group.id": "near",
+            "client.rack": "there",
+            "statistics.interval.ms": 100,
+            "stats_cb": note,
+        }
+    )
+    with contextlib.closing(consumer):
+        consumer.assign([confluent_kafka.TopicPartition("near", 0, 0)])
+        found = [record.value() for record in consumer.consume(len(values), timeout=20)]
+        eventually(lambda: (consumer.poll(0.1), fetched_from[-1])[1], 2)
+    assert found == values

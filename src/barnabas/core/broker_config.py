@@ -138,6 +138,7 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("replica.fetch.backoff.ms", INT, 1000, "How long a follower waits after an error of its leader or of one partition.", at_least(0)),
         ConfigKey("replica.socket.timeout.ms", INT, 30000, "How long a follower tries to connect to its leader; at least replica.fetch.wait.max.ms."),
         ConfigKey("replica.socket.receive.buffer.bytes", INT, 65536, "SO_RCVBUF of a follower's connections to leaders; -1 leaves it to the system."),
+        ConfigKey("replica.selector.class", STRING, None, "Which replica a consumer that says its rack (client.rack) is sent to: one in its rack, or always the leader.", one_of("org.apache.kafka.common.replica.RackAwareReplicaSelector", "org.apache.kafka.common.replica.LeaderSelector")),
         ConfigKey("replica.lag.time.max.ms", LONG, 30000, "A follower that has not caught up for this long leaves the ISR."),
         ConfigKey("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."),
         ConfigKey("producer.id.expiration.ms", INT, 86400000, "How long an idle producer's sequence numbers are remembered.", at_least(1), scope=Scope.CLUSTER_WIDE),

@@ -11,14 +11,18 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
+from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.replica.fetch_session import CachedPartition
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Isolation, LogRead, Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
+from barnabas.replica.selector import ReplicaSelector
 
 _log = EventLog("replica.fetch")
 
 CONSUMER_REPLICA_ID: Final = -1
+LEADER: Final = -1
+"""The preferred read replica of a consumer that is to stay here."""
 PORTION: Final = 20
 """Partitions of a large fetch that are read in one piece; a read may take 50 us."""
 WATCHED_MAX: Final = 10_000
@@ -39,6 +43,10 @@ class FetchParams:
     broker_epoch: int = -1
     leader_only: bool = True
     """False for consumers that may read from a follower (KIP-392)."""
+    rack: str = ""
+    """Where the consumer is, if it says so."""
+    listener: str = ""
+    """Where it asks."""
 
     @property
     def from_follower(self) -> bool:
@@ -49,20 +57,27 @@ class FetchParams:
 class PartitionRead:
     """What was read of one partition: `found`, or an error."""
 
-    __slots__ = ("error", "found", "partition", "size")
+    __slots__ = ("error", "found", "partition", "preferred_read_replica", "size")
 
     def __init__(
-        self, partition: CachedPartition, found: LogRead | None, error: ErrorCode = ErrorCode.NONE
+        self,
+        partition: CachedPartition,
+        found: LogRead | None,
+        error: ErrorCode = ErrorCode.NONE,
+        preferred_read_replica: int = LEADER,
     ) -> None:
         self.partition = partition
         self.found = found
         self.error = error
+        self.preferred_read_replica = preferred_read_replica
+        """The follower to read from instead; then nothing was read here."""
         self.size = 0 if found is None else len(found.records)
 
     @property
     def urgent(self) -> bool:
         """Whether the client must hear of it without waiting for more."""
-        return self.found is None or self.found.diverging is not None
+        found = self.found
+        return found is None or found.diverging is not None or self.preferred_read_replica != LEADER
 
     def __repr__(self) -> str:
         return f"<PartitionRead {self.partition} {self.error.name} {self.size} bytes>"
@@ -71,10 +86,17 @@ class PartitionRead:
 class FetchReader:
     """Reads the partitions of a fetch."""
 
-    __slots__ = ("_clock", "_hosted", "_purgatory")
+    __slots__ = ("_clock", "_hosted", "_purgatory", "_selector")
 
-    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory, clock: Clock) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        purgatory: Purgatory,
+        clock: Clock,
+        selector: ReplicaSelector | None = None,
+    ) -> None:
         self._hosted = hosted
+        self._selector = selector
         self._purgatory = purgatory
         self._clock = clock
 
@@ -182,6 +204,11 @@ class FetchReader:
                 if params.replica_id >= 0
                 else None
             )
+            if params.rack and self._selector is not None:
+                preferred = self._preferred_replica(self._selector, params, partition, request)
+                if preferred is not None:
+                    log = partition.log_for(request.current_leader_epoch, leader_only=False)
+                    return PartitionRead(wanted, LogRead(log), preferred_read_replica=preferred)
             found = partition.read(
                 request,
                 params.isolation,
@@ -197,6 +224,16 @@ class FetchReader:
             _log.error("fetch.read_failed", partition=wanted, exc_info=True)
             return PartitionRead(wanted, None, ErrorCode.UNKNOWN_SERVER_ERROR)
         return PartitionRead(wanted, found)
+
+    def _preferred_replica(
+        self, selector: ReplicaSelector, params: FetchParams, partition: Partition, request: FetchPartition
+    ) -> int | None:
+        """``findPreferredReadReplica``: the follower that a consumer should read from; only leaders know."""
+        if params.from_follower or partition.leader_log is None:
+            return None
+        return selector.select(
+            partition, rack=params.rack, listener=params.listener, fetch_offset=request.fetch_offset
+        )
 
     def partition(self, wanted: CachedPartition) -> Partition:
         """The partition asked for; raises what `HostedPartitions.serve` does, and INCONSISTENT_TOPIC_ID."""

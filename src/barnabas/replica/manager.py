@@ -34,6 +34,7 @@ from barnabas.replica.offsets import offset_for
 from barnabas.replica.partition import Isolation, Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
+from barnabas.replica.selector import replica_selector
 from barnabas.replica.state_changes import Fetchers, StateChanges
 
 LATEST_LEADER_AND_ISR: Final = 7
@@ -120,7 +121,12 @@ class ReplicaManager:
         """Works off one request of the controller after the other."""
         self.appender = Appender(self.partitions, self.produce_purgatory, self._wake)
         """Appends for produce requests, and waits until they may be answered."""
-        self.reader = FetchReader(self.partitions, self.fetch_purgatory, clock)
+        self.reader = FetchReader(
+            self.partitions,
+            self.fetch_purgatory,
+            clock,
+            replica_selector(config["replica.selector.class"], metadata),
+        )
         """Reads for fetch requests."""
 
     def _open_log(self, tp: TopicPartition, topic_id: Uuid, is_new: bool) -> Log:

@@ -5,7 +5,7 @@ for min_bytes, but never with bad news. Consumers see what is committed, followe
 Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from followers (KIP-392) ·
            v12 flexible, diverging epochs (KIP-595) · v13 topic ids (KIP-516) · v15 replica state (KIP-903) ·
            v16 names the leader where another broker is asked (KIP-951).
-Not implemented: v0-3, whose record formats are gone (KIP-896); rack-aware choice of a follower.
+Not implemented: v0-3, whose record formats are gone (KIP-896).
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ from barnabas.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from barnabas.replica.fetch import FetchParams, PartitionRead
+from barnabas.replica.fetch import LEADER, FetchParams, PartitionRead
 from barnabas.replica.fetch_context import (
     PORTION,
     SESSION_PARTITIONS_MAX,
@@ -68,7 +68,7 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
     services = context.broker
     version = context.version
-    params = _params(request, version, services.config["fetch.max.bytes"])
+    params = _params(context, request, services.config["fetch.max.bytes"])
     names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
     if _entries(request) > SESSION_PARTITIONS_MAX:
         huge = new_huge_context(services.fetch_sessions, request, version, names)
@@ -122,7 +122,8 @@ def _fetch_much(
     return response
 
 
-def _params(request: FetchRequest, version: int, max_bytes: int) -> FetchParams:
+def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> FetchParams:
+    version = context.version
     replica_id, broker_epoch = request.replica_id, -1
     if version >= REPLICA_STATE_SINCE and request.replica_state is not None:
         replica_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
@@ -141,6 +142,8 @@ def _params(request: FetchRequest, version: int, max_bytes: int) -> FetchParams:
         replica_id=replica_id,
         broker_epoch=broker_epoch,
         leader_only=replica_id >= 0 or version < FOLLOWERS_SINCE,
+        rack=request.rack_id,
+        listener=context.listener,
     )
 
 
@@ -209,6 +212,8 @@ def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, Nod
         aborted_transactions=found.aborted,
         records=found.records,
     )
+    if read.preferred_read_replica != LEADER:
+        data.preferred_read_replica = read.preferred_read_replica
     if found.diverging is not None:
         data.diverging_epoch = EpochEndOffset(
             epoch=found.diverging.epoch, end_offset=found.diverging.end_offset
