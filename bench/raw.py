@@ -24,7 +24,7 @@ class RawClient:
         for direction in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             self.socket.setsockopt(socket.SOL_SOCKET, direction, struct.pack("@ll", 60, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = bytearray(64 * 2**20)
+        self._buffer = bytearray(2**16)
 
     def close(self) -> None:
         """Closes the connection."""
@@ -43,6 +43,8 @@ class RawClient:
         return self._receive(length)
 
     def _receive(self, size: int) -> memoryview:
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
         view = memoryview(self._buffer)
         done = 0
         while done < size:

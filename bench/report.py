@@ -111,9 +111,10 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def method(effort: Effort, command: str) -> str:
+def method(effort: Effort, command: str, sides: Sequence[str]) -> str:
     """How the figures came about, for those who want to repeat them."""
     rounds = effort.rounds
+    absent = [TITLES[side] for side in ("pure", "compiled", "kfake") if side not in sides]
     return (
         f"Command: `{command}`, {time.strftime('%Y-%m-%d')}, Barnabas {barnabas.__version__}.\n"
         f"Machine: {_processor()}, {os.cpu_count()} cores, Linux {platform.release()},"
@@ -125,6 +126,7 @@ def method(effort: Effort, command: str) -> str:
         f" same kind until three windows of {effort.window_seconds:g} s agree within 5 %, in at most"
         f" {effort.windows_max} windows. Bytes: turns of {effort.round_bytes / 1e9:g} GB each way. Kafka's heap and"
         " options are those of its start script (`-Xmx1G -Xms1G`); no pinning; clients share the machine.\n"
+        + (f"Not in this run: {', '.join(absent)}.\n" if absent else "")
     )
 
 
@@ -136,7 +138,7 @@ def _processor() -> str:
 def write(found: Results, effort: Effort) -> Path:
     """Replaces the last table in docs/benchmarks.md; the file."""
     command = " ".join(["python -m bench", *sys.argv[1:]])
-    block = f"{BEGIN}\n{method(effort, command)}\n{table(found)}\n{END}"
+    block = f"{BEGIN}\n{method(effort, command, found.sides)}\n{table(found)}\n{END}"
     text = DOCUMENT.read_text()
     DOCUMENT.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: block, text, flags=re.DOTALL))
     return DOCUMENT

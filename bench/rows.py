@@ -212,7 +212,7 @@ def _memory(side: Side, effort: Effort) -> Iterator[Turn]:
 # --- the table --------------------------------------------------------------------------------------------
 
 
-def _one_record(rate: Measure, load: Load, title: str, cost_budget: float | None = None) -> Row:
+def _one_record(title: str, load: Load, rate: Measure, cost_budget: float | None = None) -> Row:
     return Row(title, [rate, *_processor_time(cost_budget)], partial(_small_requests, load))
 
 
@@ -235,15 +235,15 @@ def _in_flight(window: int, refill: int = 1, connections: int = 1) -> Load:
 # In the order of the table; memory comes last because it starts the brokers again, and cold.
 ROWS: Final[dict[str, Row]] = {
     "one": _one_record(
-        _rate(1.5), partial(_raw, produce_in_turn), "one-record produce, acks=1, one in flight", 0.5
+        "one-record produce, acks=1, one in flight", partial(_raw, produce_in_turn), _rate(1.5), 0.5
     ),
     "many": _one_record(
-        _rate(2.5, "kfake"), _in_flight(200), "200 in flight, sent again as answers come", 0.4
+        "200 in flight, sent again as answers come", _in_flight(200), _rate(2.5, "kfake"), 0.4
     ),
     "halves": _one_record(
-        _rate(2.5, "kfake"), _in_flight(200, 100), "200 in flight, sent again by the hundred", 0.4
+        "200 in flight, sent again by the hundred", _in_flight(200, 100), _rate(2.5, "kfake"), 0.4
     ),
-    "eight": _one_record(_rate(), _in_flight(25, connections=8), "eight connections, 25 in flight on each"),
+    "eight": _one_record("eight connections, 25 in flight on each", _in_flight(25, connections=8), _rate()),
     "latency": Row(
         "librdkafka produce + flush",
         [Measure("p50", "us", 0.6), Measure("p99", "us", 0.8), *_processor_time()],

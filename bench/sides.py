@@ -1,6 +1,7 @@
 """The sides of a ratio: a running broker each, whose processor time and memory can be read."""
 
 import contextlib
+import functools
 import shutil
 import subprocess
 import sys
@@ -126,12 +127,11 @@ class Installation:
         return ["env", f"PYTHONPATH={self.path}", self.python, *arguments]
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether its package holds compiled modules."""
-        asked = self.command("-c", "import barnabas; print(barnabas.__path__[0])")
+    def form(self) -> str:
+        """What it says it is: pure Python, compiled, or compiled from sources that were edited since."""
+        asked = self.command("-c", "from barnabas.core.form import describe; print(describe())")
         # In a folder of its own, as `python -c` looks into the current one first.
-        done = subprocess.run(asked, capture_output=True, text=True, check=True, cwd="/")
-        return any(Path(done.stdout.strip()).rglob("*.so"))
+        return subprocess.run(asked, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
 
 
 def pure_copy(folder: Path) -> Installation:
@@ -143,10 +143,10 @@ def pure_copy(folder: Path) -> Installation:
 
 
 def compiled_at(place: Path) -> Installation:
-    """The installation there; raises UnavailableError when it is not a compiled one."""
+    """The installation there; raises UnavailableError when it is not a compiled one of its present sources."""
     found = Installation.at(place)
-    if not found.is_compiled:
-        raise UnavailableError(f"no compiled modules in {place} (make compile, or --compiled PATH)")
+    if found.form != "compiled":
+        raise UnavailableError(f"{place} is {found.form} (make compile, or --compiled PATH)")
     return found
 
 
@@ -212,8 +212,9 @@ def running_sides(
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
 
+        @functools.cache
         def zookeeper() -> str:
-            (folder / "zookeeper").mkdir(parents=True, exist_ok=True)
+            (folder / "zookeeper").mkdir(parents=True)
             server = kafka_harness.start_zookeeper(folder / "zookeeper").wait_until_listening()
             stack.callback(server.kill)
             return server.bootstrap
