@@ -13,6 +13,7 @@ from barnabas.records.batch import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record
+from fake_cluster import hangup
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "fetch_max_wait_ms": 10}
 T0 = TopicPartition("t", 0)
@@ -387,6 +388,80 @@ def test_an_answer_from_where_the_consumer_is_no_longer_moves_nothing(run, fake)
         assert offsets(await reading)[:2] == [5, 6]
 
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
+# --- replicas that are nearer than the leader (KIP-392)
+
+
+def near(body, **options):
+    """Broker 1 leads t-0; `cluster.fetched_from` says whom the consumer asked, and broker 2 serves too."""
+
+    async def with_follower(cluster, consumer):
+        cluster.fetched_from = []
+        cluster.follower_error = ErrorCode.NONE
+        fetch = cluster._fetch
+
+        async def serve(request, node_id):
+            cluster.fetched_from.append((node_id, request.rack_id))
+            if node_id == 1:
+                response = await fetch(request, 1)
+                for one in response.responses[0].partitions:
+                    if one.error_code == 0:
+                        one.preferred_read_replica, one.records = 2, b""
+                return response
+            response = await fetch(request, 1)
+            if cluster.follower_error:
+                for one in response.responses[0].partitions:
+                    one.error_code, one.records = cluster.follower_error, b""
+            return response
+
+        cluster._fetch = serve
+        await body(cluster, consumer)
+
+    return scenario_with(with_follower, nodes=2, auto_offset_reset="earliest", client_rack="near", **options)
+
+
+def test_a_consumer_reads_from_the_replica_that_the_leader_names(run, fake):
+    async def body(cluster, consumer):
+        assert offsets(await read(consumer, 10)) == list(range(10))
+        assert cluster.fetched_from[0] == (1, "near")
+        assert {node for node, _ in cluster.fetched_from[1:]} == {2}
+
+    run(near(body)(fake))
+
+
+def test_the_leader_is_asked_again_after_the_age_of_metadata(run, fake):
+    async def body(cluster, consumer):
+        await read(consumer, 10)
+        await consumer.poll(300)
+        assert [node for node, _ in cluster.fetched_from].count(1) > 1
+
+    run(near(body, metadata_max_age_ms=50)(fake))
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE]
+)
+def test_a_consumer_goes_back_to_the_leader_when_the_replica_refuses(run, fake, error):
+    async def body(cluster, consumer):
+        cluster.follower_error = error
+        async with asyncio.timeout(20):
+            while [node for node, _ in cluster.fetched_from].count(1) < 2:
+                await consumer.poll(20)
+        cluster.follower_error = ErrorCode.NONE
+        assert offsets(await read(consumer, 10)) == list(range(10)), "and nothing was reset"
+
+    run(near(body)(fake))
+
+
+def test_a_consumer_goes_back_to_the_leader_when_the_replica_hangs_up(run, fake):
+    async def body(cluster, consumer):
+        cluster.faults[ApiKey.FETCH] += [None, hangup]
+        assert offsets(await read(consumer, 10)) == list(range(10))
+        nodes = [node for node, _ in cluster.fetched_from]
+        assert nodes[:2] == [1, 1]
+
+    run(near(body)(fake))
 
 
 def test_forbidden_topics_are_an_error_of_poll(run, fake):

@@ -121,7 +121,9 @@ CONSUMER_CONFIG: Final = ConfigTable(
         ),
         ConfigKey("enable.auto.commit", _BOOLEAN, True, "Whether positions are committed now and then."),
         ConfigKey("auto.commit.interval.ms", _INT, 5_000, "How often they are.", at_least(0)),
-        ConfigKey("client.rack", _STRING, "", "Where this client is, for assignments near to it."),
+        ConfigKey(
+            "client.rack", _STRING, "", "Where this client is, for assignments and replicas near to it."
+        ),
         ConfigKey("check.crcs", _BOOLEAN, True, "Whether each batch's checksum is verified."),
     ]
 )

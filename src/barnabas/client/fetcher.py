@@ -82,12 +82,36 @@ class Fetcher:
             for tp, state in self._partitions.items()
             if state.is_fetchable(now) and tp not in self.arrived and tp not in self.failures
         ]
-        for node_id, partitions in self._cluster.by_leader(wanted).items():
+        for node_id, partitions in self._by_node(wanted, now).items():
             if node_id < 0:
                 self._cluster.need({tp.topic for tp in partitions})
                 self._cluster.refresh_soon()
             elif node_id not in self._asked:
                 self._fetch(node_id, partitions)
+
+    def _by_node(
+        self, wanted: Iterable[TopicPartition], now: float
+    ) -> Mapping[int, Iterable[TopicPartition]]:
+        """The partitions under the brokers to ask, -1 for those without a known leader."""
+        if not self._config["client.rack"]:
+            return self._cluster.by_leader(wanted)
+        grouped: dict[int, list[TopicPartition]] = {}
+        for tp in wanted:
+            grouped.setdefault(self._read_replica(self._partitions[tp], now), []).append(tp)
+        return grouped
+
+    def _read_replica(self, state: AssignedPartition, now: float) -> int:
+        """``selectReadReplica``: the follower that the leader named, for a while and as long as it lives; else the leader."""
+        metadata, preferred = self._cluster.metadata, state.preferred_read_replica
+        if preferred is not None:
+            known = metadata.partition(state.tp)
+            offline = known is None or preferred in known.offline_replicas
+            if now < state.preferred_until and preferred in metadata.brokers and not offline:
+                return preferred
+            state.preferred_read_replica = None
+            if now < state.preferred_until:
+                self._cluster.refresh_soon()
+        return metadata.leader(state.tp)
 
     def _fetch(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         session = self._sessions.setdefault(node_id, FetchSessionHandler())
@@ -137,6 +161,7 @@ class Fetcher:
             session_epoch=plan.epoch,
             topics=topics,
             forgotten_topics_data=forgotten,
+            rack_id=self._config["client.rack"],
         )
 
     def _completed(
@@ -171,6 +196,7 @@ class Fetcher:
         for tp in targets:
             if tp in self._partitions:
                 self._partitions[tp].retry_at = retry_at
+                self._partitions[tp].preferred_read_replica = None
 
     def _answered(
         self,
@@ -199,6 +225,9 @@ class Fetcher:
         code = ErrorCode.of(data.error_code)
         if code is ErrorCode.NONE:
             self._take_over(state, target, data)
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE and state.preferred_read_replica is not None:
+            # The follower may lack what the leader has: that one says whether the offset is wrong.
+            state.preferred_read_replica = None
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.out_of_range[state.tp] = target.offset
         elif code in _MOVED:
@@ -213,6 +242,10 @@ class Fetcher:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
         state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            state.preferred_read_replica = data.preferred_read_replica
+            state.preferred_until = time.monotonic() + self._config["metadata.max.age.ms"] / 1000
+            _log.debug("fetch.preferred_replica", partition=state.tp, broker=data.preferred_read_replica)
         records = data.records
         if records is None or not len(records):
             return

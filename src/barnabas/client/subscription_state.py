@@ -45,6 +45,8 @@ class AssignedPartition:
         "pending_revocation",
         "position",
         "position_epoch",
+        "preferred_read_replica",
+        "preferred_until",
         "reset_to",
         "retry_at",
         "tp",
@@ -64,6 +66,9 @@ class AssignedPartition:
         self.in_flight = False
         self.retry_at = 0.0
         """No request before this time (seconds of the monotonic clock)."""
+        self.preferred_read_replica: int | None = None
+        """The follower to which the leader sent this consumer (KIP-392), up to the time of the next field."""
+        self.preferred_until = 0.0
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
