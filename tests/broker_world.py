@@ -110,6 +110,14 @@ class Controller:
         self.elections = {}
         self.asked = []
 
+    def alter_partition_reassignments(self, reassignments):
+        self.asked.append(reassignments)
+        return self.reassigned
+
+    def list_partition_reassignments(self, partitions):
+        self.asked.append(partitions and list(partitions))
+        return self.moving
+
     def elect_leaders(self, partitions, kind):
         self.asked.append((list(partitions), kind))
         if isinstance(self.elections, Exception):

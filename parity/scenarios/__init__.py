@@ -38,6 +38,7 @@ SCENARIOS: Final[dict[str, Callable[[World], None]]] = {
     "create partitions": topics.create_partitions,
     "delete topics": topics.delete_topics,
     "elect leaders": topics.elect_leaders,
+    "reassign partitions": topics.reassign_partitions,
     "absurd topics": topics.absurd_topics,
     "produce": produce.produce,
     "bad batches": produce.bad_batches,

@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -15,6 +20,10 @@ from barnabas.protocol.messages.create_topics import (
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from parity.world import World
 
 
@@ -188,6 +197,31 @@ def elect_leaders(world: World) -> None:
     one = [TopicPartitions(topic="elect", partitions=[1])]
     world.ask("unknown kind", ElectLeadersRequest(election_type=7, topic_partitions=one), 1, 2)
     world.ask("no time to wait", ElectLeadersRequest(topic_partitions=one, timeout_ms=0), 2)
+
+
+def reassign_partitions(world: World) -> None:
+    """Moves that cannot begin, or are done at once: there is one broker."""
+    world.create("reassign", 2)
+    for what, (name, partition, replicas) in {
+        "same": ("reassign", 0, [0]),
+        "dead broker": ("reassign", 0, [7]),
+        "dead and live": ("reassign", 0, [0, 7, 9]),
+        "twice": ("reassign", 0, [0, 0]),
+        "negative": ("reassign", 0, [0, -1]),
+        "empty": ("reassign", 0, []),
+        "cancelled": ("reassign", 0, None),
+        "unknown partition": ("reassign", 7, [0]),
+        "unknown topic": ("reassign-nowhere", 0, [0]),
+        "unknown and cancelled": ("reassign-nowhere", 0, None),
+    }.items():
+        one = ReassignablePartition(partition_index=partition, replicas=replicas)
+        topic = ReassignableTopic(name=name, partitions=[one])
+        world.ask(what, AlterPartitionReassignmentsRequest(topics=[topic]), 0)
+    world.ask("nothing", AlterPartitionReassignmentsRequest(), 0)
+    world.ask("list all", ListPartitionReassignmentsRequest(topics=None), 0)
+    world.ask("list none", ListPartitionReassignmentsRequest(topics=[]), 0)
+    listed = [ListPartitionReassignmentsTopics(name="reassign", partition_indexes=[0, 7])]
+    world.ask("list some", ListPartitionReassignmentsRequest(topics=listed), 0)
 
 
 def _delete_by_id(world: World) -> None:

@@ -1,19 +1,30 @@
-"""CreatePartitions, ElectLeaders, AlterConfigs, IncrementalAlterConfigs: what a handler does itself; what is decided behind it is tested in tests/cluster."""
+"""Requests of administrators: what a handler does itself. What is decided behind it is tested in tests/cluster."""
 
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.cluster.controller.election_events import ElectionType
+from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.config_admin import AlterConfigOp
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.protocol.messages import alter_configs, incremental_alter_configs
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 
 
 class Only:
@@ -301,3 +312,82 @@ def test_an_error_of_the_store_is_the_resources_own(world):
     world.config_admin.error = RuntimeError("a bug")
 
     assert altered(world.send(replacing((2, "t", ("a", "1"))), 2)) == [(2, "t", "UNKNOWN_SERVER_ERROR", None)]
+
+
+# --------------------------------------- AlterPartitionReassignments, ListPartitionReassignments
+
+
+def move(**topics):
+    return AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name=name,
+                partitions=[
+                    ReassignablePartition(partition_index=number, replicas=replicas)
+                    for number, replicas in partitions.items()
+                ],
+            )
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def test_reassignments_are_handed_on_and_answered_one_by_one(world):
+    first, second, third = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
+    refusals = {
+        first: None,
+        second: KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        third: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "why"),
+    }
+    world.controller.reassigned = Pending.of(refusals)
+    answer = world.send(move(a={0: [1, 2], 1: None}, b={0: []}), 0)
+
+    assert world.controller.asked == [{first: [1, 2], second: None, third: []}]
+    assert (answer.error_code, answer.error_message) == (0, ""), "as Kafka leaves it"
+    found = {
+        (topic.name, each.partition_index): (ErrorCode.of(each.error_code).name, each.error_message)
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+    assert found == {
+        ("a", 0): ("NONE", None),
+        ("a", 1): ("NO_REASSIGNMENT_IN_PROGRESS", ErrorCode.NO_REASSIGNMENT_IN_PROGRESS.message),
+        ("b", 0): ("INVALID_REPLICA_ASSIGNMENT", "why"),
+    }
+
+
+def test_reassignments_are_listed(world):
+    world.controller.moving = Pending.of(
+        {TopicPartition("a", 3): ReplicaAssignment((3, 1, 2), adding=(3,), removing=(1, 2))}
+    )
+    topics = [ListPartitionReassignmentsTopics(name="a", partition_indexes=[3, 4])]
+    answer = world.send(ListPartitionReassignmentsRequest(topics=topics), 0)
+    world.send(ListPartitionReassignmentsRequest(topics=None), 0)
+
+    assert world.controller.asked == [[TopicPartition("a", 3), TopicPartition("a", 4)], None]
+    [topic] = answer.topics
+    [partition] = topic.partitions
+    assert (topic.name, partition.partition_index, partition.replicas) == ("a", 3, [3, 1, 2])
+    assert (partition.adding_replicas, partition.removing_replicas) == ([3], [1, 2])
+
+
+def test_reassignments_are_the_controllers(world):
+    refusal = KafkaError(ErrorCode.NOT_CONTROLLER)
+    world.controller.reassigned = world.controller.moving = Pending.failed(refusal)
+
+    for request in (move(a={0: [1]}), ListPartitionReassignmentsRequest(topics=None)):
+        answer = world.send(request, 0)
+        assert (answer.error_code, answer.error_message) == (refusal.code, refusal.message)
+
+
+def test_reassignments_need_a_right_to_the_cluster(make_world):
+    class Denies:
+        def authorize(self, principal, host, operation, resource, name):
+            return operation not in (Operation.ALTER, Operation.DESCRIBE)
+
+    world = make_world(authorizer=Denies())
+    answer = world.send(move(a={0: [1]}), 0)
+    assert answer.error_code == answer.responses[0].partitions[0].error_code
+    listed = world.send(ListPartitionReassignmentsRequest(topics=None), 0)
+
+    assert {answer.error_code, listed.error_code} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

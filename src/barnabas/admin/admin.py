@@ -97,6 +97,9 @@ class _BlockingTopics(Face[Topics]):
 class _BlockingPartitions(Face[Partitions]):
     elect_leaders = mirrored(Partitions.elect_leaders)
     try_elect_leaders = mirrored(Partitions.try_elect_leaders)
+    reassign = mirrored(Partitions.reassign)
+    try_reassign = mirrored(Partitions.try_reassign)
+    reassignments = mirrored(Partitions.reassignments)
 
 
 class _BlockingOffsets(Face[Offsets]):

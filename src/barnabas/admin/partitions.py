@@ -1,24 +1,35 @@
-"""``admin.partitions``: elect leaders."""
+"""``admin.partitions``: elect leaders, reassign to other brokers, list what is on the move."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ElectionType
+from barnabas.admin.types import ElectionType, PartitionReassignment
 from barnabas.client.keyed_call import raise_first
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.ids import TopicPartition
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from barnabas.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     TopicPartitions,
+)
+from barnabas.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
 )
 
 NOT_NEEDED: Final = ErrorCode.ELECTION_NOT_NEEDED
 
 
 class Partitions:
-    """Partitions of the cluster: who leads them."""
+    """Partitions of the cluster: who leads and who holds them."""
 
     def __init__(self, context: AdminContext) -> None:
         self._context = context
@@ -56,15 +67,85 @@ class Partitions:
         response = await self._context.send_to_controller(
             request, ElectLeadersResponse, self._context.deadline(timeout_ms), _codes
         )
-        if response.error_code:
-            error = error_of(response.error_code)
-            assert error is not None
-            raise error
+        _raise_for(response.error_code)
         return {
             TopicPartition(topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
             for topic in response.replica_election_results
             for each in topic.partition_result
         }
+
+    async def reassign(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Begins to move partitions to these brokers, the preferred leader first; None ends a move.
+
+        Raises `KafkaError` for the first that is refused. `reassignments` says what is not done yet.
+        """
+        raise_first(await self.try_reassign(targets, timeout_ms=timeout_ms))
+
+    async def try_reassign(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, BarnabasError | None]:
+        """As `reassign`, with an error per partition."""
+        topics: dict[str, ReassignableTopic] = {}
+        for tp, target in targets.items():
+            partition = ReassignablePartition(partition_index=tp.partition)
+            partition.replicas = None if target is None else list(target)
+            topics.setdefault(tp.topic, ReassignableTopic(name=tp.topic)).partitions.append(partition)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=self._context.request_timeout_ms, topics=list(topics.values())
+        )
+        response = await self._context.send_to_controller(
+            request,
+            AlterPartitionReassignmentsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: [answer.error_code],
+        )
+        _raise_for(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+    async def reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Of these partitions, or of all, the ones on the move."""
+        topics: dict[str, ListPartitionReassignmentsTopics] = {}
+        for tp in partitions or ():
+            topic = topics.setdefault(tp.topic, ListPartitionReassignmentsTopics(name=tp.topic))
+            topic.partition_indexes.append(tp.partition)
+        request = ListPartitionReassignmentsRequest(
+            timeout_ms=self._context.request_timeout_ms,
+            topics=None if partitions is None else list(topics.values()),
+        )
+        response = await self._context.send_to_controller(
+            request,
+            ListPartitionReassignmentsResponse,
+            self._context.deadline(timeout_ms),
+            lambda answer: [answer.error_code],
+        )
+        _raise_for(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, each.partition_index): PartitionReassignment(
+                each.replicas, each.adding_replicas, each.removing_replicas
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+
+def _raise_for(code: int, message: str | None = None) -> None:
+    error = error_of(code, message)
+    if error is not None:
+        raise error
 
 
 def _codes(response: ElectLeadersResponse) -> Iterable[int]:

@@ -66,6 +66,15 @@ class ElectionType(IntEnum):
     """Any live replica for partitions without a leader; records may be lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A partition on the move: all its replicas, those that come and those that go."""
+
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+
+
 class ResourceType(IntEnum):
     """What a configuration belongs to, numbered as on the wire (``ConfigResource.Type``)."""
 

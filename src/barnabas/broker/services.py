@@ -13,11 +13,14 @@ from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.controller.election_events import ElectionResult, ElectionType
+from barnabas.cluster.controller.reassignment import Target
+from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import Change
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
+from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.peer import Peer
@@ -78,6 +81,16 @@ class ControllerPort(Protocol):
         self, partitions: Iterable[TopicPartition], kind: ElectionType
     ) -> Pending[dict[TopicPartition, ElectionResult]]:
         """Elects leaders for partitions; what became of each."""
+
+    def alter_partition_reassignments(
+        self, reassignments: Mapping[TopicPartition, Target]
+    ) -> Pending[dict[TopicPartition, KafkaError | None]]:
+        """Begins and ends moves of partitions; the error of each."""
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None
+    ) -> Pending[dict[TopicPartition, ReplicaAssignment]]:
+        """Of these partitions or of all, the ones on the move."""
 
     def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
         """Moves leaderships away from a broker that is about to stop."""

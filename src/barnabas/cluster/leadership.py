@@ -1,5 +1,6 @@
 """The leader of a partition, its ISR and its replicas: values that the store, the controller and replicas share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -88,6 +89,20 @@ class ReplicaAssignment:
     def target(self) -> tuple[int, ...]:
         """The replicas that stay."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The replicas that were there before the reassignment."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
+    def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
+        """On its way from where it was to a target, which comes first (``reassignTo``)."""
+        every = tuple(dict.fromkeys((*target, *self.origin)))
+        return ReplicaAssignment(
+            every,
+            tuple(replica for replica in every if replica not in self.origin),
+            tuple(replica for replica in every if replica not in target),
+        )
 
     def without(self, replica: int) -> "ReplicaAssignment":
         """The same without one broker."""

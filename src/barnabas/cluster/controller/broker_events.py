@@ -6,6 +6,7 @@ from typing import Final
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.context import Replica
 from barnabas.cluster.controller.election import Strategy
+from barnabas.cluster.controller.reassignment import maybe_resume_reassignments
 from barnabas.cluster.controller.states import PartitionPhase, ReplicaPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.store import znodes
@@ -60,6 +61,9 @@ def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[
     replicas = context.replicas_on(ids)
     yield term.replicas.handle(replicas, ReplicaPhase.ONLINE)
     yield term.partitions.trigger_online()
+    yield maybe_resume_reassignments(
+        term, lambda _, assignment: any(each in ids for each in assignment.target)
+    )
     yield term.deletion.resume_for({each.topic for each in replicas})
     yield term.watch_brokers(ids)
 

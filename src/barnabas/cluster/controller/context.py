@@ -42,6 +42,8 @@ class ControllerContext:
         self.topic_ids: dict[str, Uuid] = {}
         self.topic_names: dict[Uuid, str] = {}
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.being_reassigned: dict[TopicPartition, None] = {}
+        """``partitionsBeingReassigned``."""
         self.leadership: dict[TopicPartition, PartitionLeadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[Replica, ReplicaPhase] = {}
@@ -98,6 +100,7 @@ class ControllerContext:
             self.topic_names.pop(topic_id, None)
         for partition in self.assignments.pop(topic, {}):
             self.leadership.pop(TopicPartition(topic, partition), None)
+            self.being_reassigned.pop(TopicPartition(topic, partition), None)
 
     def assignment(self, tp: TopicPartition) -> ReplicaAssignment:
         """The brokers of a partition; none for one that is not known."""

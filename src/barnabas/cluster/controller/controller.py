@@ -12,7 +12,7 @@ may take several steps through the store; the next one waits. When the session e
 thrown away, the term ends, and only then may the broker register again. `events` says how an event is added.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -35,9 +35,17 @@ from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
 from barnabas.cluster.controller.isr_events import alter_partitions
 from barnabas.cluster.controller.producer_ids import process_allocate_producer_ids
+from barnabas.cluster.controller.reassignment import (
+    Target,
+    initialize_partition_reassignments,
+    list_partition_reassignments,
+    maybe_complete_reassignments,
+    process_api_partition_reassignment,
+)
 from barnabas.cluster.controller.term import ControllerConfig, Term
 from barnabas.cluster.controller.topic_events import process_stop_replica_response
 from barnabas.cluster.controller.znode_watches import ZnodeWatches
+from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
@@ -155,8 +163,39 @@ class KafkaController:
         self, request: AlterPartitionRequest, version: int
     ) -> Pending[AlterPartitionResponse]:
         """Answers a leader that changes its ISR; refusals are in the response."""
-        answer = self._ask("AlterPartitionReceived", lambda term: alter_partitions(term, request, version))
+        answer = self._ask(
+            "AlterPartitionReceived", lambda term: self._process_alter_partition(term, request, version)
+        )
         return _recover(answer, lambda error: AlterPartitionResponse(error_code=_code(error)))
+
+    @steps
+    def _process_alter_partition(
+        self, term: Term, request: AlterPartitionRequest, version: int
+    ) -> Steps[AlterPartitionResponse]:
+        response: AlterPartitionResponse
+        response, changed = yield alter_partitions(term, request, version)
+        moving = [tp for tp in changed if tp in term.context.being_reassigned]
+        if moving:
+            # An event of its own: the leader has its answer before it hears of the end of a reassignment.
+            self._put("PartitionReassignmentIsrChange", lambda now: maybe_complete_reassignments(now, moving))
+        return response
+
+    def alter_partition_reassignments(
+        self, reassignments: Mapping[TopicPartition, Target]
+    ) -> Pending[dict[TopicPartition, KafkaError | None]]:
+        """Begins and ends reassignments; the error of each partition. NOT_CONTROLLER fails the whole."""
+        return self._ask(
+            "ApiPartitionReassignment", lambda term: process_api_partition_reassignment(term, reassignments)
+        )
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None
+    ) -> Pending[dict[TopicPartition, ReplicaAssignment]]:
+        """Of these partitions or of all, the ones on the move. NOT_CONTROLLER fails the whole."""
+        return self._ask(
+            "ListPartitionReassignments",
+            lambda term: Pending.of(list_partition_reassignments(term, partitions)),
+        )
 
     def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
@@ -334,6 +373,8 @@ class KafkaController:
             epoch_version=version,
         )
         yield term.begin()
+        yield initialize_partition_reassignments(term)
+        yield term.deletion.resume()
         yield process_zk_preferred_replica_election(term)
         if self._config.auto_leader_rebalance_enable:
             self._schedule_rebalance(FIRST_REBALANCE_DELAY_MS)

@@ -107,6 +107,8 @@ def rebalance_leaders(term: Term) -> Steps[None]:
     Broker by broker, where more of the partitions that prefer a broker are led elsewhere than the settings allow.
     """
     context = term.context
+    if context.being_reassigned:
+        return  # as Kafka: no leader moves while a partition does
     threshold = term.config.leader_imbalance_per_broker_percentage / 100
     by_preferred: dict[int, list[TopicPartition]] = {}
     for tp in context.partitions_with_leaders():

@@ -31,15 +31,17 @@ Verdict: TypeAlias = ErrorCode | LeaderAndIsr | None
 @steps
 def alter_partitions(
     term: Term, request: AlterPartitionRequest, version: int
-) -> Steps[AlterPartitionResponse]:
-    """``processAlterPartition``: the answer to a leader; after a successful write all brokers learn the new ISR.
+) -> Steps[tuple[AlterPartitionResponse, list[TopicPartition]]]:
+    """``processAlterPartition``: the answer to a leader, and the partitions that are as it proposed.
+
+    After a successful write all brokers learn the new ISR.
 
     In slices, as a leader may propose for thousands of partitions. Other events of the controller wait meanwhile.
     """
     context = term.context
     if context.broker_epochs.get(request.broker_id) != request.broker_epoch:
         _events.info("alter_partition_stale", broker=request.broker_id, epoch=request.broker_epoch)
-        return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+        return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), []
     response = AlterPartitionResponse()
     proposals: dict[TopicPartition, LeaderAndIsr] = {}
     verdicts: dict[TopicPartition, Verdict] = {}
@@ -86,7 +88,7 @@ def alter_partitions(
             )
         topics[tp.topic].partitions.append(_answer(tp, verdict))
     response.topics += topics.values()
-    return response
+    return response, [tp for tp, verdict in verdicts.items() if isinstance(verdict, LeaderAndIsr)]
 
 
 def _proposal(

@@ -145,13 +145,13 @@ class Term:
         marked = yield self.store.children(znodes.DELETE_TOPICS)
         replicas = self.context.replicas_of(self.context.all_partitions())
         halted = [each.topic for each in replicas if not self.context.is_online(each.broker_id, each.tp)]
-        yield self.deletion.init(marked, halted)
+        moving = [tp.topic for tp in self.context.being_reassigned]
+        yield self.deletion.init(marked, [*halted, *moving])
         # A broker must know the live brokers before it hears which leader to follow.
         yield self.batch.send_update_metadata([])
         yield self.replicas.startup()
         yield self.partitions.startup()
         _events.info("controller_ready", epoch=self.context.epoch, brokers=sorted(self.context.live_brokers))
-        yield self.deletion.resume()
 
     def end(self) -> None:
         """Leaves office: watches are dead, queues to brokers are dropped."""
@@ -239,7 +239,7 @@ class Term:
                 tp = TopicPartition(topic, partition)
                 self.context.assign(tp, replicas)
                 if replicas.being_reassigned:
-                    _events.warning("reassignment_not_carried_on", partition=tp, assignment=replicas)
+                    self.context.being_reassigned[tp] = None
 
     # ----------------------------------------------------------------------- what several events need
 

@@ -18,7 +18,7 @@ class ZnodeEvent(NamedTuple):
     change: Change
     name: str
     """As Kafka calls the event; the log has it."""
-    process: Callable[..., Pending[None]]
+    process: Callable[..., Pending[Any]]
     """Is called with the term, and with the name of the znode where the path ends with ``*``."""
 
 
@@ -70,7 +70,7 @@ class ZnodeWatches:
         parent, _, name = path.rpartition("/")
         event = self._events.get((path, change)) or self._events[f"{parent}/*", change]
 
-        def process(term: Any) -> Pending[None]:
+        def process(term: Any) -> Pending[Any]:
             return event.process(term, name) if event.znode.endswith("/*") else event.process(term)
 
         def watch(fired: WatchEvent) -> None:

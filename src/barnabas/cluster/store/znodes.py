@@ -6,7 +6,7 @@ knows what to do about whose znode it is.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote_plus
@@ -309,6 +309,23 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 def decode_partitions(data: bytes | None) -> list[TopicPartition]:
     """The partitions that `encode_partitions` wrote."""
     return [TopicPartition(each["topic"], each["partition"]) for each in decode_json(data)["partitions"]]
+
+
+def encode_reassignment(partitions: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    """/admin/reassign_partitions: the brokers that each partition is to be on."""
+    listed = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        for tp, replicas in partitions.items()
+    ]
+    return encode_json({"version": 1, "partitions": listed})
+
+
+def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
+    """The partitions and brokers that `encode_reassignment` wrote."""
+    return {
+        TopicPartition(each["topic"], each["partition"]): tuple(each["replicas"])
+        for each in decode_json(data)["partitions"]
+    }
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:

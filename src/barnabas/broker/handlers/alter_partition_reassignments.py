@@ -1,0 +1,74 @@
+"""AlterPartitionReassignments (45), v0.
+
+Behaviour: the controller begins to move partitions to other brokers, or ends a move (no replicas) and goes back (KIP-455).
+The answer says what was begun; ListPartitionReassignments says what is not done yet.
+Versions:  v0 flexible.
+Not implemented: nothing.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import alone, sliced
+from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+def _failed(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError, _version: int
+) -> Sliced[AlterPartitionReassignmentsResponse]:
+    response = AlterPartitionReassignmentsResponse(error_code=error.code, error_message=_message(error))
+    for topic in request.topics:
+        answer = ReassignableTopicResponse(name=topic.name)
+        for partition in topic.partitions:
+            answer.partitions.append(_partition(partition.partition_index, error))
+            yield
+        response.responses.append(answer)
+    return response
+
+
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 0), failed=_failed)
+@sliced
+def alter_partition_reassignments(
+    context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> Sliced[AlterPartitionReassignmentsResponse]:
+    context.require_cluster(Operation.ALTER)
+    wanted: dict[TopicPartition, list[int] | None] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            # Of a partition that is named twice, the last counts.
+            wanted[TopicPartition(topic.name, partition.partition_index)] = partition.replicas
+            yield
+    try:
+        results = yield from alone(context, context.broker.controller.alter_partition_reassignments(wanted))
+    except KafkaError as refusal:
+        # NOT_CONTROLLER: here the partitions are not named.
+        return AlterPartitionReassignmentsResponse(error_code=refusal.code, error_message=str(refusal))
+    topics: dict[str, ReassignableTopicResponse] = {}
+    for tp, error in results.items():
+        answer = topics.setdefault(tp.topic, ReassignableTopicResponse(name=tp.topic))
+        answer.partitions.append(_partition(tp.partition, error))
+        yield
+    return AlterPartitionReassignmentsResponse(responses=list(topics.values()))
+
+
+def _partition(number: int, error: KafkaError | None) -> ReassignablePartitionResponse:
+    if error is None:
+        return ReassignablePartitionResponse(partition_index=number, error_message=None)
+    return ReassignablePartitionResponse(
+        partition_index=number, error_code=error.code, error_message=_message(error)
+    )
+
+
+def _message(error: KafkaError) -> str | None:
+    """``ApiError``: a code's own text is not sent, but with NO_REASSIGNMENT_IN_PROGRESS it is."""
+    said_anyway = error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    return str(error) if said_anyway or str(error) != error.code.message else None
