@@ -21,6 +21,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 import tomllib
 from hashlib import sha256
@@ -92,6 +93,7 @@ def files_of(folder: Path) -> list[Path]:
 
 def compile_into(folder: Path, *, checked: bool = False) -> Path:
     """Compiles everything; the folder that the results are in, laid out as the sources are."""
+    _require_compiler()
     from mypyc.build import mypycify  # noqa: PLC0415 - only those who compile have it
     from setuptools import Distribution  # noqa: PLC0415
 
@@ -116,6 +118,14 @@ def compile_into(folder: Path, *, checked: bool = False) -> Path:
     digests = {name: digest(SOURCES / name) for name in names}
     (built / RECORD).write_text(json.dumps(digests, indent=1) + "\n")
     return built
+
+
+def _require_compiler() -> None:
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        raise SystemExit(
+            f"there is no C compiler ({compiler}), which the compiled form needs; the pure form needs none"
+        )
 
 
 def digest(source: Path) -> str:
