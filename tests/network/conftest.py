@@ -9,6 +9,7 @@ import pytest
 from network_harness import LOOPBACK, FakeClock, FunctionService, Harness, echo
 
 from barnabas.network.clock import LoopClock
+from barnabas.network.event_loop import BrokerEventLoop
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 
@@ -21,7 +22,7 @@ def serve() -> Callable[..., None]:
         scenario: Callable[[Harness], Coroutine[Any, Any, None]],
         service=echo,
         clock=LoopClock,
-        loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = BrokerEventLoop,
         **settings: Any,
     ) -> None:
         async def main() -> None:

@@ -49,6 +49,12 @@ class FakeBroker:
         self.server.start(self)
         return self
 
+    def begin_turn(self):
+        """As `Service.begin_turn`."""
+
+    def end_turn(self):
+        """As `Service.end_turn`."""
+
     def handle(self, _peer, frame):
         header, offset = decode_request_header(frame)
         api = ApiKey(header.api_key)

@@ -67,7 +67,7 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("num.network.threads", INT, 3, "Accepted for compatibility: one event loop serves all connections of a process.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("num.io.threads", INT, 8, "Accepted for compatibility: requests are handled on the event loop.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("background.threads", INT, 10, "Accepted for compatibility: background work runs in child processes and slices.", at_least(1), scope=Scope.CLUSTER_WIDE),
-        ConfigKey("barnabas.busy.poll.us", INT, 200, "How long, in microseconds, asyncio's event loop (uvloop does not) stays awake after a small request while others follow it closely; 0 lets it sleep at once.", between(0, 10_000)),
+        ConfigKey("barnabas.busy.poll.us", INT, 50, "How long, in microseconds, asyncio's event loop (uvloop does not) stays awake after a small request while others follow it closely; 0 lets it sleep at once.", between(0, 10_000)),
         ConfigKey("barnabas.reserved.descriptors", INT, RESERVE, "File descriptors that connections leave to logs and the store, a quarter of the process's limit at most: while fewer are free, new connections are refused.", at_least(0)),
         # Metadata store
         ConfigKey("zookeeper.connect", STRING, None, "The ZooKeeper servers, as host:port,host:port/path; not set means the embedded store."),

@@ -41,7 +41,7 @@ class ReceiveMemory:
     __slots__ = ("buffer", "spares")
 
     def __init__(self, spare_bytes_max: int = SPARE_BYTES_MAX) -> None:
-        self.buffer = memoryview(bytearray(_HEAD + RECEIVE_BYTES))
+        self.buffer = bytearray(_HEAD + RECEIVE_BYTES)
         self.spares = SpareBlocks(spare_bytes_max)
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class FrameReader:
         self._shared = shared = memory.buffer
         self._spares = memory.spares
         # An incomplete size (up to three bytes) is kept aside and put back in front of the next read.
-        self._landing = shared[_HEAD:]
+        self._landing = memoryview(shared)[_HEAD:]
         self._head = b""
         self._frame: bytearray | memoryview | None = None
         self._filled = 0
@@ -116,12 +116,14 @@ class FrameReader:
             self._head = b""
         if end - start >= _HEAD:
             (size,) = unpack(shared, start)
+            if start + _HEAD + size == end and 0 <= size <= size_max:
+                return [memoryview(shared[start + _HEAD : end])]
             if start + _HEAD + size > end or size < 0:
                 # Not one complete frame: what there is of a large one is copied once, to where it stays.
-                self._begin(size, shared[start + _HEAD : end])
+                self._begin(size, memoryview(shared)[start + _HEAD : end])
                 return []
         # All complete frames of a read leave the shared buffer with one copy.
-        data = memoryview(bytearray(shared[start:end]))
+        data = memoryview(shared[start:end])
         frames: list[memoryview] = []
         position, end = 0, len(data)
         while end - position >= _HEAD:

@@ -137,11 +137,9 @@ def _run(config: Config, event_loop: str) -> None:
             ) from error
         factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     else:
-        from barnabas.network.busy_poll import BusyPollSelector
+        from barnabas.network.event_loop import BrokerEventLoop
 
-        window_s = config["barnabas.busy.poll.us"] / 1e6
-        selector = BusyPollSelector(window_s) if window_s else None
-        factory = functools.partial(asyncio.SelectorEventLoop, selector)
+        factory = functools.partial(BrokerEventLoop, config["barnabas.busy.poll.us"] / 1e6)
     # What the broker and its children make is for its own user: records, and locks that keep it from starting.
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:
