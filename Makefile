@@ -6,11 +6,16 @@ STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Files of tests run side by side; more than two at a time disturb what is measured in some of them.
 SIDE_BY_SIDE := -n 2 --dist loadfile
+# Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
+COMPILED_TESTS := $(addprefix tests/,protocol records log replica network broker coordinator fuzz simulation clients \
+	chaos packaging/test_compiled_wheel.py)
+MINUTES ?= 10
 
-.PHONY: help setup demo test test-jvm parity suites mutation check format docs ways bench wheel compile pure clean
+.PHONY: help setup demo test test-jvm test-compiled fuzz-compiled parity suites mutation check format docs ways bench \
+	wheel compile pure clean
 
 help:            ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -24,10 +29,17 @@ demo: $(STAMP)   ## set up and run the main job: a year of flights through a bro
 	$(BIN)/barnabas demo
 
 test: $(STAMP)   ## set up and pass the tests (no Maven artifacts needed)
-	$(PYTEST) -m 'not jvm' $(SIDE_BY_SIDE)
+	$(PYTEST) -m 'not jvm and not compiled' $(SIDE_BY_SIDE)
 
 test-jvm: $(STAMP) ## the tests whose judge is Apache Kafka itself (needs Java and Maven)
 	$(PYTEST) -m jvm
+
+test-compiled: $(STAMP) ## the tests of what is compiled, after `make compile`, and of the compiled wheel
+	$(BIN)/barnabas --version | grep -F '(compiled)'
+	$(PYTEST) -m 'not jvm' $(SIDE_BY_SIDE) $(COMPILED_TESTS)
+
+fuzz-compiled: $(STAMP) ## fuzz a compiled broker with assertions and sanitizers: make fuzz-compiled MINUTES=10 (needs gcc)
+	$(BIN)/python tests/fuzz/compiled.py --minutes $(MINUTES)
 
 parity: $(STAMP) ## ask Apache Kafka 3.9 and ours the same, compare the answers (needs Java and Maven)
 	$(BIN)/python -m parity

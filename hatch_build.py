@@ -1,7 +1,8 @@
 """Compiles the hot modules with mypyc: into a wheel, or beside the sources of a checkout.
 
-    python hatch_build.py            compile the checkout in place (`make compile`)
-    python hatch_build.py --remove   make it pure Python again (`make pure`)
+    python hatch_build.py                      compile the checkout in place (`make compile`)
+    python hatch_build.py --remove             make it pure Python again (`make pure`)
+    python hatch_build.py --into DIR --checked a compiled copy of the sources that stops at the first wrong step
 
 The same sources run in both forms. Which modules are compiled is said in one place, `[tool.barnabas.compiled]` of
 pyproject.toml. The backend compiles into a wheel when BARNABAS_COMPILE is 1 (`make wheel`); any other wheel is pure
@@ -20,6 +21,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 import tomllib
 from hashlib import sha256
@@ -33,8 +35,21 @@ SOURCES: Final = ROOT / "src"
 PACKAGE: Final = "barnabas"
 RECORD: Final = f"{PACKAGE}/compiled.json"
 """What `barnabas.core.form` reads."""
+LEFT_OUT: Final = shutil.ignore_patterns("*.so", "compiled.json", "__pycache__")
 SWITCH: Final = "BARNABAS_COMPILE"
 REQUIREMENTS: Final = ("mypy[mypyc]>=1.20", "setuptools>=77")
+CHECKS: Final = (
+    "-UNDEBUG",
+    "-O1",
+    "-g1",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+)
+"""C's assertions (mypyc's too), and an end of the process at memory misused or an operation that C leaves undefined.
+
+Who runs it needs the compiler's libasan in LD_PRELOAD, and PYTHONMALLOC=malloc to see the objects' own memory.
+"""
 
 
 class CompileHook(BuildHookInterface[Any]):
@@ -76,19 +91,23 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.suffix in {".so", ".json"}]
 
 
-def compile_into(folder: Path) -> Path:
+def compile_into(folder: Path, *, checked: bool = False) -> Path:
     """Compiles everything; the folder that the results are in, laid out as the sources are."""
+    _require_compiler()
     from mypyc.build import mypycify  # noqa: PLC0415 - only those who compile have it
     from setuptools import Distribution  # noqa: PLC0415
 
     copy, built = folder / "src", folder / "built"
-    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(SOURCES, copy, ignore=LEFT_OUT)
     names = [str(path) for path in modules()]
     here = Path.cwd()
     os.chdir(copy)  # mypy names modules by their paths from here
     try:
         options = ["--config-file", str(ROOT / "pyproject.toml"), "--python-version", _this_python(), *names]
         extensions = mypycify(options, debug_level="0", group_name=PACKAGE, target_dir=str(folder / "c"))
+        for extension in extensions if checked else ():
+            extension.extra_compile_args += CHECKS
+            extension.extra_link_args += CHECKS
         distribution = Distribution({"name": PACKAGE, "ext_modules": extensions})
         build = distribution.get_command_obj("build_ext")
         build.build_lib, build.build_temp = str(built), str(folder / "temp")
@@ -99,6 +118,14 @@ def compile_into(folder: Path) -> Path:
     digests = {name: digest(SOURCES / name) for name in names}
     (built / RECORD).write_text(json.dumps(digests, indent=1) + "\n")
     return built
+
+
+def _require_compiler() -> None:
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        raise SystemExit(
+            f"there is no C compiler ({compiler}), which the compiled form needs; the pure form needs none"
+        )
 
 
 def digest(source: Path) -> str:
@@ -117,18 +144,28 @@ def remove() -> None:
 
 
 def main() -> None:
-    """Compiles the checkout in place, or removes what that has made."""
-    parser = argparse.ArgumentParser(description="Compile the hot modules of this checkout in place.")
+    """Compiles the checkout in place or a copy of its sources, or removes what compiling has made."""
+    parser = argparse.ArgumentParser(description="Compile the hot modules of this checkout.")
     parser.add_argument("--remove", action="store_true", help="make it pure Python again")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="leave it, and make a compiled copy of its sources"
+    )
+    parser.add_argument(
+        "--checked", action="store_true", help="with assertions and the sanitizers of the compiler"
+    )
     arguments = parser.parse_args()
     if arguments.remove:
         remove()
         return
     with tempfile.TemporaryDirectory(prefix="barnabas-compiled-") as folder:
-        built = compile_into(Path(folder))
-        remove()
+        built = compile_into(Path(folder), checked=arguments.checked)
+        target: Path = arguments.into or SOURCES
+        if target == SOURCES:
+            remove()
+        else:
+            shutil.copytree(SOURCES, target, ignore=LEFT_OUT, dirs_exist_ok=True)
         for path in files_of(built):
-            shutil.copy2(path, SOURCES / path.relative_to(built))
+            shutil.copy2(path, target / path.relative_to(built))
 
 
 if __name__ == "__main__":

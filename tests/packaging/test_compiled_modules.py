@@ -1,6 +1,9 @@
 """The list of compiled modules, and what the compiler would only say when the code runs."""
 
 import ast
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -39,6 +42,16 @@ def imported(path):
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
+
+
+def test_without_a_compiler_one_line_says_so(tmp_path):
+    environment = {**os.environ, "PATH": str(tmp_path), "CC": "cc"}
+    command = [sys.executable, ROOT / "hatch_build.py", "--into", tmp_path / "compiled"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("there is no C compiler (cc)")
+    assert done.stderr.count("\n") == 1
 
 
 def test_every_module_of_the_list_is_there():

@@ -47,6 +47,8 @@ def test_the_wheel_holds_the_package_and_its_type_marker(distributions):
     sources = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
     assert sources - names == set()
     assert "barnabas/py.typed" in names
+    assert wheel.name.endswith("-py3-none-any.whl"), "what nobody asked to compile works everywhere"
+    assert not {name for name in names if name.endswith((".so", "compiled.json"))}
     assert not {name for name in names if name.startswith(("tests", "bench", "docs"))}
 
 
