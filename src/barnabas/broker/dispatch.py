@@ -15,7 +15,7 @@ once. Every response leaves through `_finish`: there, and only there, throttling
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import Api, Outcome
@@ -66,9 +66,19 @@ def execute(
         raise
     except Exception as error:
         outcome = _failed(api, context, request, error)
-    if not isinstance(outcome, Pending):
-        return finish(api, context, outcome)
-    answer: Pending[Any] = Pending()
+    if isinstance(outcome, Pending):
+        return _when_handled(api, context, request, outcome, finish)
+    return finish(api, context, outcome)
+
+
+def _when_handled(
+    api: Api,
+    context: RequestContext,
+    request: Request,
+    outcome: Pending[Response | None],
+    finish: Callable[[Api, RequestContext, Response | None], T | Pending[T]],
+) -> Pending[T]:
+    answer: Pending[T] = Pending()
 
     # The caller that completes this request may be about to complete others, as a whole group that waited for one
     # member. So an error here ends this connection only, and is not raised to the caller.
@@ -128,11 +138,12 @@ def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> Clos
 class Dispatcher:
     """Answers requests with the handlers of a table; implements `network.peer.Service`."""
 
-    __slots__ = ("_apis", "_clock", "_elements_max", "_services")
+    __slots__ = ("_apis", "_clock", "_elements_max", "_quotas", "_services")
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
         self._clock = services.clock
+        self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
 
@@ -142,13 +153,13 @@ class Dispatcher:
             header, offset = decode_request_header(frame)
         except ProtocolError as error:
             raise CloseConnection(f"Error parsing request header: {error}") from error
-        version = header.api_version
+        context = RequestContext(self._services, header, peer, len(frame))
+        version = context.version
         api = self._apis.get(header.api_key)
         if api is None or not api.min_version <= version <= api.max_version:
             return self._unsupported(header)
-        context = RequestContext(self._services, header, peer, len(frame))
         try:
-            if len(frame) > LARGE_FRAME_BYTES:
+            if context.size > LARGE_FRAME_BYTES:
                 work = api.request.decode_in_steps(frame, version, offset, self._elements_max)
                 decoded = in_slices(work, self._clock, holder=peer)
                 if isinstance(decoded, Pending):
@@ -212,7 +223,7 @@ class Dispatcher:
     ) -> Chunks | Pending[Chunks | None] | None:
         """The one point through which every response leaves."""
         if api.throttled:
-            throttle_ms = self._services.quotas.throttle_ms(context.peer, context.header, context.size)
+            throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
                 self._throttle(context, response, throttle_ms)
         if response is None:
@@ -227,7 +238,7 @@ class Dispatcher:
         # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).
         if response is not None:
             response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-        context.peer.mute_until(self._services.clock.monotonic_ms() + throttle_ms)
+        context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def __repr__(self) -> str:
         return f"<Dispatcher {len(self._apis)} APIs>"

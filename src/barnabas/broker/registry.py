@@ -43,7 +43,7 @@ def top_level(key: ApiKey) -> Failure:
     return failed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Api:
     """One handled API."""
 
