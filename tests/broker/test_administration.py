@@ -9,6 +9,7 @@ from barnabas.cluster.metadata.config_admin import AlterConfigOp
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.network.errors import CloseConnection
 from barnabas.protocol.messages import alter_configs, incremental_alter_configs
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,6 +22,7 @@ from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -391,3 +393,11 @@ def test_reassignments_need_a_right_to_the_cluster(make_world):
     listed = world.send(ListPartitionReassignmentsRequest(topics=None), 0)
 
     assert {answer.error_code, listed.error_code} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+
+
+# ---------------------------------------------------------------------------------------- Envelope
+
+
+def test_an_envelope_closes_the_connection(world):
+    with pytest.raises(CloseConnection, match="forwarding has not been enabled"):
+        world.start(EnvelopeRequest(request_data=b"x", request_principal=None), 0)

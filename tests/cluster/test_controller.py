@@ -10,6 +10,7 @@ from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.controller.znode_watches import ZnodeEvent
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
+from barnabas.cluster.metadata.registration import propagate_log_dir_event
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import Change, Create, SetData, StoreUnavailableError
 from barnabas.cluster.store.memory import MemoryStore
@@ -453,6 +454,52 @@ def test_changed_endpoints_reach_all(three):
     three.settle()
 
     assert three.brokers[0].cache.broker_endpoint(2, "INTERNAL").host == "elsewhere"
+
+
+# --------------------------------------------------------------------------- znodes of other times
+
+
+def test_an_isr_that_a_broker_wrote_itself_reaches_all(three):
+    three.create("t", {0: [1, 2, 0]})
+    path = znodes.partition_state_path(T0)
+    payload = znodes.decode_json(three.ensemble.table.find(path).data) | {"isr": [1, 0]}
+    three.wait(three.brokers[1].store.set(path, znodes.encode_json(payload)))
+    notices = (znodes.encode_partitions([T0, TopicPartition("nowhere", 0)]), b"no json")
+    for notice in notices:
+        three.wait(three.brokers[1].store.create(f"{znodes.ISR_CHANGES}/isr_change_", notice, sequence=True))
+    three.settle()
+
+    for broker in three.brokers.values():
+        assert broker.cache.partition(T0).isr == (1, 0)
+    assert three.paths(f"{znodes.ISR_CHANGES}/") == set()
+    assert _altered(three, 1, [1]).error_code == 0, "the controller knows the partition's epoch"
+
+
+def test_features_that_are_switched_off_are_switched_on(three):
+    off = znodes.encode_json({"version": 2, "status": 0, "features": {"old": 1}})
+    three.wait(three.brokers[1].store.set(znodes.FEATURE, off))
+    three.brokers[0].stop()
+
+    assert three.controller.id in (1, 2)
+    assert three.ensemble.table.find(znodes.FEATURE).data == znodes.encode_feature()
+
+
+def test_finalized_features_stay(three):
+    finalized = znodes.encode_json({"version": 2, "status": 1, "features": {"new": 3}})
+    three.wait(three.brokers[1].store.set(znodes.FEATURE, finalized))
+    three.brokers[0].stop()
+
+    assert three.ensemble.table.find(znodes.FEATURE).data == finalized
+
+
+def test_a_broker_tells_of_a_failed_log_directory(three):
+    three.create("t", {0: [1, 2]})
+    three.brokers[1].failing_dirs = {T0}
+    three.wait(propagate_log_dir_event(three.brokers[1].store, 1))
+    three.settle()
+
+    assert three.state("t").leader == 2
+    assert three.brokers[0].cache.partition(T0).offline_replicas == (1,)
 
 
 # ------------------------------------------------------------------------------ listeners

@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Final
 
 from barnabas.broker.auto_topics import AutoTopics
 from barnabas.broker.handlers import api_table
@@ -13,13 +14,15 @@ from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
-from barnabas.cluster.metadata.registration import BrokerRegistration
+from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
 from barnabas.cluster.store.contract import MetadataStore
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_defaults
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import ListenerConfig
@@ -42,7 +45,11 @@ from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 
+_log = EventLog("node.parts")
+
 FETCH_SESSION_IDS = range(1, 2**31)
+
+LOG_DIR_EVENT_RETRY_MS: Final = 1000
 
 
 class Parts:
@@ -65,6 +72,8 @@ class Parts:
         loader: Loader,
     ) -> None:
         self.metadata = MetadataCache(broker_id)
+        self._store = store
+        self._closed = False
         self.registration = registration
         epoch = self._epoch
         listener = listeners.endpoint(listeners.control_plane_name or listeners.inter_broker_name)
@@ -166,13 +175,25 @@ class Parts:
         self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
 
     def directory_failed(self) -> None:
-        """A log directory went offline: its partitions are not served any more."""
+        """A log directory went offline: its partitions are not served any more, and the controller hears of it."""
         online = self.replicas.partitions.online
         lost = [tp for tp, partition in online.items() if partition.log is not None and partition.log.offline]
         self.replicas.log_directory_failed(lost)
+        self._tell_log_dir_event()
+
+    def _tell_log_dir_event(self) -> None:
+        if not self._closed:
+            propagate_log_dir_event(self._store, self.services.broker_id).when_done(self._log_dir_event_told)
+
+    def _log_dir_event_told(self, done: Pending[None]) -> None:
+        if done.error is not None:
+            # Without it the controller would leave these partitions to a leader that cannot serve them.
+            _log.warning("log_dir_event.retry", error=done.error)
+            self.services.clock.call_later(LOG_DIR_EVENT_RETRY_MS, self._tell_log_dir_event)
 
     async def close(self) -> None:
         """Answers what waits, resigns, and closes the connections to other brokers."""
+        self._closed = True
         self._topic_changes.shutdown()
         self.group_coordinator.shutdown()
         self.fetchers.close()

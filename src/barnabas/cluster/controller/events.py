@@ -18,6 +18,7 @@ from barnabas.cluster.controller.broker_events import (
     process_log_dir_event_notification,
 )
 from barnabas.cluster.controller.election_events import process_zk_preferred_replica_election
+from barnabas.cluster.controller.isr_events import process_isr_change_notification
 from barnabas.cluster.controller.reassignment import process_zk_partition_reassignment
 from barnabas.cluster.controller.topic_events import (
     process_partition_modifications,
@@ -35,6 +36,7 @@ ZNODE_EVENTS: Final = (
     ZnodeEvent(znodes.TOPICS, Change.CHILDREN, "TopicChange", process_topic_change),
     ZnodeEvent(f"{znodes.TOPICS}/*", Change.DATA, "PartitionModifications", process_partition_modifications),
     ZnodeEvent(znodes.DELETE_TOPICS, Change.CHILDREN, "TopicDeletion", process_topic_deletion),
+    ZnodeEvent(znodes.ISR_CHANGES, Change.CHILDREN, "IsrChangeNotification", process_isr_change_notification),
     ZnodeEvent(znodes.LOG_DIR_EVENTS, Change.CHILDREN, "LogDirEventNotification", process_log_dir_event_notification),
     ZnodeEvent(znodes.REASSIGN_PARTITIONS, Change.CREATED, "ZkPartitionReassignment", process_zk_partition_reassignment),
     ZnodeEvent(znodes.PREFERRED_REPLICA_ELECTION, Change.CREATED, "ReplicaLeaderElection", process_zk_preferred_replica_election),

@@ -1,4 +1,5 @@
-"""AlterPartition (56) as the controller answers it: a leader changes its ISR (KIP-497, KIP-704, KIP-841).
+"""ISRs that leaders change: AlterPartition (56) as the controller answers it (KIP-497, KIP-704, KIP-841), and the
+notifications of brokers from before it.
 
 The order of the checks is Kafka's (``tryProcessAlterPartition``), and matters: a repeated request for what
 is already so must succeed, whatever partition epoch it carries.
@@ -7,12 +8,15 @@ is already so must succeed, whatever partition epoch it carries.
 from typing import Final, TypeAlias
 
 from barnabas.cluster.controller.context import ControllerContext
+from barnabas.cluster.controller.reassignment import maybe_complete_reassignments
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState, PartitionLeadership
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import NoNodeError
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
-from barnabas.core.pending import Steps, steps
+from barnabas.core.pending import Steps, gather, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -89,6 +93,36 @@ def alter_partitions(
         topics[tp.topic].partitions.append(_answer(tp, verdict))
     response.topics += topics.values()
     return response, [tp for tp, verdict in verdicts.items() if isinstance(verdict, LeaderAndIsr)]
+
+
+@steps
+def process_isr_change_notification(term: Term) -> Steps[None]:
+    """``processIsrChangeNotification``: leaders of brokers with an IBP before 2.7 wrote ISRs into the store themselves."""
+    context = term.context
+    names = yield term.watches.children(znodes.ISR_CHANGES)
+    paths = [f"{znodes.ISR_CHANGES}/{name}" for name in names]
+    reads = [term.store.store.get(path) for path in paths]
+    yield gather(reads)
+    changed: dict[TopicPartition, None] = {}
+    for path, read in zip(paths, reads, strict=True):
+        try:
+            named = znodes.decode_partitions(read.result()[0])
+        except NoNodeError:
+            continue
+        except (ValueError, KeyError, TypeError) as error:
+            _events.error("isr_change_unreadable", path=path, error=error)
+            continue
+        changed |= {tp: None for tp in named if context.assignment(tp).replicas}
+    try:
+        if changed:
+            states = yield term.store.partition_states(list(changed))
+            context.leadership |= {
+                tp: state for tp, state in states.items() if isinstance(state, PartitionLeadership)
+            }
+            yield term.batch.send_update_metadata(changed)
+            yield maybe_complete_reassignments(term, changed)
+    finally:
+        yield term.store.delete_quietly(paths)
 
 
 def _proposal(

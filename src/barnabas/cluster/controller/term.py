@@ -132,10 +132,7 @@ class Term:
     @steps
     def begin(self) -> Steps[None]:
         """``onControllerFailover``: takes over the cluster."""
-        try:
-            yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature()))
-        except NodeExistsError:
-            _events.debug("feature_znode_exists")
+        yield self._enable_feature_versioning()
         # Watches come before reads: a change in between is an event, and the event reads again.
         yield self.watches.start()
         for path in (znodes.LOG_DIR_EVENTS, znodes.ISR_CHANGES):
@@ -152,6 +149,16 @@ class Term:
         yield self.replicas.startup()
         yield self.partitions.startup()
         _events.info("controller_ready", epoch=self.context.epoch, brokers=sorted(self.context.live_brokers))
+
+    @steps
+    def _enable_feature_versioning(self) -> Steps[None]:
+        """``enableFeatureVersioning``: a znode that an IBP before 2.7 left disabled is switched on, without features."""
+        try:
+            yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature()))
+        except NodeExistsError:
+            data, stat = yield self.store.store.get(znodes.FEATURE)
+            if not znodes.decode_feature_enabled(data):
+                yield self.store.write(SetData(znodes.FEATURE, znodes.encode_feature(), stat.version))
 
     def end(self) -> None:
         """Leaves office: watches are dead, queues to brokers are dropped."""

@@ -68,6 +68,13 @@ def generate_broker_id(store: MetadataStore, reserved_max: int) -> Steps[int]:
     return reserved_max + stat.version
 
 
+@steps
+def propagate_log_dir_event(store: MetadataStore, broker_id: int) -> Steps[None]:
+    """``propagateLogDirEvent``: the controller is to ask this broker which replicas it has left."""
+    prefix = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
+    yield store.create(prefix, znodes.encode_log_dir_event(broker_id), sequence=True)
+
+
 class BrokerRegistration:
     """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart."""
 

@@ -151,6 +151,11 @@ def encode_feature() -> bytes:
     return encode_json({"features": {}, "version": 2, "status": 1})
 
 
+def decode_feature_enabled(data: bytes | None) -> bool:
+    """Whether /feature says that features may be finalized."""
+    return int(decode_json(data)["status"]) == 1
+
+
 def encode_producer_ids(broker_id: int, first: int) -> bytes:
     """/latest_producer_id_block: the ids from `first` belong to a broker."""
     end = first + PRODUCER_ID_BLOCK_SIZE - 1
