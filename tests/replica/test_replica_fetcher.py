@@ -266,6 +266,7 @@ def test_a_fetcher_without_partitions_ends_and_closes_its_connection(following):
 def test_nothing_is_asked_after_the_end(following):
     following.follow()
     following.manager.close()
+    following.follow(1)
     following.clock.advance(10 * BACKOFF_MS)
     assert (following.leader.asked, len(following.leader.requests)) == (None, 1)
 

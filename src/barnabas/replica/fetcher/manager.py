@@ -50,13 +50,16 @@ class ReplicaFetcherManager:
         self._truncated = truncated
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         """By leader and fetcher id."""
+        self._closed = False
 
     @property
     def fetchers(self) -> list[ReplicaFetcher]:
         return list(self._fetchers.values())
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """``addFetcherForPartitions``: begins to copy these from their leaders."""
+        """``addFetcherForPartitions``: begins to copy these from their leaders; not once it is closed."""
+        if self._closed:
+            return
         for target in targets:
             fetcher_id = self._fetcher_id(target.partition.tp)
             fetcher = self._fetchers.get((target.leader, fetcher_id))
@@ -101,7 +104,8 @@ class ReplicaFetcherManager:
         return fetcher
 
     def close(self) -> None:
-        """``closeAllFetchers``: nothing is copied any more."""
+        """``closeAllFetchers``: nothing is copied any more. The controller may not know yet that this broker stops."""
+        self._closed = True
         for fetcher in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
