@@ -263,6 +263,14 @@ def test_a_fetcher_without_partitions_ends_and_closes_its_connection(following):
     assert following.leader.asked.session_epoch == 0
 
 
+def test_a_fetcher_whose_partitions_all_waited_ends_at_once(following):
+    following.follow()
+    following.leader.answer(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    following.clock.advance()
+    assert (following.manager.fetchers, following.leader.disconnected) == ([], [LEADER])
+
+
 def test_nothing_is_asked_after_the_end(following):
     following.follow()
     following.manager.close()

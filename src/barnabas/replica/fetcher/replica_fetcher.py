@@ -139,6 +139,8 @@ class ReplicaFetcher:
         if self._partitions.pop(tp, None) is not None:
             self._delayed.pop(tp, None)
             self._changed[tp] = None
+            if self._wait is not None and not self._partitions:
+                self._clock.call_soon(self._wake)
 
     def __contains__(self, tp: object) -> bool:
         return tp in self._partitions
