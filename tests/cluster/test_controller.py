@@ -456,6 +456,47 @@ def test_changed_endpoints_reach_all(three):
     assert three.brokers[0].cache.broker_endpoint(2, "INTERNAL").host == "elsewhere"
 
 
+# ------------------------------------------------------------- what UpdateMetadata says, and to whom
+
+
+def _partitions_named(update):
+    return sorted((topic.topic_name, len(topic.partition_states)) for topic in update.topic_states)
+
+
+def test_a_broker_that_starts_learns_all_and_the_others_learn_of_it(three):
+    three.create("t", {0: [0, 1], 1: [1, 0]})
+    three.brokers[2].stop()
+    three.brokers[0].requests.clear()
+    three.brokers[2].start()
+
+    (others,) = three.brokers[0].sent(UpdateMetadataRequest)
+    assert (_partitions_named(others), [each.id for each in others.live_brokers]) == ([], [0, 1, 2])
+    (own,) = three.brokers[2].sent(UpdateMetadataRequest)
+    assert (_partitions_named(own), [each.id for each in own.live_brokers]) == ([("t", 2)], [0, 1, 2])
+
+
+def test_a_broker_without_partitions_stops_and_the_others_learn_of_it(three):
+    three.create("t", {0: [0, 1]})
+    three.brokers[0].requests.clear()
+    three.brokers[2].stop()
+
+    (update,) = three.brokers[0].sent(UpdateMetadataRequest)
+    assert (_partitions_named(update), [each.id for each in update.live_brokers]) == ([], [0, 1])
+    assert not three.brokers[0].sent(LeaderAndIsrRequest)
+
+
+def test_a_replica_that_is_offline_and_never_had_a_leader_is_no_reason_to_name_its_partition(three):
+    three.brokers[2].stop()
+    three.create("t", {0: [2]})
+    three.brokers[1].requests.clear()
+    three.brokers[0].stop()
+
+    updates = three.brokers[1].sent(UpdateMetadataRequest)
+    assert len(updates) == 2, "of the fail-over, and of the replica"
+    assert all(_partitions_named(update) == [] for update in updates)
+    assert [each.id for each in updates[-1].live_brokers] == [1]
+
+
 # --------------------------------------------------------------------------- znodes of other times
 
 

@@ -31,9 +31,32 @@ def defined_in(path: Path) -> set[str]:
 
 def missing_stations(page: str) -> Iterator[str]:
     for path, name in STATION.findall(page):
+        if path.startswith("tests/"):
+            continue  # `missing_tests` looks for those
         file = ROOT / "src" / "barnabas" / path
         if not file.exists() or (name and name not in defined_in(file)):
             yield f"{path} {name}"
+
+
+TEST = re.compile(r"`(tests/[\w/]+\.py)` `(test_\w+)`")
+
+
+def missing_tests(page: str) -> Iterator[str]:
+    for path, name in TEST.findall(page):
+        file = ROOT / path
+        if not file.exists() or name not in defined_in(file):
+            yield f"{path} {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_test_that_is_named_is_there(page: Path) -> None:
+    assert list(missing_tests(page.read_text())) == []
+
+
+def test_a_test_that_is_not_there_is_found() -> None:
+    assert list(missing_tests("`tests/docs/test_articles.py` `test_nothing`")) == [
+        "tests/docs/test_articles.py test_nothing"
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
