@@ -185,6 +185,29 @@ def test_timers_threads_signals_and_children_wake_a_loop_that_waits(run):
     run(scenario)
 
 
+def test_connections_of_asyncio_come_and_go(run):
+    """It watches their descriptors in a way of its own, and takes them off with the loop's public functions."""
+
+    async def echo(reader, writer):
+        writer.write(await reader.read(100))
+        writer.close()
+
+    async def scenario(_loop):
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"x")
+            assert await reader.read() == b"x"
+            # An abort leaves what it does not know of, unlike a close.
+            writer.transport.abort()
+            await asyncio.sleep(0)
+        server.close()
+        await server.wait_closed()
+
+    run(scenario)
+
+
 def test_a_descriptor_that_cannot_be_watched_leaves_nothing_behind(run, tmp_path):
     async def scenario(loop):
         with (tmp_path / "file").open("wb") as file:

@@ -140,7 +140,9 @@ def test_a_crowd_that_speaks_in_turn_lets_the_loop_sleep(line):
 
 
 def test_requests_that_come_seldom_let_the_loop_sleep(line):
-    assert line(1.1 * CONVERSATION_S).requests(50) == 50
+    seldom = line(1.1 * CONVERSATION_S)
+    assert seldom.requests(50) == 50
+    assert seldom.awake_s == 0.0
 
 
 def test_a_window_of_nothing_never_stays_awake(line, monkeypatch):
