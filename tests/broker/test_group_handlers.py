@@ -415,6 +415,12 @@ def test_how_long_to_keep_a_commit_is_passed_on(world, coordinator):
     assert committed(coordinator)["orders", 0].expire_timestamp == -1
 
 
+def test_a_commit_to_be_kept_for_ever_is_kept_as_long_as_a_record_can_say(world, coordinator):
+    """The sum of both times did not fit the record: UNKNOWN_SERVER_ERROR."""
+    world.send(commit(("orders", 0), retention_time_ms=(1 << 63) - 1), 4)
+    assert committed(coordinator)["orders", 0].expire_timestamp == (1 << 63) - 1
+
+
 def test_what_a_client_says_of_a_commit(world, coordinator):
     request = commit(("orders", 0), ("orders", 1))
     first, second = request.topics[0].partitions

@@ -32,6 +32,8 @@ from barnabas.protocol.messages.offset_commit import (
 
 BROKER_RETENTION: Final = -1
 """The client leaves the retention of its offsets to the broker."""
+LATEST_MS: Final = (1 << 63) - 1
+"""The last moment that a record can name. Kafka's addition overflows there, and the offset expires at once."""
 
 
 def _failed(request: OffsetCommitRequest, error: KafkaError, _version: int) -> Sliced[OffsetCommitResponse]:
@@ -66,7 +68,8 @@ def _commits(
     known: Mapping[TopicPartition, OffsetCommitRequestPartition], retention_ms: int, now_ms: int
 ) -> Sliced[dict[TopicPartition, CommittedOffset]]:
     """The commits of a request, with their times."""
-    expire_timestamp = NO_TIMESTAMP if retention_ms == BROKER_RETENTION else now_ms + retention_ms
+    until_ms = min(now_ms + retention_ms, LATEST_MS)
+    expire_timestamp = NO_TIMESTAMP if retention_ms == BROKER_RETENTION else until_ms
     commits: dict[TopicPartition, CommittedOffset] = {}
     for tp, each in known.items():
         commits[tp] = CommittedOffset(
