@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-READY_SECONDS = 20
-STOP_SECONDS = 10
+PATIENCE = float(os.environ.get("BARNABAS_TEST_PATIENCE", "1"))
+"""How many times as long a broker may take to start and to stop: more for a build with sanitizers."""
+READY_SECONDS = 20 * PATIENCE
+STOP_SECONDS = 10 * PATIENCE
 PLAINTEXT = ("PLAINTEXT",)
 
 

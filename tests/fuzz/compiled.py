@@ -35,10 +35,11 @@ def environment(folder: Path, *, checked: bool) -> dict[str, str]:
     if checked:
         library = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
         found |= {
+            "BARNABAS_TEST_PATIENCE": "6",
             "LD_PRELOAD": library,
             "PYTHONMALLOC": "malloc",  # else the sanitizer sees pools, and no objects
             # Python does not free everything at its end.
-            "ASAN_OPTIONS": f"detect_leaks=0:quarantine_size_mb={QUARANTINE_MB}:malloc_context_size=5",
+            "ASAN_OPTIONS": f"detect_leaks=0:quarantine_size_mb={QUARANTINE_MB}:malloc_context_size=1",
             "UBSAN_OPTIONS": "print_stacktrace=1",
         }
     return found
