@@ -1,11 +1,12 @@
 """One contract for every filesystem, the real one and the simulated one."""
 
 import errno
+import os
 
 import pytest
 
 from barnabas.core.chunks import FileSlice
-from barnabas.log.filesystem import LockedError, OsFilesystem
+from barnabas.log.filesystem import IOV_MAX, LockedError, OsFilesystem
 from barnabas.testing.disk import SimulatedFilesystem
 
 
@@ -35,6 +36,29 @@ def test_files_are_written_in_place(disk):
     file.truncate(7)
     assert filesystem.read(f"{root}/a") == b"hello\0\0"
     file.sync()
+
+
+def test_several_buffers_are_written_one_behind_the_other(disk):
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+    file.pwrite(b"....", 0)
+    file.pwritev([b"ab", memoryview(b"-cd-")[1:3], bytearray(b""), bytearray(b"e")], 2)
+    file.pwritev([b"%04d" % number for number in range(IOV_MAX)], 7)
+
+    assert filesystem.read(f"{root}/a") == b"..abcde" + b"".join(
+        b"%04d" % number for number in range(IOV_MAX)
+    )
+
+
+def test_a_system_that_takes_a_part_of_a_vector_is_given_the_rest(tmp_path, monkeypatch):
+    pwritev, pwrite = os.pwritev, os.pwrite
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: pwritev(fd, [b"".join(buffers)[:4]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    file = OsFilesystem().open(f"{tmp_path}/a", create=True)
+
+    file.pwritev([b"abc", b"defg", b"hij"], 1)
+
+    assert file.pread(20, 0) == b"\0abcdefghij"
 
 
 def test_opening_what_is_not_there(disk):

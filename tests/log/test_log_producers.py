@@ -47,7 +47,8 @@ def test_the_last_five_batches_are_answered_again(world):
     for number in range(1, 6):
         again = send(log, 10 * number, 10)
         assert again.duplicate
-        assert (again.first_offset, again.last_offset) == first[number][:2]
+        assert again.first_offset == first[number].first_offset
+        assert again.last_offset == first[number].last_offset
     assert log.log_end_offset == end_offset
     assert code_of(send, log, 0, 10) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

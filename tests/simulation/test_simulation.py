@@ -56,19 +56,15 @@ class AppendsLater:
     def pwrite(self, data, position):
         asyncio.get_running_loop().call_later(0.02, self._file.pwrite, bytes(data), position)
 
+    def pwritev(self, buffers, position):
+        self.pwrite(b"".join(buffers), position)
+
 
 def acknowledge_before_append(monkeypatch):
-    append = LogSegment.append
-
-    def append_later(segment, data, **fields):
-        file = segment._active_file
-        segment._active_file = AppendsLater(file)
-        try:
-            return append(segment, data, **fields)
-        finally:
-            segment._active_file = file
-
-    monkeypatch.setattr(LogSegment, "append", append_later)
+    file_for_appends = LogSegment.file_for_appends
+    monkeypatch.setattr(
+        LogSegment, "file_for_appends", lambda segment: AppendsLater(file_for_appends(segment))
+    )
 
 
 def skip_truncation(monkeypatch):

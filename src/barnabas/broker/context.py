@@ -7,6 +7,7 @@ from barnabas.broker.services import BrokerServices
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
+from barnabas.protocol.message import Response
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -28,10 +29,20 @@ class Permissions(dict[str, bool]):
         return allowed
 
 
+class PutOff:
+    """A request that was answered before its turn has ended, which may prove the answer wrong."""
+
+    __slots__ = ()
+
+    def answer_again(self, context: "RequestContext") -> Response | None:
+        """The answer as it is now."""
+        raise NotImplementedError
+
+
 class RequestContext:
     """The circumstances of one request."""
 
-    __slots__ = ("broker", "header", "peer", "size", "version")
+    __slots__ = ("broker", "header", "peer", "put_off", "size", "version")
 
     def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, size: int) -> None:
         self.broker = broker
@@ -40,6 +51,8 @@ class RequestContext:
         self.version = header.api_version
         self.size = size
         """Bytes of the request's frame; quotas count them."""
+        self.put_off: PutOff | None = None
+        """Set by a handler that has put off a part of its work until the turn ends."""
 
     @property
     def principal(self) -> Any:

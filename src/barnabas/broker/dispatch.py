@@ -47,6 +47,7 @@ LARGE_FRAME_BYTES: Final = 64 * 1024
 """A frame up to this has at most 65,536 elements, which are decoded in less than 30 ms."""
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 
 
 def execute(
@@ -78,6 +79,7 @@ def _when_handled(
     outcome: Pending[Response | None],
     finish: Callable[[Api, RequestContext, Response | None], T | Pending[T]],
 ) -> Pending[T]:
+    """What `finish` makes of a response that comes later."""
     answer: Pending[T] = Pending()
 
     # The caller that completes this request may be about to complete others, as a whole group that waited for one
@@ -138,7 +140,7 @@ def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> Clos
 class Dispatcher:
     """Answers requests with the handlers of a table; implements `network.peer.Service`."""
 
-    __slots__ = ("_apis", "_clock", "_elements_max", "_quotas", "_services")
+    __slots__ = ("_apis", "_clock", "_elements_max", "_put_off", "_quotas", "_services")
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -146,6 +148,8 @@ class Dispatcher:
         self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
+        self._put_off: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
+        """Requests of this turn that have put off a part of their work, and what they were answered."""
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
         """The answer to a frame, with its length in front; raises CloseConnection."""
@@ -169,13 +173,36 @@ class Dispatcher:
                 request, _ = api.request.decode(frame, version, offset)
         except ProtocolError as error:
             raise _unreadable(api, context, error) from error
-        return execute(api, context, request, self._finish)
+        if self._put_off and header.api_key != _PRODUCE:
+            # What was asked first is done first.
+            self._services.replica_manager.appender.write_turn()
+        outcome = execute(api, context, request, self._finish)
+        if context.put_off is not None:
+            self._put_off.append((context, outcome))
+        return outcome
 
     def begin_turn(self) -> None:
-        """As `Service.begin_turn`; requests that come together are handled like others."""
+        """As `Service.begin_turn`: appends of the requests that follow may wait for each other, to be written at once."""
+        self._services.replica_manager.appender.begin_turn()
 
     def end_turn(self) -> None:
-        """As `Service.end_turn`; nothing was put off."""
+        """As `Service.end_turn`: writes, and corrects the answers to what could not be written."""
+        put_off, self._put_off = self._put_off, []
+        if not self._services.replica_manager.appender.end_turn():
+            return
+        closing: CloseConnection | None = None
+        for context, outcome in put_off:
+            assert context.put_off is not None, "it is why the request is here"
+            try:
+                answer = context.put_off.answer_again(context)
+            except CloseConnection as failed:
+                closing = failed
+                continue
+            # A Pending was not completed before the write, and is with what came of it.
+            if answer is not None and isinstance(outcome, list):
+                outcome[:] = encode_response(context.header.correlation_id, answer, context.version)
+        if closing is not None:
+            raise closing
 
     def _when_decoded(
         self, api: Api, context: RequestContext, decoding: Pending[tuple[Request, int]]

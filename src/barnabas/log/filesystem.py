@@ -8,9 +8,13 @@ OSError; what a full or broken disk means is decided by the log, not here.
 import fcntl
 import os
 import shutil
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from barnabas.core.chunks import Buffer
+
+IOV_MAX: Final = 1024
+"""Buffers that `File.pwritev` takes at once (``limits.h``)."""
 
 
 class File(Protocol):
@@ -24,6 +28,9 @@ class File(Protocol):
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """Writes all of `data` at `position`, or raises OSError having written any part of it."""
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        """As `pwrite`, for several buffers one behind the other; at most IOV_MAX of them."""
 
     def truncate(self, size: int) -> None:
         """Cuts the file to `size` bytes, or extends it with a hole."""
@@ -126,6 +133,12 @@ class OsFile:
         with memoryview(data) as view:
             while written < len(view):
                 written += os.pwrite(self._descriptor, view[written:], position + written)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        written = os.pwritev(self._descriptor, buffers, position)
+        if written < sum(map(len, buffers)):
+            # Rare, as on a disk that gets full: the rest says why, or goes through.
+            self.pwrite(b"".join(buffers)[written:], position + written)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)

@@ -50,6 +50,15 @@ class SparseIndex:
         self.entries = entries
         self.entries_max = bytes_max // self.ENTRY.size
 
+    @property
+    def room(self) -> int:
+        """How many more entries there may be before the segment must roll."""
+        return self.entries_max - self.entries
+
+    @property
+    def is_full(self) -> bool:
+        return self.room <= 0
+
     def preallocate(self) -> None:
         """Gives the file its full, sparse size, as it has while its segment is active."""
         # Recovery makes new entries, and may come to more of them than a small `segment.index.bytes` allows.
@@ -145,11 +154,6 @@ class OffsetIndex(SparseIndex):
 
     __slots__ = ()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the segment must roll before another entry."""
-        return self.entries >= self.entries_max
-
     def append(self, offset: int, position: int) -> None:
         """Adds an entry: the last offset of an append and where it starts."""
         assert not self.is_full, f"{self!r} is full: the segment should have rolled"
@@ -185,9 +189,9 @@ class TimeIndex(SparseIndex):
     __slots__ = ()
 
     @property
-    def is_full(self) -> bool:
-        """Whether the segment must roll: one place stays free for the entry that closing adds."""
-        return self.entries >= self.entries_max - 1
+    def room(self) -> int:
+        """As for every index, but one place stays free for the entry that closing adds."""
+        return self.entries_max - 1 - self.entries
 
     def last(self) -> tuple[int, int]:
         """The last entry as (timestamp, offset); (-1, base offset) when there is none."""

@@ -7,7 +7,8 @@ start may still lie in the first segment but are not served. The recovery point 
 crash only segments that reach beyond it are checked.
 
 An append validates first, then changes nothing in memory before the disk has taken the bytes: a
-batch that the disk refuses was never there. An OSError takes the whole log directory offline through
+batch that the disk refuses was never there. (Appends of one turn that wait for each other are the exception: `write_turn`
+says how they are taken back.) An OSError takes the whole log directory offline through
 `on_failure`, and from then on every call answers KAFKA_STORAGE_ERROR; what was acknowledged stays on disk and
 is served again after a restart.
 """
@@ -41,8 +42,11 @@ from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.time_search import search_batch
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validator import HeavyBatchError, check_frame, validate, validate_elsewhere
+from barnabas.log.write_turn import WAITING_BYTES_MAX, UnwrittenAppends, WriteTurn
 from barnabas.records.batch import (
+    CONTROL_BIT,
     NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     batch_headers,
     parse_header,
@@ -138,6 +142,7 @@ class Log:
         self._resources = resources
         self.segments = SegmentList(segments)
         self._flush_bound = log_end_offset
+        self._unwritten: UnwrittenAppends | None = None
         self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
         """Scans for indexes of segments, which may run in a child process."""
         self._warned: list[tuple[str, object]] = []
@@ -198,13 +203,16 @@ class Log:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         validated: bool = False,
+        turn: WriteTurn | None = None,
     ) -> AppendInfo:
         """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which must be writable.
 
+        With a `turn`, small batches may wait until it ends (`waits`): they are not appended before it is written.
         Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
         nothing was appended.
         """
-        self._check_online()
+        if self.offline:
+            self._refuse_offline()
         config = self.config
         if validated:
             buffer, header = records, parse_header(records)
@@ -221,6 +229,9 @@ class Log:
                 f"Message batch size is {size} bytes in append to partition {self.tp}, which exceeds the"
                 f" maximum configured segment size of {config.segment_bytes}.",
             )
+        waits = turn is not None and self._may_wait(header, size, leader_epoch, now_ms)
+        if not waits:
+            self._check_online()
         first_offset = self.log_end_offset
         marker = None
         if header.producer_id >= 0:
@@ -234,24 +245,7 @@ class Log:
         last_offset = first_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         stamp(buffer, 0, first_offset, leader_epoch)
-        try:
-            if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
-                self.leader_epochs.assign(leader_epoch, first_offset)
-            self._make_room(size, first_offset, last_offset, max_timestamp, now_ms)
-            self._write(
-                buffer,
-                first_offset=first_offset,
-                last_offset=last_offset,
-                max_timestamp=max_timestamp,
-                max_timestamp_offset=last_offset,
-                first_batch_size=size,
-            )
-            if header.producer_id >= 0:
-                self._note_producer(header, first_offset, marker)
-        except OSError as error:
-            raise self.refused(error) from error
-        self.producers.map_end_offset = last_offset + 1
-        return AppendInfo(
+        info = AppendInfo(
             first_offset,
             last_offset,
             max_timestamp,
@@ -260,6 +254,97 @@ class Log:
             False,
             size,
         )
+        try:
+            if waits:
+                assert turn is not None, "what waits has a turn to wait for"
+                self._put_off(turn, buffer, header, info)
+            else:
+                if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
+                    self.leader_epochs.assign(leader_epoch, first_offset)
+                self._make_room(size, first_offset, last_offset, max_timestamp, now_ms)
+                self._write(
+                    buffer,
+                    first_offset=first_offset,
+                    last_offset=last_offset,
+                    max_timestamp=max_timestamp,
+                    max_timestamp_offset=last_offset,
+                    first_batch_size=size,
+                )
+            if header.producer_id >= 0:
+                self._note_producer(header, first_offset, marker)
+        except OSError as error:
+            raise self.refused(error) from error
+        self.producers.map_end_offset = last_offset + 1
+        return info
+
+    # -- appends of one turn -------------------------------------------------------------------------
+
+    @property
+    def unwritten(self) -> UnwrittenAppends | None:
+        """The appends that wait for the end of their turn, if there are any."""
+        return self._unwritten
+
+    def _may_wait(self, header: BatchHeader, size: int, leader_epoch: int, now_ms: int) -> bool:
+        """Whether an append may wait for the write of its turn: plain data that changes nothing but the end of the log."""
+        unwritten, segment = self._unwritten, self.segments.active
+        appends, waiting = (0, 0) if unwritten is None else (len(unwritten.buffers), unwritten.size)
+        return (
+            size <= WAITING_BYTES_MAX
+            and (unwritten is None or unwritten.has_room(size))
+            and not header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
+            and leader_epoch == self.leader_epochs.latest_epoch
+            # The first batch of a segment has the time that the age of the segment counts from.
+            and segment.size > 0
+            and not self._must_roll(
+                waiting + size,
+                self.log_end_offset + header.last_offset_delta,
+                header.max_timestamp,
+                now_ms,
+                index_entries=appends,
+            )
+        )
+
+    def _put_off(self, turn: WriteTurn, buffer: Buffer, header: BatchHeader, info: AppendInfo) -> None:
+        unwritten = self._unwritten
+        if unwritten is None:
+            self.active.file_for_appends()  # raises where there is no descriptor left for it
+            unwritten = self._unwritten = UnwrittenAppends(self)
+            turn.unwritten.append(unwritten)
+        unwritten.add(buffer, info)
+        if header.producer_id >= 0:
+            unwritten.save_producer(self.producers, header.producer_id)
+        self.log_end_offset = info.last_offset + 1
+
+    def write_unwritten(self) -> None:
+        """Writes the appends that wait. Where the disk refuses, each has failed with `UnwrittenAppends.error`, and the log
+        is what it was before them.
+        """
+        unwritten = self._unwritten
+        if unwritten is None:
+            return
+        self._unwritten = None
+        segments = self.segments
+        try:
+            if self.offline:
+                self._refuse_offline()
+            position = segments.active.append_together(
+                unwritten.buffers, unwritten.appends, self.config.index_interval_bytes
+            )
+        except KafkaError as offline:
+            self._take_back(unwritten)
+            unwritten.error = offline
+        except OSError as error:
+            self._take_back(unwritten)
+            unwritten.error = self.refused(error)
+        else:
+            for append in unwritten.appends:
+                segments.remember(Place(position, append.size, append.first_offset))
+                position += append.size
+
+    def _take_back(self, unwritten: UnwrittenAppends) -> None:
+        self.log_end_offset = self.producers.map_end_offset = unwritten.log_end_offset
+        unwritten.put_back_producers(self.producers)
+        self.high_watermark = unwritten.high_watermark
 
     def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
         """Validates a client's batch where it does not hold the event loop: the batch to append, None for the same."""
@@ -384,18 +469,24 @@ class Log:
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
         """``maybeRoll``: when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
+        if self._must_roll(size, last_offset, max_timestamp, now_ms):
+            self.roll(now_ms, first_offset)
+
+    def _must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, *, index_entries: int = 0
+    ) -> bool:
+        """Whether the active segment is full or too old; `index_entries` are those that are still to come."""
         segment = self.segments.active
-        if (
+        return (
             segment.size > self.config.segment_bytes - size
             or (
-                segment.size
+                segment.size > 0
                 and self._waited_ms(segment, max_timestamp, now_ms) > self._roll_after_ms(segment)
             )
-            or segment.index.is_full
-            or segment.time_index.is_full
+            or segment.index.room <= index_entries
+            or segment.time_index.room <= index_entries
             or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        ):
-            self.roll(now_ms, first_offset)
+        )
 
     def _waited_ms(self, segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
         """How long the segment is open: by the records' own time where they have one."""
@@ -414,6 +505,7 @@ class Log:
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
+        self.write_unwritten()
         base_offset = max(expected_offset, self.log_end_offset)
         old = self.active
         if old.base_offset == base_offset:
@@ -472,6 +564,7 @@ class Log:
         self.end_flush(end_offset)
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
+        self.write_unwritten()
         # From the segment of the last record that was synced: it may have been closed since, and then its indexes
         # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
@@ -777,6 +870,7 @@ class Log:
     def release(self) -> None:
         """Lets go of all files without touching the disk; no call is served any more."""
         self.offline = True
+        self.write_unwritten()  # refuses them
         for segment in self.segments:
             segment.forget_files()
 
@@ -799,6 +893,9 @@ class Log:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
 
     def _check_online(self) -> None:
+        """What every call begins with: what waits is written before anything looks at the log."""
+        if self._unwritten is not None:
+            self.write_unwritten()
         if self.offline:
             self._refuse_offline()
 

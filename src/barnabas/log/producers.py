@@ -121,6 +121,15 @@ class ProducerState:
             NO_OFFSET if first_offset is None else first_offset,
         )
 
+    def copy(self) -> "ProducerState":
+        copy = ProducerState(self.producer_id)
+        copy.epoch = self.epoch
+        copy.batches.extend(self.batches)
+        copy.coordinator_epoch = self.coordinator_epoch
+        copy.last_timestamp = self.last_timestamp
+        copy.current_txn_first_offset = self.current_txn_first_offset
+        return copy
+
     @classmethod
     def restore(cls, entry: SnapshotEntry) -> "ProducerState":
         state = cls(entry.producer_id)
@@ -251,6 +260,18 @@ class ProducerStateManager:
         completed = CompletedTxn(batch.producer_id, first_offset, offset, not marker.committed)
         self._completed.append(completed)
         return completed
+
+    def copy_of(self, producer_id: int) -> ProducerState | None:
+        """A producer's state as it is, for `put_back`; None for an unknown one."""
+        state = self.producers.get(producer_id)
+        return None if state is None else state.copy()
+
+    def put_back(self, producer_id: int, state: ProducerState | None) -> None:
+        """Undoes data batches outside of transactions: a producer is again what `copy_of` said."""
+        if state is None:
+            self.producers.pop(producer_id, None)
+        else:
+            self.producers[producer_id] = state
 
     def _state(self, producer_id: int) -> ProducerState:
         state = self.producers.get(producer_id)

@@ -6,32 +6,66 @@ from barnabas.core.chunks import FileSlice
 from barnabas.core.errors import ErrorCode, KafkaError
 
 
-class AppendInfo(NamedTuple):
+class AppendInfo:
     """Where an append went (``LogAppendInfo``)."""
 
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    log_append_time: int
-    """Milliseconds since 1970 where the topic uses LogAppendTime, else -1."""
-    log_start_offset: int
-    duplicate: bool
-    """True when nothing was written because the batch is there already; the offsets are the old ones."""
-    size: int
-    """Bytes that were written."""
+    __slots__ = (
+        "duplicate",
+        "first_offset",
+        "last_offset",
+        "log_append_time",
+        "log_start_offset",
+        "max_timestamp",
+        "size",
+    )
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp: int,
+        log_append_time: int,
+        log_start_offset: int,
+        duplicate: bool,
+        size: int,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.max_timestamp = max_timestamp
+        self.log_append_time = log_append_time
+        """Milliseconds since 1970 where the topic uses LogAppendTime, else -1."""
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        """True when nothing was written because the batch is there already; the offsets are the old ones."""
+        self.size = size
+        """Bytes that were written."""
+
+    def __repr__(self) -> str:
+        kind = "duplicate " if self.duplicate else ""
+        return f"<AppendInfo {kind}{self.first_offset}..{self.last_offset} of {self.size} bytes>"
 
 
-class ReadResult(NamedTuple):
+class ReadResult:
     """A range of a segment's file (``FetchDataInfo``)."""
 
-    records: FileSlice | bytes
-    """Empty bytes when there is nothing to read."""
-    first_offset: int
-    """Base offset of the first batch; it may lie below the offset asked for. The latter when empty."""
-    segment_base_offset: int
-    position: int
-    first_entry_incomplete: bool = False
-    """Whether even the first batch is cut by the byte limit."""
+    __slots__ = ("first_entry_incomplete", "first_offset", "position", "records", "segment_base_offset")
+
+    def __init__(
+        self,
+        records: FileSlice | bytes,
+        first_offset: int,
+        segment_base_offset: int,
+        position: int,
+        first_entry_incomplete: bool = False,
+    ) -> None:
+        self.records = records
+        """Empty bytes when there is nothing to read."""
+        self.first_offset = first_offset
+        """Base offset of the first batch; it may lie below the offset asked for. The latter when empty."""
+        self.segment_base_offset = segment_base_offset
+        self.position = position
+        self.first_entry_incomplete = first_entry_incomplete
+        """Whether even the first batch is cut by the byte limit."""
 
     def __len__(self) -> int:
         return len(self.records)

@@ -12,8 +12,8 @@ active, and put into the time index as its last entry when the segment closes.
 """
 
 import contextlib
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.descriptors import is_shortage
@@ -31,6 +31,7 @@ from barnabas.log.names import (
     TXN_INDEX_SUFFIX,
     offset_name,
 )
+from barnabas.log.results import AppendInfo
 from barnabas.log.scan import RELATIVE_OFFSET_MAX
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import (
@@ -48,12 +49,18 @@ SCAN_BYTES: Final = 16 * 1024
 """Read at once while looking for a batch: a little more than one index interval of small ones."""
 
 
-class Place(NamedTuple):
+class Place:
     """A batch in a segment: the file position of its first byte, its size, its base offset."""
 
-    position: int
-    size: int
-    base_offset: int
+    __slots__ = ("base_offset", "position", "size")
+
+    def __init__(self, position: int, size: int, base_offset: int) -> None:
+        self.position = position
+        self.size = size
+        self.base_offset = base_offset
+
+    def __repr__(self) -> str:
+        return f"<Place of {self.base_offset} at {self.position}, {self.size} bytes>"
 
 
 class LogSegment:
@@ -232,13 +239,60 @@ class LogSegment:
         self, data: Buffer, *, last_offset: int, max_timestamp: int, max_timestamp_offset: int, interval: int
     ) -> int:
         """Writes a run of batches and returns its position. Raises OSError with nothing changed in memory."""
+        self.file_for_appends().pwrite(data, self.size)
+        return self._note(
+            len(data),
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            max_timestamp_offset=max_timestamp_offset,
+            interval=interval,
+        )
+
+    def append_together(self, buffers: Sequence[Buffer], appends: Sequence[AppendInfo], interval: int) -> int:
+        """Writes several appends of one batch each; returns the position of the first. Everything is as if each had been
+        written by itself. Raises OSError with nothing changed.
+        """
+        position = self.size
+        before = (
+            self._first_timestamp,
+            self._max_timestamp,
+            self._max_timestamp_offset,
+            self._bytes_since_index_entry,
+            self.index.entries,
+            self.time_index.entries,
+        )
+        self.file_for_appends().pwritev(buffers, position)
+        try:
+            for append in appends:
+                self._note(
+                    append.size,
+                    last_offset=append.last_offset,
+                    max_timestamp=append.max_timestamp,
+                    max_timestamp_offset=append.last_offset,
+                    interval=interval,
+                )
+        except OSError:
+            # An index refused its entry. Its earlier ones of this write would lead to batches that are not there.
+            self.size = position
+            self._first_timestamp, self._max_timestamp, self._max_timestamp_offset = before[:3]
+            self._bytes_since_index_entry, self.index.entries, self.time_index.entries = before[3:]
+            raise
+        return position
+
+    def file_for_appends(self) -> File:
+        """The file of the active segment, opened again if it rests. Raises OSError."""
         file = self._active_file
         if file is None:
             assert not self._sealed, f"append to {self!r}, which is not active"
             file = self._open_for_appends()
+        return file
+
+    def _note(
+        self, size: int, *, last_offset: int, max_timestamp: int, max_timestamp_offset: int, interval: int
+    ) -> int:
+        """Counts bytes that were written at the end; their position."""
         assert 0 <= last_offset - self.base_offset <= RELATIVE_OFFSET_MAX, f"{last_offset} not in {self!r}"
         position = self.size
-        file.pwrite(data, position)
         if position == 0:
             self._first_timestamp = max_timestamp
         if self._max_timestamp is None or max_timestamp > self._max_timestamp:
@@ -246,7 +300,6 @@ class LogSegment:
             self._max_timestamp_offset = max_timestamp_offset
         if self._bytes_since_index_entry > interval:
             self._add_index_entries(last_offset, position)
-        size = len(data)
         self._bytes_since_index_entry += size
         self.size = position + size
         return position

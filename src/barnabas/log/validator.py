@@ -10,7 +10,7 @@ anything is changed: `validate_elsewhere` does the same work in a child process,
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -61,11 +61,8 @@ class HeavyBatchError(BarnabasError):
     """A batch that takes too long to look into for the event loop."""
 
 
-class Validated(NamedTuple):
-    """A batch that may be appended: its (writable) bytes and their header."""
-
-    buffer: bytearray | memoryview
-    header: BatchHeader
+Validated: TypeAlias = tuple[bytearray | memoryview, BatchHeader]
+"""A batch that may be appended: its (writable) bytes and their header."""
 
 
 def corrupt(tp: TopicPartition, reason: str) -> KafkaError:
@@ -104,7 +101,7 @@ def validate(
         and _is_ordinary(header, len(buffer), config.max_message_bytes)
         and has_valid_crc(buffer, header)
     ):
-        return Validated(buffer, header)
+        return buffer, header
     if origin is _CLIENT and header.base_offset != 0 and header.magic >= MAGIC:
         raise _invalid(
             f"The baseOffset of the record batch in the append to {tp} should be 0, but it is"
@@ -126,7 +123,7 @@ def validate(
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _TIMESTAMP_REFUSED)
     codec = codec_of(header.attributes & CODEC_MASK)  # an unknown one raises
     if config.takes_batches_as_they_are:
-        return Validated(buffer, header)
+        return buffer, header
     target = config.target_codec
     at_once = at_once and origin is _CLIENT
     plain_bytes_max = PLAIN_FACTOR_MAX * config.max_message_bytes
@@ -246,8 +243,8 @@ def _apply_timestamp_type(
 ) -> Validated:
     if config.uses_append_time:
         stamp_timestamps(buffer, header, TimestampType.LOG_APPEND_TIME, now_ms)
-        return Validated(buffer, parse_header(buffer))
-    return Validated(buffer, header)
+        return buffer, parse_header(buffer)
+    return buffer, header
 
 
 def _recompress(
@@ -286,4 +283,4 @@ def _recompress(
             f"Message batch size is {len(batch)} bytes in append topartition {tp} which exceeds the maximum"
             f" configured size of {config.max_message_bytes}.",
         )
-    return Validated(batch, parse_header(batch))
+    return batch, parse_header(batch)

@@ -146,6 +146,8 @@ class BatchHeader(NamedTuple):
 
 # Bound once: a broker parses a header for every batch that goes through it.
 _unpack_header: Final = _HEADER.unpack_from
+_pack_base_offset: Final = _BASE_OFFSET.pack_into
+_pack_leader_epoch: Final = _LEADER_EPOCH.pack_into
 _new_header: Final = tuple.__new__
 
 
@@ -214,8 +216,8 @@ def has_valid_crc(buffer: Buffer, header: BatchHeader) -> bool:
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Writes base offset and leader epoch in place; the CRC does not cover them."""
-    _BASE_OFFSET.pack_into(buffer, position, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+    _pack_base_offset(buffer, position, base_offset)
+    _pack_leader_epoch(buffer, position + LOG_OVERHEAD, leader_epoch)
 
 
 def stamp_timestamps(

@@ -31,6 +31,7 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
+from barnabas.log.write_turn import WriteTurn
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _log = EventLog("replica.partition")
 
 NO_LEADER_EPOCH: Final = -1
+_NONE: Final = ErrorCode.NONE
 
 
 class Role(Enum):
@@ -59,6 +61,12 @@ class Isolation(Enum):
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
     TXN_COMMITTED = "last stable offset"
+
+
+# Bound once: an enum takes its time to find a member.
+_LOG_END: Final = Isolation.LOG_END
+_HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
+_TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +264,9 @@ class Partition:
         header: BatchHeader | None = None,
         *,
         validated: bool = False,
+        turn: WriteTurn | None = None,
     ) -> tuple[AppendInfo, bool]:
-        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved.
+        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved; see `Log.append` for the turn.
 
         Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
         """
@@ -274,7 +283,13 @@ class Partition:
                 f"the min.isr requirement of {self.min_isr} for partition {self.tp}",
             )
         info = log.append(
-            records, self.leader_epoch, self._ports.now_ms(), header, origin=origin, validated=validated
+            records,
+            self.leader_epoch,
+            self._ports.now_ms(),
+            header,
+            origin=origin,
+            validated=validated,
+            turn=turn,
         )
         return info, self._advance_high_watermark()
 
@@ -295,10 +310,10 @@ class Partition:
         if log is None:
             return False, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if log.high_watermark < offset:
-            return False, ErrorCode.NONE
+            return False, _NONE
         if len(self.isr_state.maximal) < self.min_isr:
             return True, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return True, ErrorCode.NONE
+        return True, _NONE
 
     def _advance_high_watermark(self) -> bool:
         """``maybeIncrementLeaderHW``: whether it moved."""
@@ -361,9 +376,9 @@ class Partition:
 
     def end_offset(self, log: Log, isolation: Isolation) -> int:
         """The first offset that a reader may not see."""
-        if isolation is Isolation.HIGH_WATERMARK:
+        if isolation is _HIGH_WATERMARK:
             return log.high_watermark
-        return log.log_end_offset if isolation is Isolation.LOG_END else log.last_stable_offset
+        return log.log_end_offset if isolation is _LOG_END else log.last_stable_offset
 
     def read(
         self,
@@ -393,7 +408,7 @@ class Partition:
         if not read.first_entry_incomplete:
             # A part of a batch is of no use; the reader gets all of it once it comes first in a read.
             found.records = read.records
-        if isolation is Isolation.TXN_COMMITTED:
+        if isolation is _TXN_COMMITTED:
             found.aborted = [
                 AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
                 for each in log.aborted_transactions(request.fetch_offset, upper_bound)

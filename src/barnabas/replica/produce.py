@@ -7,9 +7,11 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo
 from barnabas.log.validator import HeavyBatchError
+from barnabas.log.write_turn import UnwrittenAppends, WriteTurn
 from barnabas.records.batch import BatchHeader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
@@ -20,6 +22,7 @@ _log = EventLog("replica.produce")
 ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
+_NONE: Final = ErrorCode.NONE
 _EXPECTED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,13 +43,13 @@ _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TI
 class AppendResult:
     """What became of one partition's records: where they are, or why they are not."""
 
-    __slots__ = ("error", "info", "message", "partition", "settled", "synced", "tp")
+    __slots__ = ("error", "info", "message", "partition", "settled", "synced", "tp", "unwritten")
 
     def __init__(
         self,
         tp: TopicPartition,
         info: AppendInfo | None = None,
-        error: ErrorCode = ErrorCode.NONE,
+        error: ErrorCode = _NONE,
         message: str | None = None,
     ) -> None:
         self.tp = tp
@@ -59,6 +62,8 @@ class AppendResult:
         """Where ``flush.messages`` asks for it: done when the records are on stable storage."""
         self.settled: Pending[None] | None = None
         """Where the batch is validated in another process: done when the rest of the result is there."""
+        self.unwritten: UnwrittenAppends | None = None
+        """Where the records wait for the end of a turn: the result may still change then."""
 
     def __repr__(self) -> str:
         return f"<AppendResult {self.tp} {self.error.name} {self.info.first_offset}..{self.info.last_offset}>"
@@ -102,6 +107,8 @@ class DelayedProduce(DelayedOperation):
         return not waiting and self.force_complete()
 
     def _settled(self, result: AppendResult) -> bool:
+        if result.partition is None:
+            return True  # the write of its turn has failed
         try:
             partition = self._hosted.serve(result.tp)
         except KafkaError as gone:
@@ -144,12 +151,43 @@ class Wake:
 class Appender:
     """Appends to partitions that this broker leads."""
 
-    __slots__ = ("_hosted", "_purgatory", "_wake")
+    __slots__ = ("_hosted", "_purgatory", "_put_off", "_turn", "_wake")
 
     def __init__(self, hosted: HostedPartitions, purgatory: Purgatory, wake: Wake) -> None:
         self._hosted = hosted
         self._purgatory = purgatory
         self._wake = wake
+        self._turn: WriteTurn | None = None
+        self._put_off: Results = []
+
+    def begin_turn(self) -> None:
+        """Requests follow that have arrived together: small appends of theirs may wait for `end_turn`."""
+        self._turn = WriteTurn()
+
+    def write_turn(self) -> None:
+        """Writes what waits: something else than an append comes next."""
+        if self._turn is not None:
+            self._turn.write()
+
+    def end_turn(self) -> bool:
+        """Writes what waits, and wakes those who wait for it; whether results have changed, as a disk refused."""
+        turn, self._turn = self._turn, None
+        put_off, self._put_off = self._put_off, []
+        if turn is None or not turn.unwritten:
+            return False
+        turn.write()
+        refused = False
+        for unwritten in turn.unwritten:
+            refused = refused or unwritten.error is not None
+        if refused:
+            for result in put_off:
+                if result.unwritten is not None and result.unwritten.error is not None:
+                    _refuse(result, result.partition, result.unwritten.error)
+        for unwritten in turn.unwritten:
+            # Who waits for replicas of what was refused waits in vain.
+            news = unwritten.advanced or unwritten.error is not None
+            self._wake.appended(unwritten.log.tp, advanced=news)
+        return refused
 
     def append(
         self,
@@ -158,18 +196,22 @@ class Appender:
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
+        *,
+        may_wait: bool = False,
     ) -> AppendResult:
         """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into the buffer.
 
         The `header` is that of the batch, where the caller has read it. A batch that takes long to look into gives a
-        result that is `settled` later.
+        result that is `settled` later. One that `may_wait` is perhaps only written when the turn ends: the result has
+        `unwritten` appends then, and `end_turn` may change it.
         """
         partition = self._hosted.online.get(tp)
         result = AppendResult(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
-            info, advanced = partition.append(records, required_acks, origin, header)
+            turn = self._turn if may_wait else None
+            info, advanced = partition.append(records, required_acks, origin, header, turn=turn)
         except KafkaError as error:
             _refuse(result, partition, error)
         except HeavyBatchError:
@@ -210,9 +252,15 @@ class Appender:
         result.info = info
         result.partition = partition
         log = partition.leader_log
-        if log is not None and log.flush_needed:
-            result.synced = log.flush_soon()
-            result.synced.when_done(lambda _: partition.synced())
+        if log is not None:
+            if log.flush_needed:
+                _sync(result, partition, log)
+            unwritten = log.unwritten
+            if unwritten is not None:
+                result.unwritten = unwritten
+                unwritten.advanced = unwritten.advanced or advanced
+                self._put_off.append(result)
+                return
         self._wake.appended(result.tp, advanced=advanced)
 
     def acknowledge(
@@ -233,12 +281,18 @@ class Appender:
         return _when_synced(outcome, results, unsynced) if unsynced else outcome
 
 
+def _sync(result: AppendResult, partition: Partition, log: Log) -> None:
+    result.synced = log.flush_soon()
+    result.synced.when_done(lambda _: partition.synced())
+
+
 def _refuse(result: AppendResult, partition: Partition | None, error: KafkaError) -> None:
     code = error.code
     log = partition.leader_log if partition is not None else None
     start = log.log_start_offset if log is not None and code not in _EXPECTED else -1
     _log.debug("produce.refused", partition=result.tp, error=code.name, reason=error)
     result.info = _nowhere(start)
+    result.partition = None
     result.error = code
     result.message = str(error) if code in _WITH_MESSAGE else None
 

@@ -14,7 +14,7 @@ Process death without loss of power keeps everything: simply use the filesystem 
 import errno
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.core.chunks import Buffer
@@ -84,6 +84,10 @@ class SimulatedFile:
         self._change(lambda target, part: _write(target, wanted[:fits][: int(fits * part + 0.5)], position))
         if fits < len(wanted):
             raise OSError(errno.ENOSPC, "No space left on device", self.path)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        """As `pwrite`: a full disk, or a loss of power, cuts anywhere in the vector."""
+        self.pwrite(b"".join(buffers), position)
 
     def truncate(self, size: int) -> None:
         self._disk.check(self.path, "write")

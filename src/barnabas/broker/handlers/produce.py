@@ -10,14 +10,17 @@ Not implemented: transactional batches, as there is no transaction to add them t
 of a batch were refused (KIP-467).
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
+from barnabas.broker.context import ADMIN_CLIENT_ID, PutOff, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
+from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition
+from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, Steps, gather, steps
 from barnabas.core.slices import Sliced, in_slices
 from barnabas.network.errors import CloseConnection
@@ -33,7 +36,7 @@ from barnabas.protocol.messages.produce import (
 )
 from barnabas.records.batch import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, only_header
 from barnabas.records.compression import Codec
-from barnabas.replica.produce import VALID_ACKS, AppendResult, Results
+from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results
 
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
@@ -45,6 +48,14 @@ PORTION: Final = 20
 
 _ERRORS_NAMED_MAX: Final = 10
 _NO_RECORDS: Final = memoryview(b"")
+_NOTHING: Final[Mapping[int, PartitionState]] = MappingProxyType({})
+
+# Bound once: every request asks for these, and an enum takes its time to find a member.
+_WRITE: Final = Operation.WRITE
+_TOPIC: Final = Resource.TOPIC
+_ZSTD: Final = int(Codec.ZSTD)
+_TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced[ProduceResponse]:
@@ -76,13 +87,36 @@ def produce(
     results: Results = []
     unsettled: list[Pending[None]] = []
     for topic in request.topic_data:
-        _append(context, request, topic.name, topic.partition_data, results, unsettled)
+        _append(context, request, topic.name, topic.partition_data, results, unsettled, may_wait=True)
+    for result in results:
+        if result.unwritten is not None:
+            context.put_off = _Unwritten(request, results)
+            break
     if unsettled:
         return _when_settled(context, request, results, unsettled)
     outcome = broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
     if isinstance(outcome, Pending):
-        return outcome.then(lambda done: _respond(context, request, done))
+        return _when_acknowledged(context, request, outcome)
     return _respond(context, request, outcome)
+
+
+class _Unwritten(PutOff):
+    """A request with records that are written when the turn ends."""
+
+    __slots__ = ("_request", "_results")
+
+    def __init__(self, request: ProduceRequest, results: Results) -> None:
+        self._request = request
+        self._results = results
+
+    def answer_again(self, context: RequestContext) -> ProduceResponse | None:
+        return _respond(context, self._request, self._results)
+
+
+def _when_acknowledged(
+    context: RequestContext, request: ProduceRequest, acknowledged: Pending[Results]
+) -> Pending[ProduceResponse | None]:
+    return acknowledged.then(lambda done: _respond(context, request, done))
 
 
 def _append(
@@ -92,29 +126,33 @@ def _append(
     entries: list[PartitionProduceData],
     results: Results,
     unsettled: list[Pending[None]],
+    *,
+    may_wait: bool = False,
 ) -> None:
     """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
-    append, acks = context.broker.replica_manager.appender.append, request.acks
+    broker, acks, version = context.broker, request.acks, context.version
+    appender: Appender = broker.replica_manager.appender
     refusal = _refusal(context, topic, acks)
-    known = context.broker.metadata_cache.snapshot.partitions.get(topic, ())
+    known = broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
     for partition in entries:
-        tp = TopicPartition(topic, partition.index)
-        records = partition.records if isinstance(partition.records, memoryview) else _NO_RECORDS
+        index, data = partition.index, partition.records
+        tp = topic_partition(topic, index)
+        records = data if isinstance(data, memoryview) else _NO_RECORDS
         error: ErrorCode | None = None
         try:
-            header = _checked_header(records, context.version)
+            header = _checked_header(records, version)
         except KafkaError as invalid:
             error = invalid.code
             if error is ErrorCode.INVALID_TXN_STATE:
                 _authorize_transaction(context, request)
-        if refusal is not ErrorCode.TOPIC_AUTHORIZATION_FAILED and partition.index not in known:
+        if index not in known and refusal is not _TOPIC_REFUSED:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif refusal is not None:
             error = refusal
         if error is not None:
             results.append(AppendResult(tp, error=error))
             continue
-        result = append(tp, records, acks, header=header)
+        result = appender.append(tp, records, acks, header=header, may_wait=may_wait)
         results.append(result)
         if result.settled is not None:
             unsettled.append(result.settled)
@@ -186,8 +224,8 @@ def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[Pr
 
 def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
     """Why nothing may be appended to a topic, if so."""
-    if not context.authorize(Operation.WRITE, Resource.TOPIC, topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not context.authorize(_WRITE, _TOPIC, topic):
+        return _TOPIC_REFUSED
     if acks not in VALID_ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT_ID:
@@ -207,7 +245,7 @@ def _checked_header(records: memoryview, version: int) -> BatchHeader:
         raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     header = only_header(records)
     attributes = header.attributes
-    if version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
+    if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if attributes & TRANSACTIONAL_BIT:
         # No coordinator has added the partition to a transaction (KIP-890).
@@ -228,7 +266,7 @@ def _respond(context: RequestContext, request: ProduceRequest, results: Results)
         answers = _answers(context, results[first:until], leaders)
         topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
         first = until
-    return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()))
+    return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()) if leaders else [])
 
 
 def _answers(
@@ -245,7 +283,7 @@ def _answers(
             log_start_offset=info.log_start_offset,
             error_message=result.message,
         )
-        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= LEADERS_SINCE:
+        if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
             _name_leader(context, result.tp, answer, leaders)
         answers.append(answer)
     return answers

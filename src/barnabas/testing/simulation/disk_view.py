@@ -7,6 +7,7 @@ under way at that moment reaches the disk in part. Locks go with the process; a 
 
 import errno
 import random
+from collections.abc import Sequence
 from typing import Final
 from zlib import crc32
 
@@ -48,6 +49,9 @@ class ProcessFile:
                 self._file.pwrite(bytes(data)[: view.rng.randrange(len(data) + 1)], position)
             view.die()
         self._file.pwrite(data, position)
+
+    def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
+        self.pwrite(b"".join(buffers), position)
 
     def truncate(self, size: int) -> None:
         self._view.step(f"truncate {self.path} {size}")
