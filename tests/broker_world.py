@@ -108,6 +108,8 @@ class Controller:
         self.remaining = []
         self.deleting = set()
         self.elections = {}
+        self.reassigned = Pending.of({})
+        self.moving = Pending.of({})
         self.asked = []
 
     def alter_partition_reassignments(self, reassignments):

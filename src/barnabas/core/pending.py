@@ -166,8 +166,8 @@ def _advance(generator: Steps[T], awaited: Pending[Any] | None, outcome: Pending
             else:
                 awaited = generator.send(awaited.result())
         except StopIteration as stop:
-            outcome.complete(stop.value)
-            return
+            value = stop.value
+            break
         except Exception as error:
             # Without this frame in its traceback: the frame knows the outcome, and the outcome the error. Such a
             # cycle would keep what the generator worked on in memory until the garbage collector runs.
@@ -176,6 +176,8 @@ def _advance(generator: Steps[T], awaited: Pending[Any] | None, outcome: Pending
         if not awaited.done:
             awaited.when_done(lambda done: _advance(generator, done, outcome))
             return
+    # Not where StopIteration is handled: an error of what follows would have it, and the value, as its context.
+    outcome.complete(value)
 
 
 def gather(pendings: Iterable[Pending[T]]) -> Pending[list[Pending[T]]]:

@@ -32,6 +32,7 @@ def _failed(
             answer.partitions.append(_partition(partition.partition_index, error))
             yield
         response.responses.append(answer)
+        yield
     return response
 
 
@@ -47,6 +48,7 @@ def alter_partition_reassignments(
             # Of a partition that is named twice, the last counts.
             wanted[TopicPartition(topic.name, partition.partition_index)] = partition.replicas
             yield
+        yield
     try:
         results = yield from alone(context, context.broker.controller.alter_partition_reassignments(wanted))
     except KafkaError as refusal:

@@ -41,6 +41,7 @@ def list_partition_reassignments(
             for partition in topic.partition_indexes:
                 wanted[TopicPartition(topic.name, partition)] = None
                 yield
+            yield
     try:
         moving = yield from alone(context, context.broker.controller.list_partition_reassignments(wanted))
     except KafkaError as error:
