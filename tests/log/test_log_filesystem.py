@@ -50,6 +50,14 @@ def test_several_buffers_are_written_one_behind_the_other(disk):
     )
 
 
+def test_a_vector_is_no_longer_than_the_system_takes(disk):
+    filesystem, root = disk
+    file = filesystem.open(f"{root}/a", create=True)
+
+    with pytest.raises(OSError, match="Invalid argument"):
+        file.pwritev([b"x"] * (IOV_MAX + 1), 0)
+
+
 def test_a_system_that_takes_a_part_of_a_vector_is_given_the_rest(tmp_path, monkeypatch):
     pwritev, pwrite = os.pwritev, os.pwrite
     monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: pwritev(fd, [b"".join(buffers)[:4]], at))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.core.chunks import Buffer
-from barnabas.log.filesystem import Filesystem, LockedError
+from barnabas.log.filesystem import IOV_MAX, Filesystem, LockedError
 
 _PAGE: Final = 4096
 
@@ -87,6 +87,8 @@ class SimulatedFile:
 
     def pwritev(self, buffers: Sequence[Buffer], position: int) -> None:
         """As `pwrite`: a full disk, or a loss of power, cuts anywhere in the vector."""
+        if len(buffers) > IOV_MAX:
+            raise OSError(errno.EINVAL, "Invalid argument", self.path)
         self.pwrite(b"".join(buffers), position)
 
     def truncate(self, size: int) -> None:
