@@ -80,7 +80,7 @@ def _replaced(kind: int, name: str, dry: bool, **values: str | None) -> legacy.A
 
 def alter_configs(world: World) -> None:
     """Settings of topics, one by one and all at once; what brokers may and may not be set to."""
-    world.create("configured", retention_ms="5000")
+    world.create("reconfigured", retention_ms="5000")
     keys = ("retention.ms", "cleanup.policy", "segment.bytes")
     for what, operations in {
         "set": [("segment.bytes", SET, "2000000")],
@@ -99,24 +99,24 @@ def alter_configs(world: World) -> None:
         "at odds": [("min.compaction.lag.ms", SET, "10"), ("max.compaction.lag.ms", SET, "5")],
         "nothing": [],
     }.items():
-        world.ask(what, _alter(_altered(TOPIC, "configured", *operations)), 0, 1)
-        world.ask(f"{what}, dry", _alter(_altered(TOPIC, "configured", *operations), dry=True), 1)
-        world.ask(f"after {what}", _of(TOPIC, "configured", *keys, include_synonyms=True), 4)
+        world.ask(what, _alter(_altered(TOPIC, "reconfigured", *operations)), 0, 1)
+        world.ask(f"{what}, dry", _alter(_altered(TOPIC, "reconfigured", *operations), dry=True), 1)
+        world.ask(f"after {what}", _of(TOPIC, "reconfigured", *keys, include_synonyms=True), 4)
     one = ("retention.ms", SET, "1")
     for what, resource in {
         "unknown topic": _altered(TOPIC, "altered-nowhere", one),
         "no topic": _altered(TOPIC, "", one),
         "bad topic": _altered(TOPIC, "a b", one),
-        "unknown kind": _altered(77, "configured", one),
+        "unknown kind": _altered(77, "reconfigured", one),
         "metrics of clients": _altered(CLIENT_METRICS, "x", one),
     }.items():
         world.ask(what, _alter(resource), 0, 1)
-    same = _altered(TOPIC, "configured", one)
-    world.ask("twice", _alter(same, _altered(TOPIC, "configured", ("retention.ms", SET, "2"))), 1)
-    world.ask("all at once", _replaced(TOPIC, "configured", dry=False, max_message_bytes="5000"), 0, 1, 2)
-    world.ask("after all at once", _of(TOPIC, "configured", *keys, "max.message.bytes"), 4)
-    world.ask("all at once, null", _replaced(TOPIC, "configured", dry=False, retention_ms=None), 2)
-    world.ask("all at once, bad", _replaced(TOPIC, "configured", dry=False, retention_ms="x"), 2)
+    same = _altered(TOPIC, "reconfigured", one)
+    world.ask("twice", _alter(same, _altered(TOPIC, "reconfigured", ("retention.ms", SET, "2"))), 1)
+    world.ask("all at once", _replaced(TOPIC, "reconfigured", dry=False, max_message_bytes="5000"), 0, 1, 2)
+    world.ask("after all at once", _of(TOPIC, "reconfigured", *keys, "max.message.bytes"), 4)
+    world.ask("all at once, null", _replaced(TOPIC, "reconfigured", dry=False, retention_ms=None), 2)
+    world.ask("all at once, bad", _replaced(TOPIC, "reconfigured", dry=False, retention_ms="x"), 2)
     _alter_brokers(world)
 
 

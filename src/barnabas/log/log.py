@@ -308,7 +308,9 @@ class Log:
         unwritten = self._unwritten
         if unwritten is None:
             self.active.file_for_appends()  # raises where there is no descriptor left for it
-            unwritten = self._unwritten = UnwrittenAppends(self)
+            unwritten = self._unwritten = UnwrittenAppends(
+                self.tp, self.log_end_offset, self._high_watermark, self.write_unwritten
+            )
             turn.unwritten.append(unwritten)
         unwritten.add(buffer, info)
         if header.producer_id >= 0:

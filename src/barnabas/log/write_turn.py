@@ -14,16 +14,17 @@ it is no part of the log and the next append overwrites it. Nobody has seen thes
 waiting fetches are woken, after the end of the turn.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.ids import TopicPartition
 from barnabas.log.filesystem import IOV_MAX
 from barnabas.log.producers import ProducerState, ProducerStateManager
 from barnabas.log.results import AppendInfo
 
 if TYPE_CHECKING:
     from barnabas.core.errors import KafkaError
-    from barnabas.log.log import Log
 
 WAITING_BYTES_MAX: Final = 256 * 1024
 """How much of a log may wait: for more, copying the bytes costs so much that the calls do not count."""
@@ -39,19 +40,24 @@ class UnwrittenAppends:
         "buffers",
         "error",
         "high_watermark",
-        "log",
         "log_end_offset",
         "size",
+        "tp",
+        "write",
     )
 
-    def __init__(self, log: "Log") -> None:
-        self.log = log
+    def __init__(
+        self, tp: TopicPartition, log_end_offset: int, high_watermark: int, write: Callable[[], None]
+    ) -> None:
+        self.tp = tp
+        self.write = write
+        """Writes them, unless that is done; does not raise."""
         self.buffers: list[Buffer] = []
         self.appends: list[AppendInfo] = []
         self.size = 0
         """Bytes in `buffers`."""
-        self.log_end_offset = log.log_end_offset
-        self.high_watermark = log.high_watermark
+        self.log_end_offset = log_end_offset
+        self.high_watermark = high_watermark
         self._producers: dict[int, ProducerState | None] = {}
         self.advanced = False
         """Whether the high watermark moved with one of the appends, which is news at the end of the turn."""
@@ -77,7 +83,7 @@ class UnwrittenAppends:
             producers.put_back(producer_id, state)
 
     def __repr__(self) -> str:
-        return f"<UnwrittenAppends {self.log.tp} {len(self.buffers)} from {self.log_end_offset}>"
+        return f"<UnwrittenAppends {self.tp} {len(self.buffers)} from {self.log_end_offset}>"
 
 
 class WriteTurn:
@@ -92,4 +98,4 @@ class WriteTurn:
     def write(self) -> None:
         """Writes all that waits; what the disk refuses has its `error` then."""
         for each in self.unwritten:
-            each.log.write_unwritten()
+            each.write()

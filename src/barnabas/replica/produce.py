@@ -186,7 +186,7 @@ class Appender:
         for unwritten in turn.unwritten:
             # Who waits for replicas of what was refused waits in vain.
             news = unwritten.advanced or unwritten.error is not None
-            self._wake.appended(unwritten.log.tp, advanced=news)
+            self._wake.appended(unwritten.tp, advanced=news)
         return refused
 
     def append(
