@@ -34,7 +34,10 @@ def alter_resources(
     context: RequestContext, alterations: Sequence[Alteration], *, validate_only: bool
 ) -> Sliced[list[KafkaError | None]]:
     """The error of each resource, one after the other."""
-    named = Counter((each.resource_type, each.resource_name) for each in alterations)
+    named: Counter[tuple[int, str]] = Counter()
+    for each in alterations:
+        named[each.resource_type, each.resource_name] += 1
+        yield
     errors: list[KafkaError | None] = []
     for each in alterations:
         yield

@@ -21,26 +21,36 @@ from barnabas.protocol.messages.alter_configs import (
 )
 
 
-def _failed(request: AlterConfigsRequest, error: KafkaError, _version: int) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=[_answer(each, error) for each in request.resources])
+def _failed(request: AlterConfigsRequest, error: KafkaError, _version: int) -> Sliced[AlterConfigsResponse]:
+    response = AlterConfigsResponse()
+    for each in request.resources:
+        response.responses.append(_answer(each, error))
+        yield
+    return response
 
 
 @handles(ApiKey.ALTER_CONFIGS, versions=(0, 2), failed=_failed)
 @sliced
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Sliced[AlterConfigsResponse]:
-    alterations = [
-        Alteration(
-            each.resource_type,
-            each.resource_name,
-            [config.name for config in each.configs],
-            [config.name for config in each.configs if config.value is None],
-            {config.name: config.value for config in each.configs if config.value is not None},
-        )
-        for each in request.resources
-    ]
+    alterations: list[Alteration] = []
+    for each in request.resources:
+        alterations.append(_alteration(each))
+        yield
     errors = yield from alter_resources(context, alterations, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[_answer(each, error) for each, error in zip(request.resources, errors, strict=True)]
+    response = AlterConfigsResponse()
+    for each, error in zip(request.resources, errors, strict=True):
+        response.responses.append(_answer(each, error))
+        yield
+    return response
+
+
+def _alteration(each: AlterConfigsResource) -> Alteration:
+    return Alteration(
+        each.resource_type,
+        each.resource_name,
+        [config.name for config in each.configs],
+        [config.name for config in each.configs if config.value is None],
+        {config.name: config.value for config in each.configs if config.value is not None},
     )
 
 

@@ -25,8 +25,12 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 
 def _failed(
     request: IncrementalAlterConfigsRequest, error: KafkaError, _version: int
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(responses=[_answer(each, error) for each in request.resources])
+) -> Sliced[IncrementalAlterConfigsResponse]:
+    response = IncrementalAlterConfigsResponse()
+    for each in request.resources:
+        response.responses.append(_answer(each, error))
+        yield
+    return response
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), failed=_failed)
@@ -34,27 +38,30 @@ def _failed(
 def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Sliced[IncrementalAlterConfigsResponse]:
-    alterations = [
-        Alteration(
-            each.resource_type,
-            each.resource_name,
-            [config.name for config in each.configs],
-            # A key that is deleted has no value.
-            [
-                config.name
-                for config in each.configs
-                if config.value is None and config.config_operation != OpType.DELETE
-            ],
-            [
-                AlterConfigOp(config.name, config.config_operation, config.value or "")
-                for config in each.configs
-            ],
-        )
-        for each in request.resources
-    ]
+    alterations: list[Alteration] = []
+    for each in request.resources:
+        alterations.append(_alteration(each))
+        yield
     errors = yield from alter_resources(context, alterations, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[_answer(each, error) for each, error in zip(request.resources, errors, strict=True)]
+    response = IncrementalAlterConfigsResponse()
+    for each, error in zip(request.resources, errors, strict=True):
+        response.responses.append(_answer(each, error))
+        yield
+    return response
+
+
+def _alteration(each: AlterConfigsResource) -> Alteration:
+    return Alteration(
+        each.resource_type,
+        each.resource_name,
+        [config.name for config in each.configs],
+        # A key that is deleted has no value.
+        [
+            config.name
+            for config in each.configs
+            if config.value is None and config.config_operation != OpType.DELETE
+        ],
+        [AlterConfigOp(config.name, config.config_operation, config.value or "") for config in each.configs],
     )
 
 
