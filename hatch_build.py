@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -99,7 +100,7 @@ def compile_into(folder: Path, *, checked: bool = False) -> Path:
 
     copy, built = folder / "src", folder / "built"
     shutil.copytree(SOURCES, copy, ignore=LEFT_OUT)
-    names = [str(path) for path in modules()]
+    names = [str(path) for path in modules()] + _write_hot_messages(copy)
     here = Path.cwd()
     os.chdir(copy)  # mypy names modules by their paths from here
     try:
@@ -126,6 +127,13 @@ def _require_compiler() -> None:
         raise SystemExit(
             f"there is no C compiler ({compiler}), which the compiled form needs; the pure form needs none"
         )
+
+
+def _write_hot_messages(copy: Path) -> list[str]:
+    """Replaces the modules of hot messages in the copy by ones for the compiler; gives their names."""
+    command = [sys.executable, "-m", f"{PACKAGE}.protocol.ahead", str(copy)]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
 
 
 def digest(source: Path) -> str:

@@ -45,7 +45,7 @@ def test_the_first_version_of_controlled_shutdown_has_no_client_id():
     decoded, offset = decode_request_header(frame)
 
     assert frame == b"\x00\x07\x00\x00" + b"\x00\x00\x00\x05" + b"\x00\x00\x00\x03"
-    assert decoded == (ApiKey.CONTROLLED_SHUTDOWN, 0, 5, None)
+    assert decoded == RequestHeader(ApiKey.CONTROLLED_SHUTDOWN, 0, 5)
     assert offset == 8
 
 
@@ -81,7 +81,7 @@ def test_a_client_id_that_is_too_long_is_refused():
 def test_an_unknown_key_is_read_as_far_as_its_client_id():
     header, offset = decode_request_header(memoryview(b"\x03\xe7\x00\x00\x00\x00\x00\x07\x00\x01c"))
 
-    assert header == (999, 0, 7, "c")
+    assert header == RequestHeader(999, 0, 7, "c")
     assert offset == 11
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from barnabas.core.chunks import materialize
 from barnabas.protocol.api import ApiKey
-from barnabas.protocol.framing import decode_request_header, decode_response, encode_request, encode_response
+from barnabas.protocol.framing import (
+    RequestHeader,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from barnabas.protocol.registry import REQUESTS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire.jsonl"
@@ -52,7 +58,7 @@ def test_a_response_is_encoded_to_the_same_bytes(line):
 def test_a_header_is_read_whatever_it_asks_for(line):
     header, _ = decode_request_header(bytes.fromhex(line["request_hex"]))
 
-    assert header == (line["api"], line["version"], 7, "probe")
+    assert header == RequestHeader(line["api"], line["version"], 7, "probe")
 
 
 def test_the_golden_lines_cover_what_they_claim():

@@ -7,7 +7,6 @@ from barnabas.broker.services import BrokerServices
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
-from barnabas.protocol.message import Response
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -34,8 +33,8 @@ class PutOff:
 
     __slots__ = ()
 
-    def answer_again(self, context: "RequestContext") -> Response | None:
-        """The answer as it is now."""
+    def answer_again(self, context: "RequestContext") -> Any:
+        """The answer as it is now, a response or None (a native response is no subclass of `Response`)."""
         raise NotImplementedError
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.registry import REQUESTS, RESPONSES
@@ -21,12 +20,15 @@ from barnabas.protocol.registry import REQUESTS, RESPONSES
 Outcome: TypeAlias = Response | Pending[Any] | None
 """A response, one that comes later, or none at all."""
 
-Handler: TypeAlias = Callable[..., Outcome]
-"""(context, request) -> outcome; the context reaches this table, so its type cannot be named here."""
-Failure: TypeAlias = Callable[[Any, KafkaError, int], Response | Sliced[Response] | None]
-"""(request, error, version) -> the response that says so in every place where a client looks.
+Handler: TypeAlias = Callable[..., Any]
+"""(context, request) -> outcome; the context reaches this table, so its type cannot be named here.
 
-Written as `Sliced` where those places are as many as a request has entries.
+That of an outcome cannot either: where messages are compiled, a response is no subclass of `Response`.
+"""
+Failure: TypeAlias = Callable[[Any, KafkaError, int], Any]
+"""(request, error, version) -> the response that says so in every place where a client looks, or None.
+
+Written as `core.slices.Sliced` where those places are as many as a request has entries.
 """
 
 H = TypeVar("H", bound=Handler)

@@ -145,7 +145,6 @@ class _DecoderWriter:
         self.source = Source()
         self.batch: list[tuple[str, Place]] = []
         self.source.scope.update(
-            new=object.__new__,
             uvarint=wire.read_uvarint,
             unknown_tags=wire.read_unknown_tags,
             skip_tags=wire.skip_unknown_tags,
@@ -177,7 +176,8 @@ class _DecoderWriter:
     def struct(self, layout: Layout, depth: int) -> None:
         """Makes ``o{depth}`` and reads its fields; may leave the last of them in the batch."""
         target = f"o{depth}"
-        self.source.line(f"{target} = new({self.source.constant('C', layout.cls)})")
+        new = self.source.constant("new", layout.cls.__new__)
+        self.source.line(f"{target} = {new}({self.source.constant('C', layout.cls)})")
         for field in layout.fields:
             with self.source.field(field.name):
                 self.field(field, f"{target}.{field.name}", depth)

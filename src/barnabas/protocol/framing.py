@@ -15,12 +15,12 @@ The length does not count itself. Functions that decode take frames without it.
 from collections.abc import Generator
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.core.chunks import Buffer, Chunks, chunks_size
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import Malformed, ProtocolError
-from barnabas.protocol.message import Request, Response
+from barnabas.protocol.message import Request, Response, with_head
 from barnabas.protocol.registry import REQUESTS, RESPONSES
 from barnabas.protocol.versions import VERSION_MAX
 from barnabas.protocol.wire import STRING_LENGTH_MAX, skip_unknown_tags, whole_uvarint
@@ -30,21 +30,35 @@ _FIXED_AND_LENGTH: Final = Struct(">hhih")
 _FRAME_AND_FIXED: Final = Struct(">ihhi")
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
-_FRAME_AND_ID: Final = Struct(">ii")
-_FRAME_ID_AND_NO_TAGS: Final = Struct(">iix")
 _NO_TAGS: Final = b"\0"
-_API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FLEXIBLE_FROM: Final[dict[int, int]] = {}
 """By API key, remembered: a look-up in an enum for each request would cost as much as the header."""
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader:
     """What stands before a request. `api_key` is a plain number: it may name no API at all."""
 
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None = None
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id")
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None = None
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RequestHeader) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[int, int, int, str | None]:
+        return self.api_key, self.api_version, self.correlation_id, self.client_id
+
+    def __repr__(self) -> str:
+        return f"<RequestHeader {self.api_key} v{self.api_version} id={self.correlation_id} from {self.client_id!r}>"
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -86,13 +100,12 @@ def encode_request(header: RequestHeader, request: Request) -> Chunks:
 
 def encode_response(correlation_id: int, response: Response, version: int) -> Chunks:
     """The whole frame of a response, its length included. Raises ProtocolError."""
-    return _with_head(correlation_id, response, version, response.encode(version))
+    return with_head(response, correlation_id, version, response.encode(version))
 
 
 def encode_small_response(correlation_id: int, response: Response, version: int) -> Chunks | None:
     """As `encode_response`, but None for a response so large that it would hold an event loop."""
-    body = response.encode_small(version)
-    return None if body is None else _with_head(correlation_id, response, version, body)
+    return response.small_frame(correlation_id, version)
 
 
 def encode_response_in_steps(
@@ -100,18 +113,7 @@ def encode_response_in_steps(
 ) -> Generator[None, None, Chunks]:
     """As `encode_response`, in short pieces of work with a ``yield`` after each."""
     body = yield from response.encode_in_steps(version)
-    return _with_head(correlation_id, response, version, body)
-
-
-def _with_head(correlation_id: int, response: Response, version: int, body: Chunks) -> Chunks:
-    size = len(body[0]) if len(body) == 1 else chunks_size(body)
-    flexible_from = response.flexible_from
-    if flexible_from is not None and version >= flexible_from and response.api is not _API_VERSIONS:
-        head = _FRAME_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
-    else:
-        head = _FRAME_AND_ID.pack(size + 4, correlation_id)
-    body[0] = head + body[0]  # type: ignore[operator]
-    return body
+    return with_head(response, correlation_id, version, body)
 
 
 def decode_response(api: ApiKey, version: int, frame: Buffer) -> tuple[int, Response]:

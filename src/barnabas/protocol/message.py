@@ -1,9 +1,10 @@
 """Messages: what stands on its own on the wire, with a version of its own."""
 
 from collections.abc import Generator
-from typing import ClassVar, Self, TypeVar
+from struct import Struct as Packer
+from typing import ClassVar, Final, Self, TypeVar
 
-from barnabas.core.chunks import Buffer, Chunks
+from barnabas.core.chunks import Buffer, Chunks, chunks_size
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.decoder import Decoder, StepDecoder, compile_decoder, compile_step_decoder
 from barnabas.protocol.encoder import Encoder, StepEncoder, compile_encoder, compile_step_encoder
@@ -13,6 +14,21 @@ from barnabas.protocol.schema import Struct
 from barnabas.protocol.versions import Versions
 
 T = TypeVar("T")
+
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_FRAME_AND_ID: Final = Packer(">ii")
+_FRAME_ID_AND_NO_TAGS: Final = Packer(">iix")
+
+
+def declare(cls: "type[Message]", api: int | None, versions: str, flexible: str | None) -> None:
+    """Gives a class of messages its key and ranges of versions, and a place for its codecs."""
+    cls.api = None if api is None else ApiKey(api)
+    cls.min_version, cls.max_version = Versions.parse(versions)
+    cls.flexible_from = Versions.parse(flexible).first if flexible else None
+    cls._encoders = {}
+    cls._decoders = {}
+    cls._step_encoders = {}
+    cls._step_decoders = {}
 
 
 class Message(Struct):
@@ -37,13 +53,7 @@ class Message(Struct):
     ) -> None:
         """Keeps the options of the class statement: the API's key and ranges of versions."""
         super().__init_subclass__()
-        cls.api = None if api is None else ApiKey(api)
-        cls.min_version, cls.max_version = Versions.parse(versions)
-        cls.flexible_from = Versions.parse(flexible).first if flexible else None
-        cls._encoders = {}
-        cls._decoders = {}
-        cls._step_encoders = {}
-        cls._step_decoders = {}
+        declare(cls, api, versions, flexible)
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -64,6 +74,12 @@ class Message(Struct):
         """As `encode`, but None for a message so large that it would hold an event loop: `encode_in_steps` then."""
         encode = self._encoders.get(version) or self.encoder(version)
         return encode(self)
+
+    def small_frame(self, correlation_id: int, version: int) -> Chunks | None:
+        """As `encode_small`, for a response: the whole frame, its length and header included."""
+        encode = self._encoders.get(version) or self.encoder(version)
+        chunks = encode(self)
+        return None if chunks is None else with_head(self, correlation_id, version, chunks)
 
     def encode_in_steps(self, version: int) -> Generator[None, None, Chunks]:
         """As `encode`, in pieces of work of about 0.1 ms with a ``yield`` after each."""
@@ -129,6 +145,18 @@ def finished(work: Generator[None, None, T]) -> T:
         except StopIteration as end:
             value: T = end.value
             return value
+
+
+def with_head(response: Message, correlation_id: int, version: int, body: Chunks) -> Chunks:
+    """The whole frame of a response whose body is encoded."""
+    size = len(body[0]) if len(body) == 1 else chunks_size(body)
+    flexible_from = response.flexible_from
+    if flexible_from is not None and version >= flexible_from and response.api is not _API_VERSIONS:
+        head = _FRAME_ID_AND_NO_TAGS.pack(size + 5, correlation_id)
+    else:
+        head = _FRAME_AND_ID.pack(size + 4, correlation_id)
+    body[0] = head + body[0]  # type: ignore[operator]
+    return body
 
 
 class Request(Message):

@@ -121,12 +121,36 @@ def field(
     return Field(Versions.parse(versions), default, nullable_versions, tag, ignorable=ignorable)
 
 
+def declared(
+    name: str,
+    kind: Any,
+    versions: str,
+    *,
+    default: Any,
+    nullable: str | None,
+    tag: int | None,
+    ignorable: bool,
+    is_array: bool,
+) -> Field:
+    """A field whose type is known already: one of a native class."""
+    known: Field = field(versions, default=default, nullable=nullable, tag=tag, ignorable=ignorable)
+    known.name, known.kind, known.is_array = name, kind, is_array
+    return known
+
+
 @dataclass_transform(kw_only_default=True)
 class Schema(type):
     """The metaclass: fields become slots."""
 
     __fields__: Mapping[str, Field]
     __resolved__: bool
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        """Also true of a native class that stands for a subclass (`native.adopt`)."""
+        return super().__subclasscheck__(other) or cls in getattr(other, "__stands_for__", ())
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return cls.__subclasscheck__(type(instance))
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> "Schema":
         """Makes the class; `options` go to ``__init_subclass__``."""
@@ -155,23 +179,31 @@ class Struct(metaclass=Schema):
         cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return (self.unknown_tags or None) == (other.unknown_tags or None) and all(
-            getattr(self, name) == getattr(other, name) for name in type(self).__fields__
-        )
+        return same(self, other) if type(other) is type(self) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = [
-            f"{name}={_show(value)}"
-            for name, declared in resolved(type(self)).items()
-            if not is_default(declared, value := getattr(self, name))
-        ]
-        if self.unknown_tags:
-            shown.append(f"unknown_tags={self.unknown_tags!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return text_of(self)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two structs of one class are equal in all fields."""
+    return (one.unknown_tags or None) == (other.unknown_tags or None) and all(
+        getattr(one, name) == getattr(other, name) for name in type(one).__fields__
+    )
+
+
+def text_of(struct: Any) -> str:
+    """A struct for people: what is not at its default."""
+    shown = [
+        f"{name}={_show(value)}"
+        for name, declared in resolved(type(struct)).items()
+        if not is_default(declared, value := getattr(struct, name))
+    ]
+    if struct.unknown_tags:
+        shown.append(f"unknown_tags={struct.unknown_tags!r}")
+    return f"{type(struct).__name__}({', '.join(shown)})"
 
 
 def _show(value: Any) -> str:
