@@ -4,6 +4,7 @@ import struct
 from typing import Final
 
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
+from barnabas.protocol.messages.envelope import EnvelopeRequest
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from parity.wire import frame_of
 from parity.world import TABLE, World
@@ -52,4 +53,5 @@ def _bodies(world: World) -> None:
     world.send("endless varint", flexible + b"\x00" + b"\xff" * 12)
     world.send("compact array longer than the frame", flexible + b"\x00" + b"\xff\xff\xff\xff\x07")
     software = ApiVersionsRequest(client_software_name="", client_software_version="1")
+    world.ask("an envelope", EnvelopeRequest(request_data=good, client_host_address=b"\x7f\0\0\1"))
     world.send("nameless software", frame_of(software, 3))

@@ -257,6 +257,41 @@ class TestRefused:
         assert (log.log_end_offset, log.offline) == (1, True)
         assert turn.unwritten[0].error is not None
 
+    def test_a_bug_leaves_no_hole(self, world, log, turn, caplog):
+        before = state_of(log)
+        other = fill(world.log(TP._replace(partition=1)), 1)
+        put_off(log, turn, batch(2))
+        put_off(other, turn, batch(3))
+        check = world.disk.check
+
+        def broken(path, operation):
+            if path == log.active.path:
+                raise ValueError(path)
+            check(path, operation)
+
+        world.disk.check = broken
+        turn.write()
+        world.disk.check = check
+
+        assert [each.error and each.error.code for each in turn.unwritten] == [
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            None,
+        ]
+        assert "log.append_failed" in caplog.text
+        assert state_of(log) == before
+        assert len(values_of(other)) == 4
+
+    def test_a_file_that_cannot_be_read_for_the_age_of_its_segment(self, world, log, turn):
+        log.close()
+        again = world.log()
+        world.disk.fail(PATH, "read")
+
+        with pytest.raises(KafkaError) as caught:
+            again.append(batch(), 0, NOW_MS, turn=turn)
+
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (again.log_end_offset, again.offline) == (1, True)
+
     def test_a_log_that_is_closed_meanwhile(self, world, log, turn):
         writes = counted_writes(world)
         put_off(log, turn, batch(2))

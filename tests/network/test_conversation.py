@@ -680,6 +680,18 @@ def test_a_failure_behind_another_response_waits_for_its_turn(clock, parked, pen
     assert [str(error) for error in line.aborted] == ["a bug"]
 
 
+def test_a_failure_at_once_ends_the_turn_before_what_came_behind_it_is_done(clock):
+    line = Line(
+        clock, lambda _peer, body: Pending.failed(CloseConnection("bad")) if body == b"bad" else [body]
+    )
+
+    with pytest.raises(CloseConnection):
+        line.send(b"a", b"bad", b"b", b"c")
+
+    assert line.requests == [b"a", b"bad"]
+    assert line.output() == b"a"
+
+
 def test_a_closed_conversation_lets_go_of_its_transport_and_its_peer(clock, parked, pendings):
     line = Line(clock, parked)
     line.send(b"a", b"B")

@@ -3,11 +3,61 @@ import select
 import pytest
 
 from barnabas.network import poller
-from barnabas.network.poller import CONVERSATION_S, TURNS_MIN, Poller
+from barnabas.network.poller import CONVERSATION_S, REPEATS_MIN, Poller
 
 OTHERS, ONE, ANOTHER = 3, 7, 8
 LOOK_S = 0.000_002
 WINDOW_S = 0.000_05
+
+
+class Batch:
+    """A system that finds these events, all in one wait."""
+
+    def __init__(self, *events):
+        self.events = list(events)
+
+    def register(self, _descriptor, _mask):
+        pass
+
+    modify = register
+
+    def unregister(self, _descriptor):
+        pass
+
+    def poll(self, _timeout):
+        return self.events
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([(ONE, select.EPOLLIN | select.EPOLLERR | select.EPOLLHUP)], id="one event for both"),
+        pytest.param([(ANOTHER, select.EPOLLIN), (ONE, select.EPOLLIN)], id="two events"),
+    ],
+)
+def test_an_event_is_not_for_who_has_got_the_number_since(monkeypatch, events):
+    system = Batch(*events)
+    monkeypatch.setattr(select, "epoll", lambda: system)
+    under_test = Poller(OTHERS, 0.0, lambda error, _callback: pytest.fail(repr(error)))
+    called = []
+
+    def close_and_connect():
+        """The connection is closed, and a new one has its number at once."""
+        called.append("old")
+        under_test.remove_reader(ONE)
+        under_test.remove_writer(ONE)
+        under_test.set_reader(ONE, lambda: called.append("new"))
+        under_test.set_writer(ONE, lambda: called.append("new"))
+
+    under_test.set_writer(ONE, lambda: called.append("writer"))
+    for descriptor in (ONE, ANOTHER):
+        under_test.set_reader(descriptor, close_and_connect)
+    under_test.poll(0.0)
+    assert called == ["old"]
+
+    system.events = [(ONE, select.EPOLLIN)]
+    under_test.poll(0.0)
+    assert called == ["old", "new"]
 
 
 class Line:
@@ -77,7 +127,7 @@ def line(monkeypatch):
 
 
 def test_a_conversation_finds_the_loop_awake(line):
-    assert line(WINDOW_S / 2).requests(100) == TURNS_MIN + 1
+    assert line(WINDOW_S / 2).requests(100) == REPEATS_MIN + 1
 
 
 def test_the_end_of_a_conversation_lets_the_loop_sleep(line):

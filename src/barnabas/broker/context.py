@@ -41,7 +41,7 @@ class PutOff:
 class RequestContext:
     """The circumstances of one request."""
 
-    __slots__ = ("broker", "header", "peer", "put_off", "size", "version")
+    __slots__ = ("broker", "header", "peer", "put_off", "size", "throttle_ms", "version")
 
     def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, size: int) -> None:
         self.broker = broker
@@ -50,6 +50,8 @@ class RequestContext:
         self.version = header.api_version
         self.size = size
         """Bytes of the request's frame; quotas count them."""
+        self.throttle_ms = 0
+        """What the response asks the client to wait."""
         self.put_off: PutOff | None = None
         """Set by a handler that has put off a part of its work until the turn ends."""
 

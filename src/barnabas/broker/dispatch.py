@@ -11,7 +11,8 @@ Until its handler was called the connection is held: what a client asked later i
 
 A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
 whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
-once. Every response leaves through `_finish`: there, and only there, throttling happens.
+once. Every response leaves through `_finish`: there, and only there, throttling happens. Where requests came together,
+`end_turn` writes what they have appended, and corrects the answers to what could not be written (docs/decisions/0015).
 """
 
 from collections.abc import Callable, Generator
@@ -140,7 +141,7 @@ def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> Clos
 class Dispatcher:
     """Answers requests with the handlers of a table; implements `network.peer.Service`."""
 
-    __slots__ = ("_apis", "_clock", "_elements_max", "_put_off", "_quotas", "_services")
+    __slots__ = ("_apis", "_clock", "_elements_max", "_in_turn", "_put_off", "_quotas", "_services")
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -148,6 +149,7 @@ class Dispatcher:
         self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
+        self._in_turn = False
         self._put_off: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
         """Requests of this turn that have put off a part of their work, and what they were answered."""
 
@@ -173,7 +175,7 @@ class Dispatcher:
                 request, _ = api.request.decode(frame, version, offset)
         except ProtocolError as error:
             raise _unreadable(api, context, error) from error
-        if self._put_off and header.api_key != _PRODUCE:
+        if self._in_turn and header.api_key != _PRODUCE:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
         outcome = execute(api, context, request, self._finish)
@@ -183,10 +185,12 @@ class Dispatcher:
 
     def begin_turn(self) -> None:
         """As `Service.begin_turn`: appends of the requests that follow may wait for each other, to be written at once."""
+        self._in_turn = True
         self._services.replica_manager.appender.begin_turn()
 
     def end_turn(self) -> None:
         """As `Service.end_turn`: writes, and corrects the answers to what could not be written."""
+        self._in_turn = False
         put_off, self._put_off = self._put_off, []
         if not self._services.replica_manager.appender.end_turn():
             return
@@ -198,8 +202,10 @@ class Dispatcher:
             except CloseConnection as failed:
                 closing = failed
                 continue
-            # A Pending was not completed before the write, and is with what came of it.
+            # A Pending was not completed before the write, and is with what came of it. An answer of chunks is nowhere
+            # else yet: its request is small, so that it was encoded at once, and the connection takes it after this.
             if answer is not None and isinstance(outcome, list):
+                answer.throttle_time_ms = context.throttle_ms
                 outcome[:] = encode_response(context.header.correlation_id, answer, context.version)
         if closing is not None:
             raise closing
@@ -265,6 +271,7 @@ class Dispatcher:
         # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).
         if response is not None:
             response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+        context.throttle_ms = throttle_ms
         context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def __repr__(self) -> str:

@@ -229,7 +229,10 @@ class Log:
                 f"Message batch size is {size} bytes in append to partition {self.tp}, which exceeds the"
                 f" maximum configured segment size of {config.segment_bytes}.",
             )
-        waits = turn is not None and self._may_wait(header, size, leader_epoch, now_ms)
+        try:
+            waits = turn is not None and self._may_wait(header, size, leader_epoch, now_ms)
+        except OSError as error:  # of a look at the first batch, for the age of the segment
+            raise self.refused(error) from error
         if not waits:
             self._check_online()
         first_offset = self.log_end_offset
@@ -291,7 +294,9 @@ class Log:
         return (
             size <= WAITING_BYTES_MAX
             and (unwritten is None or unwritten.has_room(size))
+            # Markers and transactions change the index of transactions too, which is not put back.
             and not header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
+            # A new epoch is written to its checkpoint.
             and leader_epoch == self.leader_epochs.latest_epoch
             # The first batch of a segment has the time that the age of the segment counts from.
             and segment.size > 0
@@ -338,6 +343,11 @@ class Log:
         except OSError as error:
             self._take_back(unwritten)
             unwritten.error = self.refused(error)
+        except Exception as error:
+            # A bug. The log must not end behind what is in the file: the next append would leave a hole.
+            _events.error("log.append_failed", partition=self.tp, exc_info=error)
+            self._take_back(unwritten)
+            unwritten.error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             for append in unwritten.appends:
                 segments.remember(Place(position, append.size, append.first_offset))

@@ -271,7 +271,7 @@ class LogSegment:
                     max_timestamp_offset=append.last_offset,
                     interval=interval,
                 )
-        except OSError:
+        except BaseException:
             # An index refused its entry. Its earlier ones of this write would lead to batches that are not there.
             self.size = position
             self._first_timestamp, self._max_timestamp, self._max_timestamp_offset = before[:3]

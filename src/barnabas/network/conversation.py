@@ -226,6 +226,8 @@ class Conversation:
                 if isinstance(outcome, list):
                     memory += _cost(outcome)
                     waiting += waiting > 0
+                elif outcome.done and outcome.error is not None:
+                    return  # it ends the connection: what came behind it must not be done and never answered
                 else:
                     waiting += waiting > 0 or not outcome.done
             left -= 1

@@ -61,7 +61,7 @@ class BrokerEventLoop(asyncio.SelectorEventLoop):
     def remove_writer(self, fd: int | HasFileno) -> bool:
         return self._poller.remove_writer(_descriptor(fd)) or super().remove_writer(fd)
 
-    def _callback_failed(self, error: Exception, callback: object) -> None:
+    def _callback_failed(self, error: BaseException, callback: object) -> None:
         """What asyncio does about a callback that raises: the loop goes on."""
         self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
