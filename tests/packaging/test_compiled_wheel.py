@@ -13,12 +13,12 @@ from serving import die_with_parent, free_port
 
 ROOT = Path(__file__).parent.parent.parent
 
-pytestmark = [pytest.mark.compiled, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.compiled, pytest.mark.timeout(1200)]
 
 
 def run(*command, **options):
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, timeout=600, **options
+        [str(part) for part in command], capture_output=True, text=True, check=False, timeout=1000, **options
     )
     assert done.returncode == 0, f"{command} exited with {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
