@@ -79,7 +79,7 @@ def test_truncation(disk):
     assert LeaderEpochCache(disk, "/d").entries == ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99)), max_size=20))
 def test_both_columns_always_rise(assignments):
     filesystem = SimulatedFilesystem()
@@ -112,3 +112,48 @@ def test_offset_checkpoints_round_trip(disk):
     disk.write_atomic("/d/points", b"0\n1\nx 0\n")
     with pytest.raises(CheckpointError, match="line 3"):
         checkpoint.read()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_epoch_behind_another_outlives_a_loss_of_power(seed):
+    disk = SimulatedFilesystem(seed=seed)
+    disk.mkdir("/d")
+    epochs = LeaderEpochCache(disk, "/d")
+    epochs.assign(0, 0)
+    epochs.assign(1, 5)
+    disk.crash()
+
+    assert [tuple(entry) for entry in LeaderEpochCache(disk, "/d").entries] == [(0, 0), (1, 5)]
+
+
+def test_an_empty_log_is_loaded_without_a_write(disk):
+    cache_of(disk, (3, 0))
+    before = disk.read("/d/leader-epoch-checkpoint")
+
+    cache = LeaderEpochCache(disk, "/d")
+    cache.fit(0, 0)
+
+    assert cache.entries == ()
+    assert disk.read("/d/leader-epoch-checkpoint") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda cache: cache.assign(4, 0), ((4, 0),)),
+        (lambda cache: cache.assign(4, 7), ((4, 7),)),
+        (lambda cache: cache.clear(), ()),
+        (lambda cache: cache.truncate_from_end(0), ()),
+        (lambda cache: cache.truncate_from_start(9), ()),
+        (lambda cache: cache.fit(0, 0) or cache.clear(), ()),
+    ],
+)
+def test_what_comes_after_it_replaces_what_the_file_said(disk, change, expected):
+    cache_of(disk, (3, 0))
+    cache = LeaderEpochCache(disk, "/d")
+    cache.fit(0, 0)
+
+    change(cache)
+
+    assert cache.entries == expected
+    assert LeaderEpochCache(disk, "/d").entries == expected

@@ -20,6 +20,15 @@ def disk(request, tmp_path):
     return filesystem, "/disk/here"
 
 
+def test_what_is_free_is_part_of_the_disk(disk):
+    filesystem, root = disk
+    total, usable = filesystem.space(root)
+
+    assert 0 < usable <= total
+    with pytest.raises(FileNotFoundError):
+        filesystem.space(f"{root}/nowhere")
+
+
 def test_files_are_written_in_place(disk):
     filesystem, root = disk
     file = filesystem.open(f"{root}/a", create=True)
@@ -135,6 +144,14 @@ def test_atomic_replacement(disk, sync):
     assert filesystem.modified_ms(f"{root}/file") > 0
     filesystem.remove(f"{root}/file")
     filesystem.remove(f"{root}/file")
+
+
+def test_a_replacement_that_fails_leaves_nothing_behind(disk):
+    filesystem, root = disk
+    with pytest.raises(OSError, match=r"missing|No such file"):
+        filesystem.write_atomic(f"{root}/missing/file", b"content")
+
+    assert filesystem.listdir(root) == []
 
 
 def test_locks_exclude(disk):

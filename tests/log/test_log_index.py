@@ -17,7 +17,7 @@ def make(kind, bytes_max=1 << 20, base=1000):
     return disk, index
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5000)), max_size=40),
     repeat=st.sampled_from([1, 100]),

@@ -122,7 +122,6 @@ TestLogModel = LogMachine.TestCase
 TestLogModel.settings = settings(
     max_examples=25,
     stateful_step_count=25,
-    deadline=None,
     database=None,
     phases=[Phase.generate, Phase.shrink],
 )

@@ -41,7 +41,7 @@ def counted_writes(world):
     return writes
 
 
-def put_off(log, turn, *batches, **options):
+def deferred(log, turn, *batches, **options):
     """Appends that wait; what each was answered."""
     infos = [log.append(each, 0, NOW_MS, turn=turn, **options) for each in batches]
     assert log.unwritten is not None
@@ -70,7 +70,7 @@ def state_of(log):
 def test_appends_of_a_turn_are_one_write(world, log, turn):
     writes = counted_writes(world)
 
-    infos = put_off(log, turn, batch(2), batch(3), batch(1))
+    infos = deferred(log, turn, batch(2), batch(3), batch(1))
     assert [(info.first_offset, info.last_offset) for info in infos] == [(1, 2), (3, 5), (6, 6)]
     assert (log.log_end_offset, writes) == (7, [])
     turn.write()
@@ -84,9 +84,9 @@ def test_appends_of_a_turn_are_one_write(world, log, turn):
 def test_each_log_of_a_turn_has_its_own_write(world, turn):
     one, other = fill(world.log(), 1), fill(world.log(TP._replace(partition=1)), 1)
     writes = counted_writes(world)
-    put_off(one, turn, batch(2))
-    put_off(other, turn, batch(3))
-    put_off(one, turn, batch(1))
+    deferred(one, turn, batch(2))
+    deferred(other, turn, batch(3))
+    deferred(one, turn, batch(1))
     turn.write()
 
     assert writes == [one.active.path, other.active.path]
@@ -125,7 +125,7 @@ def test_each_log_of_a_turn_has_its_own_write(world, turn):
     ],
 )
 def test_whatever_else_a_log_does_finds_the_appends_written(world, log, turn, look):
-    put_off(log, turn, batch(2), batch(3))
+    deferred(log, turn, batch(2), batch(3))
 
     look(log)
 
@@ -143,7 +143,7 @@ def headers_of(data):
 
 
 def test_a_follower_append_comes_behind_what_waits(log, turn):
-    put_off(log, turn, batch(2))
+    deferred(log, turn, batch(2))
     replica = batch(1)
     stamp(replica, 0, 3, 0)
 
@@ -155,7 +155,7 @@ def test_a_follower_append_comes_behind_what_waits(log, turn):
 def test_an_index_is_made_again_with_what_waited(world, log, turn):
     log.config = LogConfig(index_interval_bytes=0)
     fill(log, 3)
-    put_off(log, turn, batch(2))
+    deferred(log, turn, batch(2))
     world.disk.open(log.active.index.path).pwrite(b"\xff" * 16, 0)
 
     assert [offset for offset, _ in values_of(log, 1)] == list(range(1, 6))
@@ -171,7 +171,7 @@ def test_an_index_is_made_again_with_what_waited(world, log, turn):
     ids=["new epoch", "large", "transactional"],
 )
 def test_what_is_not_plain_and_small_is_written_at_once_behind_the_rest(log, turn, epoch, records):
-    put_off(log, turn, batch(2))
+    deferred(log, turn, batch(2))
 
     log.append(records(), epoch, NOW_MS, turn=turn)
 
@@ -199,6 +199,15 @@ def test_the_first_batch_of_a_segment_does_not_wait(world, turn):
     assert log.size
 
 
+def test_nor_does_the_first_batch_of_a_later_segment(log, turn):
+    log.roll(NOW_MS)
+    log.append(batch(), 0, NOW_MS, turn=turn)
+
+    assert log.unwritten is None
+    assert log.active.size
+    assert log.active.first_timestamp() >= 0
+
+
 class TestRefused:
     """A write that fails refuses all that waited, and leaves the log as it was."""
 
@@ -207,7 +216,7 @@ class TestRefused:
         fill(log, 1, producer_id=3, producer_epoch=0, base_sequence=0)
         log.high_watermark = 1
         before = state_of(log)
-        infos = put_off(log, turn, batch(2), idempotent(0), batch(30), idempotent(1, producer_id=3), batch())
+        infos = deferred(log, turn, batch(2), idempotent(0), batch(30), idempotent(1, producer_id=3), batch())
         log.high_watermark = 5
         assert infos[-1].last_offset == log.log_end_offset - 1
         # Writes are cut in whole pages: the file begins where so many bytes of this one are left.
@@ -220,14 +229,14 @@ class TestRefused:
         [refused] = turn.unwritten
         assert refused.error.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert state_of(log) == before
-        assert world.failures == [log.directory]
+        assert world.failures == []
 
     @pytest.mark.parametrize("number", range(4))
     def test_an_index_that_fails_in_the_middle(self, world, log, turn, number):
         log.config = LogConfig(index_interval_bytes=0)
         fill(log, 2)
         before = state_of(log)
-        put_off(log, turn, *(batch(timestamp=NOW_MS + 10 * each) for each in range(4)))
+        deferred(log, turn, *(batch(timestamp=NOW_MS + 10 * each) for each in range(4)))
         fail_index_after(world, number)
 
         turn.write()
@@ -236,7 +245,7 @@ class TestRefused:
         assert state_of(log) == before
 
     def test_a_log_that_goes_on_has_no_trace_of_it(self, world, log, turn):
-        put_off(log, turn, idempotent(0, 2), idempotent(2, 3))
+        deferred(log, turn, idempotent(0, 2), idempotent(2, 3))
         world.disk.fail(PATH, "write", errno.EMFILE)
         turn.write()
         assert turn.unwritten[0].error.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -247,7 +256,7 @@ class TestRefused:
         assert [offset for offset, _ in values_of(log)] == [0, 1]
 
     def test_a_failure_comes_to_light_before_the_next_append_is_judged(self, world, log, turn):
-        put_off(log, turn, batch(2))
+        deferred(log, turn, batch(2))
         world.disk.fail(PATH, "write")
 
         with pytest.raises(KafkaError) as caught:
@@ -260,8 +269,8 @@ class TestRefused:
     def test_a_bug_leaves_no_hole(self, world, log, turn, caplog):
         before = state_of(log)
         other = fill(world.log(TP._replace(partition=1)), 1)
-        put_off(log, turn, batch(2))
-        put_off(other, turn, batch(3))
+        deferred(log, turn, batch(2))
+        deferred(other, turn, batch(3))
         check = world.disk.check
 
         def broken(path, operation):
@@ -294,7 +303,7 @@ class TestRefused:
 
     def test_a_log_that_is_closed_meanwhile(self, world, log, turn):
         writes = counted_writes(world)
-        put_off(log, turn, batch(2))
+        deferred(log, turn, batch(2))
         log.release()
         turn.write()
 
@@ -330,7 +339,7 @@ def fail_index_after(world, number):
         if operation == "write" and path.endswith("index"):
             left[0] -= 1
             if left[0] < 0:
-                raise OSError(errno.ENOSPC, "No space left on device", path)
+                raise OSError(errno.EIO, "Input/output error", path)
         check(path, operation)
 
     world.disk.check = failing
@@ -340,14 +349,14 @@ class TestProducers:
     """What waits counts for the duplicates and sequences of what follows in the turn."""
 
     def test_a_duplicate_in_the_same_turn(self, log, turn):
-        first, second = put_off(log, turn, idempotent(0, 2), idempotent(0, 2))
+        first, second = deferred(log, turn, idempotent(0, 2), idempotent(0, 2))
 
         assert (second.duplicate, second.first_offset) == (True, first.first_offset)
         turn.write()
         assert log.log_end_offset == 3
 
     def test_a_gap_in_the_same_turn(self, log, turn):
-        put_off(log, turn, idempotent(0, 2))
+        deferred(log, turn, idempotent(0, 2))
         with pytest.raises(KafkaError) as caught:
             log.append(idempotent(5), 0, NOW_MS, turn=turn)
 
@@ -356,7 +365,7 @@ class TestProducers:
     def test_a_new_epoch_in_the_same_turn_is_taken_back(self, world, log, turn):
         fill(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
         before = state_of(log)
-        put_off(log, turn, idempotent(1), idempotent(0, epoch=1), idempotent(1, epoch=1))
+        deferred(log, turn, idempotent(1), idempotent(0, epoch=1), idempotent(1, epoch=1))
         world.disk.fail(PATH, "write")
         turn.write()
 
@@ -422,7 +431,7 @@ def test_a_loss_of_power_in_the_middle_of_the_write_keeps_whole_batches_from_the
         log = fill(world.started().get_or_create(TP), 1)
         log.flush()
         turn = WriteTurn()
-        put_off(log, turn, *(batch(2, size=100) for _ in range(5)))
+        deferred(log, turn, *(batch(2, size=100) for _ in range(5)))
         turn.write()
         everything = values_of(log)
         world.disk.crash()

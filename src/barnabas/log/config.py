@@ -27,6 +27,10 @@ class LogConfig:
     max_message_bytes: int = 1_048_588
     file_delete_delay_ms: int = 60_000
     cleanup_policy: tuple[str, ...] = ("delete",)
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
     compression_type: str = _PRODUCER
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
@@ -39,11 +43,15 @@ class LogConfig:
     """``barnabas.validate.records``, a broker key: walk every record that a client sends."""
     takes_batches_as_they_are: bool = field(init=False, default=True)
     """Whether a batch can be judged by its header alone and needs no change; asked at every append."""
+    roll_ms: int = field(init=False, default=0)
+    """``maxSegmentMs``: the age at which a segment is closed; a compacted one in time for ``max.compaction.lag.ms``."""
 
     def __post_init__(self) -> None:
         changes = self.target_codec is not None or self.uses_append_time
         walks = self.is_compacted or self.validate_records or self.limits_timestamps
         object.__setattr__(self, "takes_batches_as_they_are", not (changes or walks))
+        lag_ms = self.max_compaction_lag_ms if self.is_compacted else LONG_MAX
+        object.__setattr__(self, "roll_ms", min(self.segment_ms, lag_ms))
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], *, validate_records: bool = False) -> "LogConfig":

@@ -140,8 +140,14 @@ class SparingFilesystem:
     def modified_ms(self, path: str) -> int:
         return self._filesystem.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._filesystem.set_modified_ms(path, modified_ms)
+
     def mkdir(self, path: str) -> None:
         self._filesystem.mkdir(path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        return self._filesystem.space(path)
 
     def rename(self, source: str, target: str) -> None:
         self._filesystem.rename(source, target)

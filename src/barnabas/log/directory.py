@@ -37,6 +37,7 @@ class LogDirectory:
         "_filesystem",
         "_lock",
         "clean",
+        "cleaner_offsets",
         "failure",
         "high_watermarks",
         "log_start_offsets",
@@ -54,6 +55,7 @@ class LogDirectory:
         """Why it is offline."""
         self.clean = False
         """Whether the shutdown before this start was clean."""
+        self.cleaner_offsets = OffsetCheckpoint(filesystem, f"{path}/{CLEANER_OFFSET}")
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINT}")
         self.log_start_offsets = OffsetCheckpoint(filesystem, f"{path}/{LOG_START_OFFSET}")
         self.high_watermarks = OffsetCheckpoint(filesystem, f"{path}/{HIGH_WATERMARK}")
@@ -116,6 +118,10 @@ class LogDirectory:
         path = f"{self.path}/{CLEANER_OFFSET}"
         if not self._filesystem.exists(path):
             self._filesystem.open(path, create=True)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk that it is on, and those still free; raises OSError."""
+        return self._filesystem.space(self.path)
 
     def go_offline(self, error: OSError) -> None:
         self.offline = True

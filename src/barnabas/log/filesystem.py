@@ -5,6 +5,7 @@ synced, fills up and fails. Both pass one contract test. Paths are plain strings
 OSError; what a full or broken disk means is decided by the log, not here.
 """
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -71,6 +72,9 @@ class Filesystem(Protocol):
     def modified_ms(self, path: str) -> int:
         """When the file was last written, milliseconds since 1970."""
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Has the file say that it was last written at this time."""
+
     def listdir(self, path: str) -> list[str]:
         """Names in a directory, sorted."""
 
@@ -94,6 +98,9 @@ class Filesystem(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Makes names in the directory durable."""
+
+    def space(self, path: str) -> tuple[int, int]:
+        """Bytes of the whole disk that a directory is on, and those that are still free for this user."""
 
     def lock(self, path: str) -> Lock:
         """Takes the lock file; raises LockedError while another process holds it."""
@@ -211,6 +218,9 @@ class OsFilesystem:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def listdir(self, path: str) -> list[str]:
         return sorted(os.listdir(path))  # noqa: PTH208
 
@@ -238,12 +248,18 @@ class OsFilesystem:
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = f"{path}.tmp"
-        with open(temporary, "wb") as file:  # noqa: PTH123
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fdatasync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105
+        try:
+            with open(temporary, "wb") as file:  # noqa: PTH123
+                file.write(data)
+                if sync:
+                    file.flush()
+                    os.fdatasync(file.fileno())
+            os.replace(temporary, path)  # noqa: PTH105
+        except OSError:
+            # A disk without room keeps none of it.
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108
+            raise
         if sync:
             self.sync_directory(os.path.dirname(path))  # noqa: PTH120
 
@@ -253,6 +269,10 @@ class OsFilesystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def space(self, path: str) -> tuple[int, int]:
+        disk = os.statvfs(path)
+        return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
 
     def lock(self, path: str) -> OsLock:
         return OsLock(path)

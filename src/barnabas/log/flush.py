@@ -11,6 +11,7 @@ Who syncs is a port: in place for tools and simulation, a thread in a broker (``
 interpreter, the loop goes on).
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -48,6 +49,22 @@ class SyncByPath:
         return f"<SyncByPath {self.path}>"
 
 
+class DirectorySync:
+    """Makes the names in a partition's directory durable, and its own."""
+
+    __slots__ = ("_directory", "_disk")
+
+    def __init__(self, disk: Filesystem, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def sync(self) -> None:
+        """As `Syncable.sync`; a partition that was deleted meanwhile has nothing left to promise."""
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.sync_directory(self._directory)
+        self._disk.sync_directory(self._directory.rpartition("/")[0])
+
+
 class Syncer(Protocol):
     """Syncs files somewhere where waiting does no harm."""
 
@@ -80,7 +97,10 @@ class Flushable(Protocol):
         """Everything below the offset is durable."""
 
     def refused(self, error: OSError) -> Exception:
-        """The disk refused, or nothing could be opened; returns what waiting requests fail with."""
+        """What is needed for a sync could not be had; returns what waiting requests fail with."""
+
+    def sync_failed(self, error: OSError) -> Exception:
+        """A sync failed; returns what waiting requests fail with."""
 
 
 class GroupCommit:
@@ -123,7 +143,7 @@ class GroupCommit:
         if log in self._waiting:
             self._start(log)
         if isinstance(done.error, OSError):
-            answer.fail(log.refused(done.error))
+            answer.fail(log.sync_failed(done.error))
         elif done.error is not None:
             answer.fail(done.error)
         else:

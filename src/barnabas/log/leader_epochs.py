@@ -10,6 +10,7 @@ from typing import NamedTuple
 from barnabas.core.ids import NO_EPOCH
 from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError, decode_checkpoint, encode_checkpoint
 from barnabas.log.filesystem import Filesystem
+from barnabas.log.shortage import is_full
 
 UNDEFINED_OFFSET = -1
 
@@ -33,14 +34,15 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochCache:
-    """The entries in memory; every change is written to the file before the call returns."""
+    """The entries in memory; every change is written to the file before the call returns, but for one: see `fit`."""
 
-    __slots__ = ("_entries", "_filesystem", "path")
+    __slots__ = ("_entries", "_file_says_more", "_filesystem", "path")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self.path = f"{directory}/{LEADER_EPOCHS}"
         self._entries: list[EpochEntry] = self._load()
+        self._file_says_more = False
 
     def _load(self) -> list[EpochEntry]:
         try:
@@ -77,8 +79,9 @@ class LeaderEpochCache:
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
             return
         kept = [entry for entry in entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        # The first entry of a log needs no sync: any batch that survives a loss of power has it.
-        self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(entries))
+        # The only entry of a log needs no sync: any batch that survives a loss of power has it. So thousands of empty
+        # partitions change their leader without a wait for the disk.
+        self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(kept))
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch under which the record at this offset was written."""
@@ -100,28 +103,67 @@ class LeaderEpochCache:
             return EpochEnd(epoch, entries[0].start_offset)
         return EpochEnd(entries[place - 1].epoch, entries[place].start_offset)
 
+    def fit(self, start_offset: int, end_offset: int) -> None:
+        """Forgets what lies outside a log that is being loaded (``truncateFromEndAsyncFlush``).
+
+        This needs no sync: whatever a loss of power leaves in the file, the next start forgets the same. Where nothing is left,
+        as in an empty log, the file is not even written: no record comes in before its epoch is noted, and that replaces
+        all of the file. So thousands of empty partitions are loaded without a wait for the disk.
+        """
+        fitting = _from_start(_to_end(self._entries, end_offset), start_offset)
+        if fitting:
+            self._change(fitting, sync=False)
+        elif self._entries:
+            self._entries, self._file_says_more = [], True
+
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at or after the new end of the log."""
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        if len(kept) != len(self._entries):
-            self._replace(kept, sync=True)
+        self._change(_to_end(self._entries, end_offset), sync=True)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forgets epochs that end before the new start; the one that spans it begins there now."""
-        removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
-        kept = self._entries[len(removed) :]
-        if (removed and removed[-1].start_offset < start_offset) or len(removed) > 1:
-            self._replace([EpochEntry(removed[-1].epoch, start_offset), *kept], sync=True)
+        self._change(_from_start(self._entries, start_offset), sync=True)
+
+    def _change(self, entries: list[EpochEntry], *, sync: bool) -> None:
+        if entries != self._entries or self._file_says_more:
+            self._replace(entries, sync=sync)
 
     def clear(self) -> None:
         """Forgets everything, for a log that begins again at another offset."""
-        if self._entries:
+        if self._entries or self._file_says_more:
             self._replace([], sync=True)
 
     def _replace(self, entries: list[EpochEntry], *, sync: bool) -> None:
         lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
-        self._filesystem.write_atomic(self.path, encode_checkpoint(lines), sync=sync)
-        self._entries = entries
+        data = encode_checkpoint(lines)
+        try:
+            self._filesystem.write_atomic(self.path, data, sync=sync)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._overwrite(data)
+        self._entries, self._file_says_more = entries, False
+
+    def _overwrite(self, data: bytes) -> None:
+        """Writes where the file has its room already: a role must change, and a log be cut, on a full disk too.
+
+        What a loss of power leaves half-written here has another number of entries than it says, and is torn to recovery.
+        """
+        file = self._filesystem.open(self.path, create=True)
+        file.pwrite(data, 0)
+        file.truncate(len(data))
+        file.sync()
 
     def __repr__(self) -> str:
         return f"<LeaderEpochCache {[tuple(entry) for entry in self._entries]}>"
+
+
+def _to_end(entries: list[EpochEntry], end_offset: int) -> list[EpochEntry]:
+    return [entry for entry in entries if entry.start_offset < end_offset]
+
+
+def _from_start(entries: list[EpochEntry], start_offset: int) -> list[EpochEntry]:
+    reached = [entry for entry in entries if entry.start_offset <= start_offset]
+    if not reached:
+        return entries
+    return [EpochEntry(reached[-1].epoch, start_offset), *entries[len(reached) :]]

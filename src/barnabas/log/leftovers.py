@@ -62,6 +62,9 @@ def _promote_swaps(filesystem: Filesystem, directory: str) -> None:
             bases = [base for suffix in SEGMENT_SUFFIXES if (base := offset_of(name, suffix)) is not None]
             if bases and low <= bases[0] < high:
                 filesystem.remove(f"{directory}/{name}")
+    if swaps:
+        # The names that say which files count go last, or a loss of power now would bring the others back.
+        filesystem.sync_directory(directory)
     for name in swaps:
         filesystem.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 

@@ -77,8 +77,7 @@ def load_log(
         )
         log.truncate_fully_and_start_at(log_start_offset)
         log.flush()
-    log.leader_epochs.truncate_from_end(log.log_end_offset)
-    log.leader_epochs.truncate_from_start(log.log_start_offset)
+    log.leader_epochs.fit(log.log_start_offset, log.log_end_offset)
     _restore_producers(log)
     return log
 

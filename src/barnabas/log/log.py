@@ -13,12 +13,11 @@ says how they are taken back.) An OSError takes the whole log directory offline 
 is served again after a restart.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.descriptors import is_shortage
+from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
@@ -28,7 +27,7 @@ from barnabas.core.slices import Sliced
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
-from barnabas.log.flush import GroupCommit, Syncable, SyncByPath
+from barnabas.log.flush import DirectorySync, GroupCommit, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.partition_metadata import write_topic_id
@@ -38,6 +37,7 @@ from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, Une
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
+from barnabas.log.shortage import is_full, is_passing
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.time_search import search_batch
 from barnabas.log.txn_index import AbortedTxn
@@ -66,7 +66,7 @@ _events: Final = EventLog("log")
 class LogResources:
     """What all logs of a broker share."""
 
-    __slots__ = ("commits", "disk", "files", "filesystem", "offload", "on_failure", "on_shortage")
+    __slots__ = ("commits", "disk", "files", "filesystem", "offload", "on_cut", "on_failure", "on_refused")
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class LogResources:
         *,
         disk: Filesystem | None = None,
         offload: Offload | None = None,
-        on_shortage: Callable[[OSError], object] = lambda _error: None,
+        on_refused: Callable[[str, OSError], object] = lambda _directory, _error: None,
     ) -> None:
         self.filesystem = filesystem
         self.files = files
@@ -88,24 +88,10 @@ class LogResources:
         """The same disk for other threads than the loop's."""
         self.offload: Offload = offload or InPlace()
         """Where large segments are scanned."""
-        self.on_shortage = on_shortage
-        """Called when something is refused because there are no descriptors left."""
-
-
-class _DirectorySync:
-    """Makes the names in a partition's directory durable, and its own."""
-
-    __slots__ = ("_directory", "_filesystem")
-
-    def __init__(self, filesystem: Filesystem, directory: str) -> None:
-        self._filesystem = filesystem
-        self._directory = directory
-
-    def sync(self) -> None:
-        """As `Syncable.sync`; a partition that was deleted meanwhile has nothing left to promise."""
-        with contextlib.suppress(FileNotFoundError):
-            self._filesystem.sync_directory(self._directory)
-        self._filesystem.sync_directory(self._directory.rpartition("/")[0])
+        self.on_refused = on_refused
+        """Called with the partition's directory when something is refused for want of descriptors or of room."""
+        self.on_cut: Callable[[Log, bool], object] = lambda _log, _is_dirtier: None
+        """Called before records at the end of a log are cut off, and with whether some of its clean part goes."""
 
 
 class Log:
@@ -136,12 +122,18 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
+        self.first_dirty_offset = 0
+        """Below it each key occurs once: the cleaner has been there."""
+        self.lowest_cut = LONG_MAX
+        """The lowest offset that the log was truncated to since the cleaner began with it."""
         self.offline = False
         self.last_flush_ms = 0
         self._high_watermark = log_start_offset
         self._resources = resources
         self.segments = SegmentList(segments)
         self._flush_bound = log_end_offset
+        self._loaded_end_offset = log_end_offset
+        """Where the log ended when it was loaded; -1 once it was cut."""
         self._unwritten: UnwrittenAppends | None = None
         self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
         """Scans for indexes of segments, which may run in a child process."""
@@ -230,7 +222,7 @@ class Log:
                 f" maximum configured segment size of {config.segment_bytes}.",
             )
         try:
-            waits = turn is not None and self._may_wait(header, size, leader_epoch, now_ms)
+            waits = turn is not None and self._may_defer(header, size, leader_epoch, now_ms)
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
         if not waits:
@@ -260,7 +252,7 @@ class Log:
         try:
             if waits:
                 assert turn is not None, "what waits has a turn to wait for"
-                self._put_off(turn, buffer, header, info)
+                self._defer(turn, buffer, header, info)
             else:
                 if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
                     self.leader_epochs.assign(leader_epoch, first_offset)
@@ -287,7 +279,7 @@ class Log:
         """The appends that wait for the end of their turn, if there are any."""
         return self._unwritten
 
-    def _may_wait(self, header: BatchHeader, size: int, leader_epoch: int, now_ms: int) -> bool:
+    def _may_defer(self, header: BatchHeader, size: int, leader_epoch: int, now_ms: int) -> bool:
         """Whether an append may wait for the write of its turn: plain data that changes nothing but the end of the log."""
         unwritten, segment = self._unwritten, self.segments.active
         appends, waiting = (0, 0) if unwritten is None else (len(unwritten.buffers), unwritten.size)
@@ -309,7 +301,7 @@ class Log:
             )
         )
 
-    def _put_off(self, turn: WriteTurn, buffer: Buffer, header: BatchHeader, info: AppendInfo) -> None:
+    def _defer(self, turn: WriteTurn, buffer: Buffer, header: BatchHeader, info: AppendInfo) -> None:
         unwritten = self._unwritten
         if unwritten is None:
             self.active.file_for_appends()  # raises where there is no descriptor left for it
@@ -510,10 +502,10 @@ class Log:
     def _roll_after_ms(self, segment: LogSegment) -> int:
         config = self.config
         if not config.segment_jitter_ms:
-            return config.segment_ms
+            return config.roll_ms
         # Kafka draws the jitter at random; a hash spreads as well and can be replayed.
         spread = java_abs(java_hash(f"{self.tp}@{segment.base_offset}"))
-        return config.segment_ms - spread % min(config.segment_jitter_ms, config.segment_ms)
+        return config.roll_ms - spread % min(config.segment_jitter_ms, config.roll_ms)
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
@@ -572,7 +564,7 @@ class Log:
             for file in files:
                 file.sync()
         except OSError as error:
-            raise self.refused(error) from error
+            raise self.sync_failed(error) from error
         self.end_flush(end_offset)
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
@@ -587,7 +579,7 @@ class Log:
             # A segment is new since the last sync: its name has to be durable as well as its bytes. And so have the
             # leader epochs: those of segments below the recovery point are not learnt from their batches again.
             files.append(SyncByPath(disk, self.leader_epochs.path))
-            files.append(_DirectorySync(disk, self.directory))
+            files.append(DirectorySync(disk, self.directory))
         return self.log_end_offset, files
 
     def end_flush(self, end_offset: int) -> None:
@@ -777,6 +769,7 @@ class Log:
     def _truncate(self, offset: int) -> None:
         # What a scan finds now may be gone in a moment, and an index must not lead to it.
         self._rebuilding.clear()
+        self._begin_cut(offset)
         self._discard(self.segments.cut_after(offset))
         active = self.active
         active.activate()
@@ -784,6 +777,14 @@ class Log:
         self._shorten(offset)
         self.leader_epochs.truncate_from_end(offset)
         self.reload_producers()
+
+    def _begin_cut(self, offset: int) -> None:
+        """What is cleaned of the log, or is being cleaned, ends where a segment begins that stays whole."""
+        self.lowest_cut = min(self.lowest_cut, offset)
+        self._loaded_end_offset = -1
+        clean = min(self.first_dirty_offset, self.segments.reaching(offset)[0].base_offset)
+        is_dirtier, self.first_dirty_offset = clean < self.first_dirty_offset, clean
+        self._resources.on_cut(self, is_dirtier)
 
     def _shorten(self, end_offset: int) -> None:
         self.log_end_offset = end_offset
@@ -796,6 +797,7 @@ class Log:
         """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower that fell off its leader."""
         self._check_online()
         try:
+            self._begin_cut(0)
             self._discard(list(self.segments))
             self.segments.replace(self._new_segment(offset, self.active.created_ms))
             self.leader_epochs.clear()
@@ -862,6 +864,29 @@ class Log:
             self.snapshots.remove(segment.base_offset)
         return retired
 
+    # -- compaction ----------------------------------------------------------------------------------
+
+    def replace_segments(self, sources: Sequence[LogSegment], suffix: str) -> tuple[LogSegment, list[str]]:
+        """``replaceSegments``: from now on the log reads, in the place of these neighbours, the files of the first one's
+        base offset with the suffix; that segment, and the renamed files of the sources. Raises OSError.
+        """
+        resources = self._resources
+        cleaned = LogSegment.load(
+            resources.filesystem,
+            resources.files,
+            self.directory,
+            sources[0].base_offset,
+            index_bytes_max=self.config.segment_index_bytes,
+            suffix=suffix,
+        )
+        self.segments.replace_sealed(sources, cleaned)
+        retired = []
+        for source in sources:
+            retired += source.retire()
+        for source in sources[1:]:
+            self.snapshots.remove(source.base_offset)
+        return cleaned, retired
+
     # -- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -875,9 +900,29 @@ class Log:
             self.snapshots.take(self.producers)
             self.active.seal()
         except OSError as error:
-            raise self.storage_failed(error) from error
-        self.flush()
+            raise self.refused(error) from error
+        # One that nothing was appended to is as durable as it was: a stop with thousands of idle partitions
+        # would wait for six syncs each.
+        if not self.recovery_point == self.log_end_offset == self._loaded_end_offset:
+            self.flush()
         self.release()
+
+    def relocate(self, moved: "Log") -> None:
+        """Goes on in the directory of `moved`, which has the same records, all of them synced.
+
+        What is in flight for the old files has nothing left to promise, and cannot move the recovery point.
+        """
+        self.write_unwritten()
+        assert moved.log_end_offset == self.log_end_offset, f"{moved!r} is no copy of {self!r}"
+        self._rebuilding = {}
+        for segment in self.segments:
+            segment.forget_files()
+        self.directory = moved.directory
+        self.segments = moved.segments
+        self.snapshots = moved.snapshots
+        self.leader_epochs = moved.leader_epochs
+        self.recovery_point = self._flush_bound = moved.recovery_point
+        self._loaded_end_offset = -1
 
     def release(self) -> None:
         """Lets go of all files without touching the disk; no call is served any more."""
@@ -889,12 +934,17 @@ class Log:
     def refused(self, error: OSError) -> KafkaError:
         """What to raise when an operation failed that left everything as it was.
 
-        Descriptors that have run out are no fault of the disk: the client tries again, and the log goes on.
+        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and the log goes on.
         """
-        if not is_shortage(error):
+        if not is_passing(error):
             return self.storage_failed(error)
-        self._resources.on_shortage(error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No file descriptor is left for {self.tp}: {error}")
+        self._resources.on_refused(self.directory, error)
+        missing = "room" if is_full(error) else "file descriptor"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
+
+    def sync_failed(self, error: OSError) -> KafkaError:
+        """As `refused`; but where a disk finds only now that it has no room, what it had taken may be lost."""
+        return self.storage_failed(error) if is_full(error) else self.refused(error)
 
     def storage_failed(self, error: OSError) -> KafkaError:
         """Takes the log out of service with its directory, and returns what to raise."""

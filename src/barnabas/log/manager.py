@@ -9,11 +9,11 @@ expiry of producers, removal of what was renamed. `shutdown` closes every log an
 
 A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is called
 once, the others go on. Without any directory left the broker cannot serve, which is the node's to decide.
-Descriptors that run out are no disk error: what needs one is refused until there are some again.
+Descriptors that run out, and a disk that is full, are no disk error: what needs some is refused until there are some again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from barnabas.core.clock import Clock
 from barnabas.core.config import LONG_MAX
@@ -22,21 +22,24 @@ from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.offload import InPlace, Offload
-from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.pending import Steps, gather, steps
 from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DESCRIPTORS_MAX, DescriptorCache, SparingFilesystem
 from barnabas.log.directory import LogDirectory, MetaProperties
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
+from barnabas.log.future_logs import FutureLogs, Ports, finish_moves
 from barnabas.log.leftovers import tidy
 from barnabas.log.loader import create_log, load_log
+from barnabas.log.loading import Loading
 from barnabas.log.log import Log, LogResources
 from barnabas.log.names import (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
     directory_name,
+    future_partition_of,
     partition_of,
     retired_name,
 )
@@ -50,12 +53,15 @@ from barnabas.log.recovery import (
 )
 from barnabas.log.retention import delete_old_segments
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES
+from barnabas.log.shortage import is_full, is_passing
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
+PREFERRED_MAX: Final = 100_000
+"""For so many logs that do not exist yet a directory is remembered; the oldest is forgotten then."""
 SHORTAGE_LINE_MS: Final = 60_000
-"""How often the log says that descriptors have run out."""
+"""How often the log says that descriptors have run out, or that a directory has no room."""
 
 _NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
 """What a file raises that is something else than it should be; a broken disk says EIO."""
@@ -80,28 +86,31 @@ class LogManager:
         on_offline: Callable[[str], object] = lambda _path: None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         descriptors: int = DESCRIPTORS_MAX * 8,
+        recovery_threads: int = 1,
     ) -> None:
         """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
 
-        `descriptors` is how many the process may have.
+        `descriptors` is how many the process may have, `recovery_threads` how many logs of a directory are recovered at
+        the same time (``num.recovery.threads.per.data.dir``).
         """
+        self._recovery_threads = recovery_threads
         self._filesystem = filesystem
         self._clock = clock
         self._offload = offload
         self._log_config = log_config
         self._on_offline = on_offline
-        self._producer_expiration_ms = producer_expiration_ms
+        self.producer_expiration_ms = producer_expiration_ms
+        """How long an idle producer is remembered."""
         self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
         self._logs: dict[TopicPartition, Log] = {}
         self._started = False
         self._unique = 0
-        self._shortage_line_ms = -float(SHORTAGE_LINE_MS)
+        self._next_line_ms: dict[str, float] = {}
+        """When the log may say again that there are no descriptors, or that a directory has no room."""
         self._unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
         self._vanished: dict[TopicPartition, str] = {}
         """Where a checkpoint names a partition with records, of which there is no directory any more."""
-        self._recovered_bytes = 0
-        """Bytes that recovery has scanned since the recovery points were written."""
         commits = GroupCommit(clock, syncer or InPlaceSyncer())
         sparing = SparingFilesystem(filesystem, self._give_back_descriptors)
         self._resources = LogResources(
@@ -112,8 +121,26 @@ class LogManager:
             self._failed,
             disk=filesystem,
             offload=offload,
-            on_shortage=self._give_back_descriptors,
+            on_refused=self._refused,
         )
+        self._resources.on_cut = self._cut
+        self.futures = FutureLogs(
+            filesystem,
+            self._resources,
+            clock,
+            Ports(
+                log_config, self._checkpoint_directory, self._retire_future, self._remove_later, self._failed
+            ),
+        )
+        """Logs on their way to another directory."""
+        self._preferred: dict[TopicPartition, str] = {}
+        """Where logs are to be made that do not exist yet."""
+        self.is_cleaning: Callable[[Log], bool] = lambda _log: False
+        """Whether a cleaner reads or replaces segments of a log."""
+        self.on_cut: Callable[[Log], object] = lambda _log: None
+        """Called before records at the end of a log are cut off: the cleaner may be at it."""
+        self.on_log_start: Callable[[TopicPartition], object] = lambda _tp: None
+        """Called when retention has moved the start of a log."""
 
     # -- look-up -------------------------------------------------------------------------------------
 
@@ -126,6 +153,11 @@ class LogManager:
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self._logs.values())
+
+    @property
+    def directories(self) -> Sequence[LogDirectory]:
+        """All that are configured, those out of service too."""
+        return self._directories
 
     @property
     def online_directories(self) -> list[str]:
@@ -150,7 +182,7 @@ class LogManager:
                 directory.open()
                 meta = directory.read_meta()
             except OSError as error:
-                self._take_offline(directory, error)
+                self._not_started(directory, error)
             else:
                 if meta is not None:
                     found[meta] = directory.path
@@ -169,20 +201,12 @@ class LogManager:
         wanted = MetaProperties(cluster_id, broker_id)
         if meta is not None:
             _check_identity(meta, wanted)
-        for directory in self._online():
-            try:
-                if directory.read_meta() != wanted:
-                    directory.write_meta(wanted)
-                directory.take_clean_marker()
-                directory.ensure_checkpoints()
-                yield self._load_directory(directory)
-            except OSError as error:
-                if is_shortage(error):
-                    raise ConfigError(
-                        f"the limit of open files is too low for the partitions in {directory.path}: raise it"
-                        f" (ulimit -n) and start again: {error}"
-                    ) from error
-                self._take_offline(directory, error)
+        try:
+            finish_moves(self._filesystem, [each.path for each in self._online()], self._clock)
+        except OSError as error:
+            _events.error("moves.not_finished", error=error)  # the disk that fails is found by the load
+        for started in (yield gather([self._start_directory(each, wanted) for each in self._online()])):
+            started.result()
         self._require_one()
         self._started = True
 
@@ -199,39 +223,90 @@ class LogManager:
         )
 
     @steps
+    def _start_directory(self, directory: LogDirectory, wanted: MetaProperties) -> Steps[None]:
+        """Makes one directory ready; one that fails goes offline. Fails with ConfigError."""
+        try:
+            if directory.read_meta() != wanted:
+                directory.write_meta(wanted)
+            directory.take_clean_marker()
+            directory.ensure_checkpoints()
+            yield self._load_directory(directory)
+        except OSError as error:
+            self._not_started(directory, error)
+
+    def _not_started(self, directory: LogDirectory, error: OSError) -> None:
+        """A directory that fails goes offline. Raises ConfigError where it is only that there are too few descriptors."""
+        if is_shortage(error):
+            raise ConfigError(
+                f"the limit of open files is too low for the partitions in {directory.path}: raise it"
+                f" (ulimit -n) and start again: {error}"
+            ) from error
+        self._fail(directory, error)
+
+    @steps
     def _load_directory(self, directory: LogDirectory) -> Steps[None]:
-        recovery_points = _read_checkpoint(directory.recovery_points)
-        log_starts = _read_checkpoint(directory.log_start_offsets)
-        high_watermarks = _read_checkpoint(directory.high_watermarks)
+        """Loads all its logs, as many at a time as it may use recovery threads. Fails with OSError or ConfigError."""
+        loading = Loading(directory, self._clock)
+        loading.begin(list(self._partitions_in(directory)))
+        lanes = yield gather([self._load_in_turn(loading) for _ in range(self._recovery_threads)])
+        for lane in lanes:
+            lane.result()
+        if loading.recovered_bytes:
+            loading.keep_recovered()
+        for tp, offset in loading.high_watermarks.items():
+            if offset and tp not in self._logs and tp not in self.futures.logs:
+                self._vanished[tp] = directory.path
+
+    def _partitions_in(self, directory: LogDirectory) -> Iterator[tuple[str, TopicPartition]]:
         for name in self._filesystem.listdir(directory.path):
             path = f"{directory.path}/{name}"
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
                 self._remove_later(path, self._log_config("").file_delete_delay_ms)
                 continue
-            tp = partition_of(name)
-            if tp is None or name.endswith((STRAY_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)):
+            tp = future_partition_of(name) or partition_of(name)
+            if tp is None or name.endswith(STRAY_DIRECTORY_SUFFIX):
                 continue
-            if not self._filesystem.is_directory(path):
-                continue
-            log = yield self._load(
-                directory, tp, recovery_point=recovery_points.get(tp, 0), log_start=log_starts.get(tp, 0)
+            if self._filesystem.is_directory(path):
+                yield path, tp
+
+    @steps
+    def _load_in_turn(self, loading: Loading) -> Steps[None]:
+        """Loads one log after the other, until none is left that nothing has begun with."""
+        try:
+            while loading.waiting:
+                path, tp = loading.waiting.popleft()
+                log = yield self._load(loading, tp, path)
+                if log is not None:
+                    self._take_loaded(loading, log)
+                loading.one_done()
+        except BaseException:
+            loading.waiting.clear()  # the start fails: what runs beside this is the last
+            raise
+
+    def _take_loaded(self, loading: Loading, log: Log) -> None:
+        tp = log.tp
+        if log.directory.endswith(FUTURE_DIRECTORY_SUFFIX):
+            self._take_future(loading, log)
+            return
+        if tp in self._logs:
+            raise ConfigError(
+                f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {log.directory}"
             )
-            if log is None:
-                continue
-            if tp in self._logs:
-                raise ConfigError(
-                    f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {path}"
-                )
-            self._take_high_watermark(log, high_watermarks.get(tp, log.log_start_offset))
-            self._logs[tp] = log
-            recovery_points[tp] = log.recovery_point
-            if self._recovered_bytes >= CHECKPOINT_AFTER_BYTES:
-                self._keep_recovered(directory, recovery_points)
-        if self._recovered_bytes:
-            self._keep_recovered(directory, recovery_points)
-        for tp, offset in high_watermarks.items():
-            if offset and tp not in self._logs:
-                self._vanished[tp] = directory.path
+        self._take_high_watermark(log, loading.high_watermarks.get(tp, log.log_start_offset))
+        log.first_dirty_offset = loading.cleaned.get(tp, 0)
+        self._logs[tp] = log
+        loading.recovery_points[tp] = log.recovery_point
+        if loading.recovered_bytes >= CHECKPOINT_AFTER_BYTES:
+            loading.keep_recovered()
+
+    def _take_future(self, loading: Loading, log: Log) -> None:
+        if not loading.directory.clean:
+            # Its beginning may be missing, too: only what was synced is surely a copy of the current log.
+            log.truncate_to(loading.recovery_points.get(log.tp, 0))
+        log.high_watermark = loading.high_watermarks.get(log.tp, log.log_start_offset)
+        self.futures.delete(log.tp)  # of two, one is as good as the other
+        self.futures.logs[log.tp] = log
+        loading.recovery_points[log.tp] = log.recovery_point
 
     def _take_high_watermark(self, log: Log, checkpoint: int) -> None:
         """Sets it, and says what is missing: records up to the high watermark had been acknowledged."""
@@ -245,30 +320,19 @@ class LogManager:
             )
         log.high_watermark = checkpoint
 
-    def _keep_recovered(self, directory: LogDirectory, recovery_points: Mapping[TopicPartition, int]) -> None:
-        """Writes what has been scanned and synced, so that no later start scans it again. Raises OSError.
-
-        A broker that is killed over and over would else do all of it each time: the timer that writes these
-        points comes half a minute after the start. Partitions that are not loaded yet keep what they had.
-        """
-        directory.recovery_points.write(recovery_points)
-        self._recovered_bytes = 0
-
     @steps
-    def _load(
-        self, directory: LogDirectory, tp: TopicPartition, *, recovery_point: int, log_start: int
-    ) -> Steps[Log | None]:
+    def _load(self, loading: Loading, tp: TopicPartition, path: str) -> Steps[Log | None]:
         """The partition's log, recovered if need be; None if it cannot be repaired."""
-        path = f"{directory.path}/{directory_name(tp)}"
+        clean = loading.directory.clean
+        recovery_point = loading.recovery_points.get(tp, 0)
+        log_start = loading.log_starts.get(tp, 0)
         config = self._log_config(tp.topic)
         try:
             tidy(self._filesystem, path)
-            targets = segments_to_recover(
-                self._filesystem, path, clean=directory.clean, recovery_point=recovery_point
-            )
+            targets = segments_to_recover(self._filesystem, path, clean=clean, recovery_point=recovery_point)
             if targets:
-                yield self._recover(path, tp, targets, config, clean=directory.clean, log_start=log_start)
-            if targets or directory.clean:
+                yield self._recover(path, tp, targets, config, loading)
+            if targets or clean:
                 recovery_point = LONG_MAX
             return self._load_log(tp, path, config, log_start=log_start, recovery_point=recovery_point)
         except _DAMAGE as error:
@@ -278,7 +342,7 @@ class LogManager:
             drop_torn_files(self._filesystem, path)
             everything = base_offsets(self._filesystem, path)
             if everything:
-                yield self._recover(path, tp, everything, config, clean=directory.clean, log_start=log_start)
+                yield self._recover(path, tp, everything, config, loading)
             return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
         except _DAMAGE as error:
             # One partition that cannot be read must not keep all the others from being served.
@@ -286,7 +350,11 @@ class LogManager:
         return None
 
     def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
-        """Takes this partition out of service; the others go on."""
+        """Takes this partition out of service; the others go on. Of a future log only what was copied is lost."""
+        if path.endswith(FUTURE_DIRECTORY_SUFFIX):
+            _events.warning("log.future_unusable", partition=tp, directory=path, error=error)
+            self._remove(path)
+            return
         _events.error(
             "log.unusable",
             partition=tp,
@@ -309,30 +377,25 @@ class LogManager:
             recovery_point=recovery_point,
         )
 
+    @steps
     def _recover(
-        self,
-        path: str,
-        tp: TopicPartition,
-        targets: list[int],
-        config: LogConfig,
-        *,
-        clean: bool,
-        log_start: int,
-    ) -> Pending[Any]:
+        self, path: str, tp: TopicPartition, targets: list[int], config: LogConfig, loading: Loading
+    ) -> Steps[None]:
         size = bytes_of(self._filesystem, path, targets)
         _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
-        self._recovered_bytes += max(1, size)
         run: Offload = self._offload if size > IN_PLACE_SCAN_BYTES else InPlace()
-        return run.run(
+        yield run.run(
             recover_log,
             self._filesystem,
             path,
             tp,
             targets=targets,
-            clean=clean,
+            clean=loading.directory.clean,
             index_interval_bytes=config.index_interval_bytes,
-            log_start_offset=log_start,
+            log_start_offset=loading.log_starts.get(tp, 0),
+            recovery_point=loading.recovery_points.get(tp, 0),
         )
+        loading.recovered_bytes += max(1, size)
 
     # -- creation and deletion -----------------------------------------------------------------------
 
@@ -340,13 +403,19 @@ class LogManager:
         """``getOrCreateLog``: the partition's log, made in the directory with the fewest logs if there is none.
 
         Raises KAFKA_STORAGE_ERROR when a directory is offline that may hold it (`is_new` says that no
-        broker has ever had it), INCONSISTENT_TOPIC_ID when it is another topic's.
+        broker has ever had it), INCONSISTENT_TOPIC_ID when it is another topic's, REPLICA_NOT_AVAILABLE while there is
+        no room or no descriptor for it.
         """
         log = self._logs.get(tp)
         if log is None:
             log = self._create(tp, is_new=is_new)
         if topic_id is not None:
-            log.assign_topic_id(topic_id)
+            try:
+                log.assign_topic_id(topic_id)
+            except KafkaError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not log.offline:
+                    raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, str(error)) from error
+                raise
         return log
 
     def _create(self, tp: TopicPartition, *, is_new: bool) -> Log:
@@ -360,27 +429,67 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log directory of {tp} is damaged")
         if (lost_from := self._vanished.pop(tp, None)) is not None and not is_new:
             _events.warning("log.vanished", partition=tp, directory=f"{lost_from}/{directory_name(tp)}")
-        for directory in self._by_load():
+        refused: OSError | None = None
+        for directory in self._candidates(tp):
             path = f"{directory.path}/{directory_name(tp)}"
+            was_there = self._filesystem.exists(path)
             try:
                 log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
             except (*_DAMAGE, FileExistsError) as error:
                 self._set_aside(tp, path, error)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot use {path}: {error}") from error
             except OSError as error:
-                if is_shortage(error):
-                    # Nothing is broken: the role is taken later.
-                    raise KafkaError(
-                        ErrorCode.REPLICA_NOT_AVAILABLE,
-                        f"No file descriptor is left to create {path}: {error}",
-                    ) from error
                 self._take_offline(directory, error)
+                if not is_passing(error):
+                    continue
+                refused = error
+                if is_shortage(error):
+                    break
+                if not was_there:
+                    # Of two directories with the same partition the next start would load neither.
+                    self._filesystem.remove_tree(path)
             else:
                 self._logs[tp] = log
+                self._preferred.pop(tp, None)
                 return log
+        if refused is not None:
+            # Nothing is broken: the role is taken later.
+            missing = "room" if is_full(refused) else "file descriptor"
+            raise KafkaError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"No {missing} is left to create {tp}: {refused}"
+            ) from refused
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"No log directories available. Tried {self.offline_directories}"
         )
+
+    def prefer(self, tp: TopicPartition, directory: str) -> None:
+        """``maybeUpdatePreferredLogDir``: a log that does not exist yet is to be made in this directory."""
+        log = self._logs.get(tp)
+        if log is None or _parent(log) != directory:
+            self._preferred[tp] = directory
+            if len(self._preferred) > PREFERRED_MAX:
+                # Clients may name partitions that will never be here.
+                del self._preferred[next(iter(self._preferred))]
+
+    def _candidates(self, tp: TopicPartition) -> list[LogDirectory]:
+        preferred = self._preferred.get(tp)
+        if preferred is None:
+            return self._by_load()
+        return [directory for directory in self._online() if directory.path == preferred]
+
+    def create_future(self, tp: TopicPartition, directory: str) -> Log:
+        """Begins a future log for the current one in this log directory. Raises KAFKA_STORAGE_ERROR."""
+        if offline := self.offline_directories:
+            # The partition may have a future log there (``getOrCreateLog``).
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Can not create log for {tp} because log directories {','.join(offline)} are offline",
+            )
+        current = self._logs[tp]
+        self.futures.forget_move(current)
+        self._unique += 1
+        unique = f"{self._clock.time_ms():016x}{self._unique:016x}"
+        return self.futures.create(tp, directory, current.topic_id, unique)
 
     def _by_load(self) -> list[LogDirectory]:
         online = list(self._online())
@@ -396,6 +505,7 @@ class LogManager:
 
         Raises KAFKA_STORAGE_ERROR.
         """
+        self.futures.delete(tp)
         self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
     def mark_stray(self, tp: TopicPartition) -> None:
@@ -404,10 +514,15 @@ class LogManager:
 
     def _retire(self, tp: TopicPartition, suffix: str) -> None:
         log = self._logs.pop(tp, None)
-        if log is None:
-            return
+        if log is not None:
+            self._retire_log(log, suffix)
+
+    def _retire_future(self, log: Log) -> None:
+        self._retire_log(log, DELETE_DIRECTORY_SUFFIX)
+
+    def _retire_log(self, log: Log, suffix: str) -> None:
         log.release()
-        parent = _parent(log)
+        tp, parent = log.tp, _parent(log)
         self._unique += 1
         unique = f"{self._clock.time_ms():016x}{self._unique:016x}"
         target = f"{parent}/{retired_name(tp, unique, suffix)}"
@@ -416,11 +531,13 @@ class LogManager:
             self._resources.filesystem.sync_directory(parent)
         except OSError as error:
             self._failed(log.directory, error)
-            # Without a descriptor the new name is there but not durable: a loss of power may bring a stray back.
-            if not is_shortage(error):
+            # Without a descriptor or room the new name is there but not durable: a loss of power may bring a stray back.
+            if not is_passing(error):
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
                 ) from error
+        if log.first_dirty_offset:
+            self.checkpoint_cleaner_offsets(log)  # a topic of the same name begins dirty
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._remove_later(target, log.config.file_delete_delay_ms)
 
@@ -441,9 +558,10 @@ class LogManager:
     def reconfigure(self, topic: str) -> None:
         """``updateTopicConfig``: gives the logs of a topic its new configuration."""
         config = self._log_config(topic)
-        for tp, log in self._logs.items():
-            if tp.topic == topic:
-                log.config = config
+        for logs in (self._logs, self.futures.logs):
+            for tp, log in logs.items():
+                if tp.topic == topic:
+                    log.config = config
 
     # -- maintenance, called by timers ---------------------------------------------------------------
 
@@ -457,40 +575,74 @@ class LogManager:
 
     def checkpoint_log_start_offsets(self) -> None:
         """Writes log starts that differ from the name of the first segment (``log.flush.start.offset.checkpoint.interval.ms``)."""
-
-        def hidden(log: Log) -> int | None:
-            start = log.log_start_offset
-            return start if start > log.segments[0].base_offset else None
-
-        self._checkpoint(lambda directory: directory.log_start_offsets, hidden)
+        self._checkpoint(lambda directory: directory.log_start_offsets, _hidden_start)
 
     def _checkpoint(
-        self, file_of: Callable[[LogDirectory], OffsetCheckpoint], value_of: Callable[[Log], int | None]
+        self,
+        file_of: Callable[[LogDirectory], OffsetCheckpoint],
+        value_of: Callable[[Log], int | None],
+        *,
+        only: str | None = None,
     ) -> None:
         for directory in self._online():
-            values = {tp: value_of(log) for tp, log in self._logs.items() if _parent(log) == directory.path}
+            if only not in (None, directory.path):
+                continue
+            values = {log.tp: value_of(log) for log in self._logs_in(directory)}
             try:
                 file_of(directory).write({tp: value for tp, value in values.items() if value is not None})
             except OSError as error:
                 self._take_offline(directory, error)
 
-    def clean_up(self) -> int:
-        """``cleanupLogs``: deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted."""
-        deleted = 0
-        for log in list(self._logs.values()):
-            if not log.config.is_compacted or log.config.deletes:
-                deleted += self._clean_up_log(log)
-        return deleted
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        """The current and the future logs in a directory (``logsInDir``)."""
+        everything = (*self.futures.logs.values(), *self._logs.values())
+        return [log for log in everything if _parent(log) == directory.path]
 
-    def _clean_up_log(self, log: Log) -> int:
+    def _checkpoint_directory(self, path: str) -> None:
+        """Writes all checkpoints of one directory: a log has come to it, or gone."""
+        self._checkpoint(
+            lambda directory: directory.recovery_points, lambda log: log.recovery_point, only=path
+        )
+        self._checkpoint(
+            lambda directory: directory.high_watermarks, lambda log: log.high_watermark, only=path
+        )
+        self._checkpoint(lambda directory: directory.log_start_offsets, _hidden_start, only=path)
+        self._checkpoint(
+            lambda directory: directory.cleaner_offsets, lambda log: log.first_dirty_offset or None, only=path
+        )
+
+    def checkpoint_cleaner_offsets(self, of: Log) -> None:
+        """``updateCheckpoints``: writes up to where the logs in the directory of this one are cleaned."""
+
+        def cleaned(log: Log) -> int | None:
+            return log.first_dirty_offset or None
+
+        self._checkpoint(lambda directory: directory.cleaner_offsets, cleaned, only=_parent(of))
+
+    def clean_up(self) -> int:
+        """``cleanupLogs``: deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted.
+
+        Compacted logs are left to the cleaner, which must not be reading what is deleted.
+        """
+        return sum(self.clean_up_log(log) for log in list(self._logs.values()) if not log.config.is_compacted)
+
+    def clean_up_log(self, log: Log) -> int:
+        """``deleteOldSegments``: the same for one log."""
+        start_offset = log.log_start_offset
         try:
             count, files = delete_old_segments(log, self._clock.time_ms())
         except KafkaError as error:
             _events.warning("retention.failed", partition=log.tp, error=error)
             return 0
-        if files:
-            self._clock.call_later(log.config.file_delete_delay_ms, lambda: self._remove_files(files))
+        self.remove_files_later(files, log.config.file_delete_delay_ms)
+        if log.log_start_offset != start_offset:
+            self.on_log_start(log.tp)
         return count
+
+    def remove_files_later(self, paths: Sequence[str], delay_ms: float) -> None:
+        """Removes files that are no log's any more, once readers have had the time to let go of them."""
+        if paths:
+            self._clock.call_later(delay_ms, lambda: self._remove_files(paths))
 
     def _remove_files(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -512,7 +664,7 @@ class LogManager:
         """Forgets silent producers (``producer.id.expiration.check.interval.ms``); returns how many."""
         now_ms = self._clock.time_ms()
         return sum(
-            log.producers.remove_expired(now_ms, self._producer_expiration_ms) for log in self._logs.values()
+            log.producers.remove_expired(now_ms, self.producer_expiration_ms) for log in self._logs.values()
         )
 
     # -- the end -------------------------------------------------------------------------------------
@@ -520,12 +672,13 @@ class LogManager:
     def shutdown(self, *, clean: bool = True) -> None:
         """Closes all logs; with `clean`, directories without an error get checkpoints and the marker."""
         for directory in self._online():
-            logs = [log for log in self._logs.values() if _parent(log) == directory.path]
+            logs = self._logs_in(directory)
             if clean:
                 self._close(directory, logs)
             for log in logs:
                 log.release()
         self._logs.clear()
+        self.futures.logs.clear()
         self._resources.files.clear()
         for directory in self._directories:
             directory.close()
@@ -559,6 +712,12 @@ class LogManager:
                 raise
         return log.tp not in self._unusable
 
+    def _cut(self, log: Log, is_dirtier: bool) -> None:
+        """``maybeTruncateCheckpoint``."""
+        self.on_cut(log)
+        if is_dirtier:
+            self.checkpoint_cleaner_offsets(log)
+
     # -- disk errors ---------------------------------------------------------------------------------
 
     def _online(self) -> list[LogDirectory]:
@@ -566,23 +725,45 @@ class LogManager:
 
     def _failed(self, path: str, error: OSError) -> None:
         """``handleLogDirFailure``: a log's disk failed, so its whole directory goes. A file that is missing takes only its own partition offline."""
-        # An error without a number is our own: a file is shorter than it was.
-        files = isinstance(error, (FileNotFoundError, *_NOT_THE_FILE)) or error.errno is None
+        # An error without a number is our own: a file is shorter than it was. And a full disk has failed this log only.
+        files = (
+            isinstance(error, (FileNotFoundError, *_NOT_THE_FILE)) or error.errno is None or is_full(error)
+        )
         if files and self._set_log_aside(path, error):
             return
         for directory in self._online():
-            if path == directory.path or path.startswith(f"{directory.path}/"):
+            if _is_below(path, directory.path):
                 self._take_offline(directory, error)
+
+    def _refused(self, path: str, error: OSError) -> None:
+        """Something below this path was refused for want of descriptors or of room."""
+        if is_shortage(error):
+            self._give_back_descriptors(error)
+            return
+        directory = next((each.path for each in self._online() if _is_below(path, each.path)), path)
+        if self._may_say(directory):
+            _events.error(
+                "directory.full",
+                path=directory,
+                error=error,
+                meaning="new records are refused until there is room, what is there is served",
+            )
 
     def _give_back_descriptors(self, error: OSError) -> None:
         """Closes all files that can be opened again; at most one line a while says so."""
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._shortage_line_ms >= SHORTAGE_LINE_MS:
-            self._shortage_line_ms = now_ms
+        if self._may_say("descriptors"):
             _events.warning(
                 "descriptors.short", error=error, mend="raise the limit of open files (ulimit -n)"
             )
         self._resources.files.clear()
+
+    def _may_say(self, what: str) -> bool:
+        """Whether the last line about it is a while ago."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_line_ms.get(what, now_ms):
+            return False
+        self._next_line_ms[what] = now_ms + SHORTAGE_LINE_MS
+        return True
 
     def _set_log_aside(self, path: str, error: OSError) -> bool:
         """Takes the log in this directory out of service; False when there is none, or all of its disk is gone."""
@@ -596,17 +777,31 @@ class LogManager:
         return True
 
     def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
-        if is_shortage(error):
-            self._give_back_descriptors(error)
-            return
+        if is_passing(error):
+            self._refused(directory.path, error)
+        else:
+            self._fail(directory, error)
+
+    def _fail(self, directory: LogDirectory, error: OSError) -> None:
         directory.go_offline(error)
         if self._started or self._online():  # else the start fails, and says why
             _events.error("directory.offline", path=directory.path, error=error)
-        for tp, log in list(self._logs.items()):
-            if _parent(log) == directory.path:
-                log.release()
-                del self._logs[tp]
+        for logs in (self._logs, self.futures.logs):
+            for tp, log in list(logs.items()):
+                if _parent(log) == directory.path:
+                    log.release()
+                    del logs[tp]
         self._on_offline(directory.path)
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")
+
+
+def _hidden_start(log: Log) -> int | None:
+    """Where the log starts, if the name of its first segment does not say so."""
+    start = log.log_start_offset
+    return start if start > log.segments[0].base_offset else None
 
 
 def _parent(log: Log) -> str:
@@ -616,15 +811,6 @@ def _parent(log: Log) -> str:
 def _reason(error: OSError | None) -> str:
     """What the system said, without the file where the directory is named anyway."""
     return error.strerror or str(error) if error is not None else "offline"
-
-
-def _read_checkpoint(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:
-    """The offsets; an unreadable file counts as none, which costs a longer recovery (LogManager.loadLogs)."""
-    try:
-        return checkpoint.read()
-    except CheckpointError as error:
-        _events.warning("checkpoint.unreadable", error=error)
-        return {}
 
 
 def _check_identity(found: MetaProperties, wanted: MetaProperties) -> None:

@@ -44,6 +44,18 @@ def partition_of(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
+def future_name(tp: TopicPartition, unique: str) -> str:
+    """``logFutureDirName``: where a partition is copied to, ``topic-0.<32 hex digits>-future``; never cut."""
+    return f"{directory_name(tp)}.{unique}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def future_partition_of(name: str) -> TopicPartition | None:
+    """The partition that a future log's directory belongs to; None for other names."""
+    if not name.endswith(FUTURE_DIRECTORY_SUFFIX):
+        return None
+    return partition_of(name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")[0])
+
+
 def retired_name(tp: TopicPartition, unique: str, suffix: str) -> str:
     """The name of a directory that waits for its end: ``topic-0.<32 hex digits>-delete``.
 

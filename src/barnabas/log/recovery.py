@@ -128,8 +128,12 @@ def recover_log(
     clean: bool,
     index_interval_bytes: int,
     log_start_offset: int,
+    recovery_point: int = 0,
 ) -> Recovery:
-    """Scans the target segments and puts the directory right. Raises OSError."""
+    """Scans the target segments and puts the directory right; what lies below the recovery point is durable already.
+
+    Raises OSError.
+    """
     recovering = _Recovering(
         filesystem,
         directory,
@@ -137,7 +141,7 @@ def recover_log(
         index_interval_bytes=index_interval_bytes,
         log_start_offset=log_start_offset,
     )
-    return recovering.run(targets, clean=clean)
+    return recovering.run(targets, clean=clean, recovery_point=recovery_point)
 
 
 class _Recovering:
@@ -162,8 +166,11 @@ class _Recovering:
         self._producers = ProducerStateManager(tp)
         self._txn_index: TransactionIndex | None = None
         self._scanned = 0
+        self._written: list[str] = []
+        """Files that are not durable yet."""
 
-    def run(self, targets: list[int], *, clean: bool) -> Recovery:
+    def run(self, targets: list[int], *, clean: bool, recovery_point: int) -> Recovery:
+        epochs = self._epochs.entries
         if not clean:
             # Snapshots beyond may be of records that did not survive.
             self._snapshots.remove_outside(-1, targets[0])
@@ -180,11 +187,19 @@ class _Recovering:
                     break
         if truncated or not clean:
             self._snapshots.take(self._producers)
-        # From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes.
-        SyncByPath(self._filesystem, self._epochs.path).sync()
+        end_offset = self._producers.map_end_offset
+        if clean or truncated or end_offset > recovery_point or self._epochs.entries != epochs:
+            self._sync()
+        # Else nothing is new but indexes of the last segment, which the next recovery makes again. Thousands of idle
+        # partitions would wait for six syncs each.
+        return Recovery(end_offset, len(targets), self._scanned, truncated)
+
+    def _sync(self) -> None:
+        """From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes."""
+        for path in (*self._written, self._epochs.path):
+            SyncByPath(self._filesystem, path).sync()
         self._filesystem.sync_directory(self._directory)
         self._filesystem.sync_directory(self._directory.rpartition("/")[0])
-        return Recovery(self._producers.map_end_offset, len(targets), self._scanned, truncated)
 
     def _prepare_producers(self, base: int) -> None:
         """Brings producer state to the start of a segment: a snapshot, and what was appended since."""
@@ -208,7 +223,7 @@ class _Recovering:
             lost = scan.size - scan.valid_bytes
             _events.warning("segment.truncated", segment=stem, position=scan.valid_bytes, lost_bytes=lost)
             file.truncate(scan.valid_bytes)
-        file.sync()
+        self._written.append(stem + LOG_SUFFIX)
         self._write(stem + INDEX_SUFFIX, scan.index)
         self._write(stem + TIME_INDEX_SUFFIX, scan.time_index)
         return scan
@@ -225,7 +240,7 @@ class _Recovering:
         file.truncate(len(data))
         if data:
             file.pwrite(data, 0)
-        file.sync()
+        self._written.append(path)
 
     def _observe(self, header: BatchHeader, block: bytes) -> None:
         latest = self._epochs.latest_epoch

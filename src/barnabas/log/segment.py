@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import File, Filesystem
@@ -33,6 +32,7 @@ from barnabas.log.names import (
 )
 from barnabas.log.results import AppendInfo
 from barnabas.log.scan import RELATIVE_OFFSET_MAX
+from barnabas.log.shortage import is_passing
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import (
     HEADER_SIZE,
@@ -97,18 +97,20 @@ class LogSegment:
         time_index_entries: int,
         index_bytes_max: int,
         created_ms: int,
+        suffix: str = "",
     ) -> None:
         self._filesystem = filesystem
         self._files = files
         self.directory = directory
         self.base_offset = base_offset
-        self.path = f"{directory}/{offset_name(base_offset, LOG_SUFFIX)}"
+        stem = f"{directory}/{offset_name(base_offset, '')}"
+        self.path = stem + LOG_SUFFIX + suffix
         self.size = size
-        index_path = f"{directory}/{offset_name(base_offset, INDEX_SUFFIX)}"
+        index_path = stem + INDEX_SUFFIX + suffix
         self.index = OffsetIndex(files, index_path, base_offset, index_entries, index_bytes_max)
-        time_path = f"{directory}/{offset_name(base_offset, TIME_INDEX_SUFFIX)}"
+        time_path = stem + TIME_INDEX_SUFFIX + suffix
         self.time_index = TimeIndex(files, time_path, base_offset, time_index_entries, index_bytes_max)
-        txn_path = f"{directory}/{offset_name(base_offset, TXN_INDEX_SUFFIX)}"
+        txn_path = stem + TXN_INDEX_SUFFIX + suffix
         self.txn_index = TransactionIndex(filesystem, txn_path)
         self.created_ms = created_ms
         self._active_file: File | None = None
@@ -166,19 +168,24 @@ class LogSegment:
         base_offset: int,
         *,
         index_bytes_max: int,
+        suffix: str = "",
     ) -> "LogSegment":
-        """A segment whose files were closed cleanly: every byte of the indexes is an entry."""
+        """A segment whose files were closed cleanly: every byte of the indexes is an entry.
+
+        The suffix is that of all file names, behind the kind of file.
+        """
         stem = f"{directory}/{offset_name(base_offset, '')}"
         return cls(
             filesystem,
             files,
             directory,
             base_offset,
-            size=filesystem.size(stem + LOG_SUFFIX),
-            index_entries=filesystem.size(stem + INDEX_SUFFIX) // OffsetIndex.ENTRY.size,
-            time_index_entries=filesystem.size(stem + TIME_INDEX_SUFFIX) // TimeIndex.ENTRY.size,
+            size=filesystem.size(stem + LOG_SUFFIX + suffix),
+            index_entries=filesystem.size(stem + INDEX_SUFFIX + suffix) // OffsetIndex.ENTRY.size,
+            time_index_entries=filesystem.size(stem + TIME_INDEX_SUFFIX + suffix) // TimeIndex.ENTRY.size,
             index_bytes_max=index_bytes_max,
-            created_ms=filesystem.modified_ms(stem + LOG_SUFFIX),
+            created_ms=filesystem.modified_ms(stem + LOG_SUFFIX + suffix),
+            suffix=suffix,
         )
 
     # -- state ---------------------------------------------------------------------------------------
@@ -239,7 +246,12 @@ class LogSegment:
         self, data: Buffer, *, last_offset: int, max_timestamp: int, max_timestamp_offset: int, interval: int
     ) -> int:
         """Writes a run of batches and returns its position. Raises OSError with nothing changed in memory."""
-        self.file_for_appends().pwrite(data, self.size)
+        file = self.file_for_appends()
+        try:
+            file.pwrite(data, self.size)
+        except OSError:
+            self._cut_torn(file)
+            raise
         return self._note(
             len(data),
             last_offset=last_offset,
@@ -261,7 +273,12 @@ class LogSegment:
             self.index.entries,
             self.time_index.entries,
         )
-        self.file_for_appends().pwritev(buffers, position)
+        file = self.file_for_appends()
+        try:
+            file.pwritev(buffers, position)
+        except OSError:
+            self._cut_torn(file)
+            raise
         try:
             for append in appends:
                 self._note(
@@ -278,6 +295,14 @@ class LogSegment:
             self._bytes_since_index_entry, self.index.entries, self.time_index.entries = before[3:]
             raise
         return position
+
+    def _cut_torn(self, file: File) -> None:
+        """Cuts off what a write that failed has left behind the last batch, as on a disk without room.
+
+        It is no part of the log; but who opens the file again takes its size for the end of the segment.
+        """
+        with contextlib.suppress(OSError):  # then the next start has to find it
+            file.truncate(self.size)
 
     def file_for_appends(self) -> File:
         """The file of the active segment, opened again if it rests. Raises OSError."""
@@ -312,7 +337,7 @@ class LogSegment:
         except IndexCorruptError:
             return  # the next look-up rebuilds it
         except OSError as error:
-            if not is_shortage(error):
+            if not is_passing(error):
                 raise
             return
         self._bytes_since_index_entry = 0
@@ -497,11 +522,19 @@ class LogSegment:
 
     # -- the end -------------------------------------------------------------------------------------
 
+    def change_suffix(self, old: str, new: str) -> None:
+        """``changeFileSuffixes``: renames the files, the log last. Raises OSError."""
+        for each in (self.txn_index, self.time_index, self.index, self):
+            path = each.path.removesuffix(old) + new
+            self._files.forget(each.path)
+            if self._filesystem.exists(each.path):
+                self._filesystem.rename(each.path, path)
+            each.path = path
+
     def retire(self) -> list[str]:
         """Renames the files to ``.deleted`` and returns the new names; open readers keep what they have."""
         retired = []
-        for suffix in SEGMENT_SUFFIXES:
-            path = f"{self.directory}/{offset_name(self.base_offset, suffix)}"
+        for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
             self._files.forget(path)
             if self._filesystem.exists(path):
                 self._filesystem.rename(path, path + DELETED_SUFFIX)

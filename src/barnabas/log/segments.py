@@ -6,7 +6,7 @@ segment that can hold the offset. `OSError` passes through: what it means is the
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from barnabas.core.chunks import FileSlice
@@ -80,6 +80,14 @@ class SegmentList:
         """Puts a new segment in the place of the (empty) active one."""
         self._list[-1] = segment
         self._activate()
+
+    def replace_sealed(self, sources: Sequence[LogSegment], segment: LogSegment) -> None:
+        """Puts one segment in the place of neighbours, none of which is active."""
+        first = self._list.index(sources[0])
+        end = first + len(sources)
+        assert self._list[first:end] == list(sources), f"{sources} are no neighbours in {self!r}"
+        assert end < len(self._list), "the active segment stays"
+        self._list[first:end] = [segment]
 
     def remember(self, place: Place) -> None:
         """Notes the first batch of an append to the active segment."""

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from barnabas.core.descriptors import is_shortage
 from barnabas.log.filesystem import Filesystem
+from barnabas.log.shortage import is_passing
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 
@@ -48,12 +48,12 @@ class TransactionIndex:
         return self._entries
 
     def append(self, txn: AbortedTxn) -> None:
-        """Adds the transaction; its marker is in the log already, so a lack of descriptors only delays the file."""
+        """Adds the transaction; its marker is in the log already, so a lack of descriptors or of room only delays the file."""
         self.entries.append(txn)
         try:
             self.write()
         except OSError as error:
-            if not is_shortage(error):
+            if not is_passing(error):
                 raise
 
     def write(self) -> None:

@@ -9,11 +9,10 @@ A kilobyte may hold a million records. A batch that would hold the event loop is
 anything is changed: `validate_elsewhere` does the same work in a child process, and its result is appended.
 """
 
-from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError, RecordValidationError
 from barnabas.core.ids import TopicPartition
 from barnabas.log.config import LogConfig
 from barnabas.log.producers import AppendOrigin
@@ -39,7 +38,7 @@ from barnabas.records.compression import (
     codec_of,
     compress,
 )
-from barnabas.records.record import Record, decode_runs, offsets_are_consecutive
+from barnabas.records.record import decode_runs, offsets_are_consecutive
 
 # Bound once: looking up an enum's member costs as much as parsing a header.
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -53,6 +52,8 @@ RECORDS_AT_ONCE: Final = 2048
 """Records of one batch that are walked on the event loop, in 1 ms."""
 PLAIN_BYTES_AT_ONCE: Final = 1 << 20
 """What a batch may decompress to on the event loop: 4 ms with gzip, the slowest codec."""
+RECORD_ERRORS_MAX: Final = 100
+"""Records of a batch that are named when they are refused; Kafka names them all."""
 PLAIN_FACTOR_MAX: Final = 64
 """How many times ``max.message.bytes`` a batch may decompress to where it is looked into; Kafka has no bound."""
 
@@ -217,25 +218,48 @@ def _check_records(
     now_ms: int,
 ) -> None:
     next_offset = header.base_offset
+    limited = config.limits_timestamps and not config.uses_append_time
+    # KIP-937: how far before and after the broker's clock a producer's timestamp may be.
+    oldest = now_ms - config.message_timestamp_before_max_ms
+    newest = now_ms + config.message_timestamp_after_max_ms
+    errors: list[tuple[int, str]] = []
+    refused = 0
+    code = ErrorCode.INVALID_RECORD
     for records in decode_runs(section, header.count, header.base_offset, header.base_timestamp):
         if header.is_control:
             continue
         if origin is _CLIENT and not offsets_are_consecutive(records, next_offset):
             raise _invalid(f"Records of a batch do not count up from 0 in topic partition {tp}")
         next_offset += len(records)
-        if config.is_compacted and any(record.key is None for record in records):
-            raise _invalid(f"Compacted topic cannot accept message without key in topic partition {tp}.")
-        if config.limits_timestamps and not config.uses_append_time:
-            _check_timestamps(records, config, now_ms)
+        if not (config.is_compacted or limited):
+            continue
+        for record in records:
+            if config.is_compacted and record.key is None:
+                reason = f"Compacted topic cannot accept message without key in topic partition {tp}"
+            elif limited and record.timestamp != -1 and not oldest <= record.timestamp <= newest:
+                code = ErrorCode.INVALID_TIMESTAMP
+                reason = (
+                    f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range."
+                    f" The timestamp should be within [{oldest}, {newest}]"
+                )
+            else:
+                continue
+            refused += 1
+            if refused <= RECORD_ERRORS_MAX:
+                errors.append((record.offset - header.base_offset, reason))
+    if refused:
+        raise RecordValidationError(code, _summary(code, refused, errors), errors)
 
 
-def _check_timestamps(records: Iterable[Record], config: LogConfig, now_ms: int) -> None:
-    """KIP-937: how far before and after the broker's clock a producer's timestamp may be."""
-    oldest = now_ms - config.message_timestamp_before_max_ms
-    newest = now_ms + config.message_timestamp_after_max_ms
-    for record in records:
-        if record.timestamp != -1 and not oldest <= record.timestamp <= newest:
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, _TIMESTAMP_REFUSED)
+def _summary(code: ErrorCode, refused: int, errors: list[tuple[int, str]]) -> str:
+    """``processRecordErrors``."""
+    if code is ErrorCode.INVALID_TIMESTAMP:
+        return _TIMESTAMP_REFUSED
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{reason}')" for index, reason in errors[:3])
+    return (
+        f"One or more records have been rejected due to {refused} record errors in total, and only showing"
+        f" the first three errors at most: [{shown}]"
+    )
 
 
 def _apply_timestamp_type(

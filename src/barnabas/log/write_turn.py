@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 A connection's turn handles several requests before any of their answers leaves. An append of such a turn that is
-put off advances what the next append is judged by: the end of the log, its high watermark and its producers. The bytes
+deferred advances what the next append is judged by: the end of the log, its high watermark and its producers. The bytes
 wait (`UnwrittenAppends`) until the turn ends, or until something else looks at the log or changes it. What the
 segment keeps of its batches (size, timestamps, index entries) is noted after the write, append by append, as if
 each had been written alone.
