@@ -69,7 +69,7 @@ def actual_rows(batch):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(st.lists(bodies, min_size=1, max_size=6), codecs), max_size=4))
 def test_equals_the_plain_decoder(batches):
     data, offset = b"", 7

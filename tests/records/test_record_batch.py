@@ -30,7 +30,7 @@ from barnabas.records.record import (
     offsets_are_consecutive,
 )
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 int64 = st.integers(-(2**63), 2**63 - 1)
 timestamps = st.integers(-1, 2**53)
 payload = st.none() | st.binary(max_size=200)

@@ -19,7 +19,7 @@ COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 BIG = b"barnabas" * 50_000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.binary(max_size=3000), codec=st.sampled_from(list(Codec)))
 def test_round_trip(data, codec):
     assert decompress(codec, compress(codec, data)) == data

@@ -15,14 +15,14 @@ pyarrow and numba (extra ``barnabas[arrow]``) are imported here and in `barnabas
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from barnabas.core.chunks import Buffer
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.records import columnar_kernel as kernel
 from barnabas.records.batch import CODEC_MASK, CONTROL_BIT, CRC_COVERS_FROM, HEADER_SIZE, TRANSACTIONAL_BIT
 from barnabas.records.columnar_kernel import Column
@@ -55,7 +55,7 @@ SCHEMA_WITH_HEADERS: Final = pa.schema([*_FIELDS, pa.field("headers", pa.list_(_
 """The same with ``includeHeaders``; the headers of a record without any are null, as there."""
 
 
-class ColumnarError(ValueError):
+class ColumnarError(BarnabasError, ValueError):
     """The batches cannot be decoded: a length lies, the checksum is wrong or the format is too old."""
 
 
@@ -88,7 +88,7 @@ def decode(
     `aborted` holds (producer id, first offset) of the aborted transactions that the fetch response named.
     A cut-off batch at the end is left for the next fetch. Raises ColumnarError.
     """
-    source = _as_array(data)
+    source = as_array(data)
     table = scan(source)
     if check_crc:
         _check_crcs(data, table)
@@ -100,13 +100,31 @@ def decode(
     )
 
 
+def decode_batches(
+    source: Any, table: Any, *, topic: str, partition: int, include_headers: bool = False
+) -> pa.RecordBatch:
+    """All records of some batches of a `scan`, without those of control batches. Raises ColumnarError."""
+    kept = _wanted(table, 0, OFFSET_MAX, ())
+    rows = _decode_rows(source, table[kept], 0, OFFSET_MAX, include_headers=include_headers)
+    return _assemble(rows, topic, partition, include_headers=include_headers)
+
+
 def scan(source: Any) -> Any:
     """The table of batch headers (rows of `Column`) of a read-only uint8 array. Raises ColumnarError."""
+    table, reason = scan_as_far(source)
+    if reason is not None:
+        raise ColumnarError(reason)
+    return table
+
+
+def scan_as_far(source: Any) -> tuple[Any, str | None]:
+    """As `scan`, up to the first header that cannot be one, and what is wrong with it."""
     table = np.empty((len(source) // HEADER_SIZE + 1, len(Column)), np.int64)
     found = kernel.scan_headers(source, table)
-    if found < 0:
-        raise ColumnarError(kernel.problem(found))
-    return table[:found]
+    if found >= 0:
+        return table[:found], None
+    before = source[: -found >> 4]
+    return table[: kernel.scan_headers(before, table)], kernel.problem(found)
 
 
 def warm() -> None:
@@ -115,7 +133,7 @@ def warm() -> None:
     decode(b"", topic="", partition=0, include_headers=True)
 
 
-def _as_array(data: Buffer) -> Any:
+def as_array(data: Buffer) -> Any:
     """One array type for every kind of buffer, so that the kernel is compiled once."""
     source = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
     source.flags.writeable = False
@@ -123,13 +141,18 @@ def _as_array(data: Buffer) -> Any:
 
 
 def _check_crcs(data: Buffer, table: Any) -> None:
+    for row, reason in wrong_crcs(data, table):
+        raise ColumnarError(f"Record batch at byte {table[row, Column.POSITION]} is corrupt ({reason})")
+
+
+def wrong_crcs(data: Buffer, table: Any) -> Iterator[tuple[int, str]]:
+    """The rows of the batches whose checksum is wrong, each with the two checksums as Kafka prints them."""
     view = memoryview(data)
-    for position, end, stored in table[:, [Column.POSITION, Column.END, Column.CRC]].tolist():
+    columns = [Column.POSITION, Column.END, Column.CRC]
+    for row, (position, end, stored) in enumerate(table[:, columns].tolist()):
         actual = crc32c(view[position + CRC_COVERS_FROM : end])
         if actual != stored:
-            raise ColumnarError(
-                f"Record batch at byte {position} is corrupt (stored crc = {stored}, computed crc = {actual})"
-            )
+            yield row, f"stored crc = {stored}, computed crc = {actual}"
 
 
 def _wanted(table: Any, start: int, end: int, aborted: Iterable[tuple[int, int]]) -> Any:

@@ -56,7 +56,7 @@ class Column(IntEnum):
     CRC = 10
 
 
-def _compiled(function: Callable[..., Any]) -> Compiled:
+def compiled(function: Callable[..., Any]) -> Compiled:
     """Machine code, kept on disk: beside this file, or in NUMBA_CACHE_DIR, or else in the user's cache folder."""
     try:
         return njit(cache=True, nogil=True)(function)
@@ -65,7 +65,7 @@ def _compiled(function: Callable[..., Any]) -> Compiled:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _copy(_typing: Any, target: Any, _at: Any, source: Any, _start: Any, _size: Any) -> Any:
+def copy_bytes(_typing: Any, target: Any, _at: Any, source: Any, _start: Any, _size: Any) -> Any:
     """``memcpy``: a slice assignment in numba takes ten times as long for short values."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -80,7 +80,7 @@ def _copy(_typing: Any, target: Any, _at: Any, source: Any, _start: Any, _size: 
     return types.none(target, types.intp, source, types.intp, types.intp), generate
 
 
-@_compiled
+@compiled
 def _big_endian(source: Any, position: int, size: int) -> Any:
     """A signed integer of `size` bytes."""
     value = np.int64(np.int8(source[position]))
@@ -89,7 +89,7 @@ def _big_endian(source: Any, position: int, size: int) -> Any:
     return value
 
 
-@_compiled
+@compiled
 def _varint(source: Any, position: int, end: int) -> Any:
     """(A zigzag integer of up to ten bytes, the position behind it); the position is -1 where it does not end."""
     value = np.uint64(0)
@@ -104,7 +104,7 @@ def _varint(source: Any, position: int, end: int) -> Any:
     return 0, -1
 
 
-@_compiled
+@compiled
 def scan_headers(source: Any, table: Any) -> Any:
     """Fills a row of `table` for each whole batch; the number of rows, or a negative outcome."""
     position = 0
@@ -138,7 +138,7 @@ def scan_headers(source: Any, table: Any) -> Any:
     return row
 
 
-@_compiled
+@compiled
 def _take(source: Any, position: int, end: int, data: Any, used: int) -> Any:
     """Copies a nullable length-prefixed value behind `used` bytes of `data`.
 
@@ -150,11 +150,11 @@ def _take(source: Any, position: int, end: int, data: Any, used: int) -> Any:
         return 0, -1
     if length <= 0:  # any negative length is null, as `Utils.readBytes` reads it
         return max(length, -1), position
-    _copy(data, used, source, position, length)
+    copy_bytes(data, used, source, position, length)
     return length, position + length
 
 
-@_compiled
+@compiled
 def _take_headers(
     source: Any, position: int, end: int, headers: int, keys_used: int, values_used: int, rows: Any
 ) -> Any:
@@ -178,7 +178,7 @@ def _take_headers(
     return 0 if position == end else -1, headers, keys_used, values_used
 
 
-@_compiled
+@compiled
 def decode_records(source: Any, table: Any, start: int, stop: int, with_headers: bool, rows: Any) -> Any:
     """Writes the records of the table's batches with offsets in [start, stop); 0 or a negative outcome."""
     row = headers = 0
