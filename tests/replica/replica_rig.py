@@ -11,6 +11,7 @@ from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
+from barnabas.replica.isr import IsrChanges
 from barnabas.replica.partition import Isolation, Partition, Ports
 from barnabas.testing.disk import SimulatedFilesystem
 from replica_doubles import IsrDecisions
@@ -47,6 +48,7 @@ class Rig:
             alter_partition=self.isr,
             on_progress=self._progressed,
             replica_lag_time_max_ms=LAG_MS,
+            isr_changes=IsrChanges(),
         )
         self.partition = Partition(TP, self.ports)
 

@@ -27,7 +27,7 @@ class Producing:
         self.hosted.online[TP] = rig.partition
         self.produces = Purgatory("Produce", rig.clock)
         self.fetches = Purgatory("Fetch", rig.clock)
-        self.wake = Wake(self.produces, self.fetches)
+        self.wake = Wake(self.produces, self.fetches, Purgatory("DeleteRecords", rig.clock))
         self.appender = Appender(self.hosted, self.produces, self.wake)
         rig.on_progress = self.wake.progressed
 

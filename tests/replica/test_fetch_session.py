@@ -14,10 +14,10 @@ from barnabas.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch_context import build_response, new_context
 from barnabas.replica.fetch_session import (
     EVICTION_MS,
-    CachedPartition,
     FetchSessionCache,
 )
 

@@ -313,6 +313,37 @@ def test_a_follower_may_be_behind_for_as_long_as_the_limit_says(rig):
     assert [proposal.isr for proposal, _ in rig.isr.proposals] == [(1,)]
 
 
+def test_a_clock_that_jumps_ahead_takes_followers_out_that_come_back_with_their_next_fetch(rig):
+    """By the wall clock, as Kafka counts: what it jumps looks like silence."""
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(5)
+    rig.clock.advance(LAG_MS + 1)
+    rig.partition.maybe_shrink_isr()
+    [(proposal, answer)] = rig.isr.proposals
+    assert proposal.isr == (1,)
+    answer.complete(LeaderAndIsr(1, (1,), 0, partition_epoch=1))
+
+    rig.fetch_as(2, 5)
+    _, (proposal, answer) = rig.isr.proposals
+    assert proposal.isr == (1, 2)
+    answer.complete(LeaderAndIsr(1, (1, 2), 0, partition_epoch=2))
+    rig.append(1)
+    assert rig.high_watermark == 5, "it is waited for again"
+
+
+def test_a_clock_that_is_set_back_keeps_a_silent_follower_and_commits_nothing_without_it(rig):
+    rig.lead(isr=(1, 2), replicas=(1, 2))
+    rig.append(5)
+    rig.clock.advance(-60_000)
+    rig.partition.maybe_shrink_isr()
+    assert rig.isr.proposals == []
+    assert rig.high_watermark == 0
+
+    rig.clock.advance(60_000 + LAG_MS + 1)
+    rig.partition.maybe_shrink_isr()
+    assert [proposal.isr for proposal, _ in rig.isr.proposals] == [(1,)], "when it has caught up with itself"
+
+
 def test_lag_is_counted_from_the_fetch_before_the_last(rig):
     """KIP-16: who reaches the end that there was at its previous fetch had everything then, not now."""
     rig.lead(isr=(1, 2), replicas=(1, 2))

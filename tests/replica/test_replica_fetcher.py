@@ -1,5 +1,6 @@
 """A follower's fetcher against a leader that is the test: what it asks, and what it does with each answer."""
 
+import errno
 from collections import deque
 
 import pytest
@@ -27,7 +28,9 @@ from barnabas.records.record import Record
 from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.partition import Partition
+from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.replica.state_changes import InitialFetchState
+from standing_clock import TickingClock
 
 ME, LEADER = 1, 2
 TOPIC, ID = "orders", b"\7" * 16
@@ -74,10 +77,12 @@ class Leader:
         """The partitions that it says something about."""
         return {each.partition: each for topic in self.asked.topics for each in topic.partitions}
 
-    def answer(self, *partitions, error=ErrorCode.NONE, session_id=SESSION, turn=True):
+    def answer(self, *partitions, error=ErrorCode.NONE, session_id=SESSION, topic_id=ID, turn=True):
         request, answer = self._waiting.popleft()
         assert isinstance(request, FetchRequest)
-        topics = [FetchableTopicResponse(topic_id=ID, partitions=list(partitions))] if partitions else []
+        topics = (
+            [FetchableTopicResponse(topic_id=topic_id, partitions=list(partitions))] if partitions else []
+        )
         answer.complete(FetchResponse(error_code=error, session_id=session_id, responses=topics))
         if turn:
             self._clock.advance()
@@ -117,6 +122,7 @@ class Following:
         self.rig = Rig(**config)
         self.leaders = [Leader(self.rig.clock) for _ in range(fetchers)]
         self.cuts = 0
+        self.quota = ReplicationQuotaManager(self.rig.clock.monotonic_ms, samples=11, window_ms=1000)
         self.manager = ReplicaFetcherManager(
             Follower(ME, lambda: BROKER_EPOCH),
             self.leaders,
@@ -125,6 +131,7 @@ class Following:
             SETTINGS,
             backoff_ms=BACKOFF_MS,
             truncated=self._truncated,
+            quota=self.quota,
         )
         self.partitions = {}
 
@@ -271,6 +278,18 @@ def test_a_fetcher_whose_partitions_all_waited_ends_at_once(following):
     assert (following.manager.fetchers, following.leader.disconnected) == ([], [LEADER])
 
 
+def test_a_broker_that_stops_follows_no_new_leader(following):
+    following.follow()
+    following.manager.begin_shutdown()
+    following.follow(1)
+    following.leader.answer(data(records=batch(0, 5)))
+    assert following.log().log_end_offset == 1, "what is copied already goes on"
+    assert list(following.leader.named) == [0]
+    following.follow(epoch=6)
+    following.leader.answer()
+    assert (following.manager.fetchers, following.leader.disconnected) == ([], [LEADER])
+
+
 def test_nothing_is_asked_after_the_end(following):
     following.follow()
     following.manager.close()
@@ -364,6 +383,29 @@ def test_an_answer_of_another_epoch_is_not_used(following):
     assert following.leader.named[0].current_leader_epoch == 6
 
 
+def test_an_answer_of_the_topic_that_had_the_name_before_is_not_used(following):
+    following.follow()
+    tp, other_id = TopicPartition(TOPIC, 0), b"\x08" * 16
+    following.manager.stop([tp])
+    following.rig.logs.delete(tp)
+    made_again = following.partitions[0] = Partition(tp, following.rig.ports)
+    made_again.make_follower(following.rig.state(leader=LEADER, epoch=5), other_id)
+    following.manager.fetch([InitialFetchState(made_again, LEADER, 5)])
+    following.leader.answer(data(records=batch(0, 5), high_watermark=1))
+    assert following.log().log_end_offset == 0
+    assert [topic.topic_id for topic in following.leader.asked.topics] == [other_id]
+
+
+def test_a_log_that_gets_its_topics_id_meanwhile_is_asked_for_under_it(following):
+    partition = following.partition()
+    partition.make_follower(following.rig.state(leader=LEADER, epoch=5), bytes(16))
+    following.manager.fetch([InitialFetchState(partition, LEADER, 5)])
+    following.clock.advance()
+    following.log().assign_topic_id(ID)
+    following.leader.answer(refused(ErrorCode.UNKNOWN_TOPIC_ID), topic_id=bytes(16))
+    assert [topic.topic_id for topic in following.leader.asked.topics] == [ID]
+
+
 def test_a_role_that_ends_while_the_leaders_end_is_asked_for_is_not_cut(following):
     following.with_records(3, 3, 3).follow()
     following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
@@ -393,6 +435,19 @@ def test_a_partition_that_is_refused_waits_and_the_others_go_on(following, code)
     following.clock.advance(BACKOFF_MS)
     following.leader.answer()
     assert list(following.leader.named) == [0]
+
+
+def test_a_follower_whose_disk_is_full_goes_on_when_there_is_room(following):
+    following.follow()
+    following.rig.disk.fail("/data", "write", errno.ENOSPC)
+    following.leader.answer(data(records=batch(0, 5)))
+    assert (following.log().log_end_offset, following.log().offline) == (0, False)
+
+    following.rig.disk.heal()
+    following.clock.advance(BACKOFF_MS)
+    following.leader.answer(data(records=batch(0, 5)))
+
+    assert following.log().log_end_offset == 1
 
 
 def test_the_only_partition_is_asked_for_again_after_the_backoff(following):
@@ -472,3 +527,133 @@ def test_a_failed_disk_stops_the_partition(following):
     following.leader.answer(data(records=batch(0, 5)), data(1, records=batch(0, 5)))
     assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
     assert following.log(1).log_end_offset == 1
+
+
+# --- throttled replicas (KIP-73)
+
+
+def throttled(following, *numbers, rate):
+    """Partitions that are throttled, in a session that is open."""
+    following.quota.mark_throttled(TOPIC, frozenset(numbers))
+    following.quota.bound = rate
+    return following.follow(0, 1)
+
+
+def test_a_throttled_partition_that_is_behind_waits_while_the_quota_is_exceeded(following):
+    throttled(following, 0, rate=100)
+    following.leader.answer(
+        data(0, records=batch(0, 5, count=50), high_watermark=1000),
+        data(1, records=batch(0, 5), high_watermark=1000),
+    )
+    [forgotten] = following.leader.asked.forgotten_topics_data
+    assert (forgotten.partitions, [*following.leader.named]) == ([0], [1])
+
+    following.leader.answer()
+    following.clock.advance(60_000)
+    following.leader.answer()
+    assert following.leader.named[0].fetch_offset == 50, "the bytes of a minute ago count no more"
+
+
+def test_a_throttled_partition_in_sync_is_fetched_though_the_quota_is_exceeded(following):
+    throttled(following, 0, rate=100)
+    following.leader.answer(data(0, records=batch(0, 5, count=50), high_watermark=50), data(1))
+    assert following.quota.is_exceeded()
+    assert not following.leader.asked.forgotten_topics_data
+    assert following.leader.named[0].fetch_offset == 50
+
+
+def test_what_is_not_throttled_counts_for_no_quota(following):
+    throttled(following, 0, rate=100)
+    following.leader.answer(data(0), data(1, records=batch(0, 5, count=50), high_watermark=1000))
+    assert not following.quota.is_exceeded()
+
+
+def test_with_a_throttle_of_zero_one_answer_comes_and_then_none(following):
+    throttled(following, 0, 1, rate=0)
+    assert [*following.leader.named] == [0, 1]
+    following.leader.answer(data(0, records=batch(0, 5), high_watermark=9), data(1, high_watermark=9))
+    assert following.leader.asked is None
+    following.clock.advance(5_000)
+    assert following.leader.asked is None
+    following.quota.bound = 1_000_000
+    following.clock.advance(BACKOFF_MS)
+    assert [*following.leader.named] == [0], "the session still has the other one"
+
+
+# --- thousands of partitions
+
+
+def test_a_session_of_many_partitions_begins_in_slices(monkeypatch):
+    monkeypatch.setattr("replica_rig.Clock", TickingClock)
+    following = Following()
+    many = range(100)
+    following.follow(*many)
+    assert [*following.leader.named] == [*many]
+    assert following.clock.turns > 15, (
+        "half a millisecond a partition, 5 ms a slice: for the plan, and for the request"
+    )
+
+
+@pytest.fixture
+def beginning(monkeypatch):
+    """Plans the first request for a hundred partitions; the function is called in the middle of it."""
+    monkeypatch.setattr("replica_rig.Clock", TickingClock)
+    following = Following()
+    partitions = [following.partition(number) for number in range(100)]
+    for each in partitions:
+        each.make_follower(following.rig.state(leader=LEADER, epoch=5), ID)
+
+    def begin(meanwhile):
+        following.manager.fetch([InitialFetchState(each, LEADER, 5) for each in partitions])
+        # The fourth turn of the loop comes in the middle of the plan, and the controller speaks in it.
+        turns = []
+
+        def turn():
+            turns.append(following.leader.asked)
+            if len(turns) == 4:
+                meanwhile(following)
+            if len(turns) < 100:
+                following.clock.call_soon(turn)
+
+        turn()
+        following.clock.advance()
+        assert turns[3] is None, "the request was not out yet"
+        return following
+
+    return begin
+
+
+def test_what_changes_while_a_session_begins_is_left_to_its_second_request(beginning):
+    following = beginning(lambda it: it.manager.stop([TopicPartition(TOPIC, 99)]))
+    assert [*following.leader.named] == [*range(99)]
+    following.leader.answer()
+    assert not following.leader.asked.forgotten_topics_data
+
+
+def test_partitions_that_all_change_while_a_session_begins_are_asked_for(beginning):
+    def all_again(following):
+        states = [InitialFetchState(each, LEADER, 5) for each in following.partitions.values()]
+        following.manager.stop([each.partition.tp for each in states])
+        following.manager.fetch(states)
+
+    following = beginning(all_again)
+    assert [*following.leader.named] == [*range(100)]
+
+
+def test_a_fetcher_whose_partitions_all_go_while_its_session_begins_ends(beginning):
+    following = beginning(lambda it: it.manager.stop([each.tp for each in it.partitions.values()]))
+    assert following.manager.fetchers == []
+
+
+def test_other_numbers_of_fetchers_copy_the_same_partitions():
+    following = Following(fetchers=4)
+    following.manager.resize(following.leaders[:1])
+    following.follow(*range(8))
+    for number in (4, 2):
+        following.manager.resize(following.leaders[:number])
+        following.clock.advance()
+        copied = [len(fetcher) for fetcher in following.manager.fetchers]
+        assert (len(copied), sum(copied)) == (number, 8)
+    following.manager.begin_shutdown()
+    following.manager.resize(following.leaders)
+    assert following.manager.fetchers == []

@@ -18,8 +18,9 @@ from barnabas.protocol.messages.update_metadata import (
 )
 from barnabas.records.batch import batch_headers, build_batch
 from barnabas.records.record import Record
-from barnabas.replica.fetch import FetchParams, FetchReader
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.cached_partition import CachedPartition
+from barnabas.replica.fetch import Fetches
+from barnabas.replica.fetch_reader import FetchParams, FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.offsets import (
     EARLIEST,
@@ -157,14 +158,15 @@ def test_a_stranger_is_no_follower(rig):
 
 
 class Fetching:
-    """Partitions 0 and 1 of a topic behind a `FetchReader`."""
+    """Partitions 0 and 1 of a topic behind a `Fetches`."""
 
     def __init__(self, rig, other):
         self.rig, self.other = rig, other
         self.hosted = HostedPartitions(MetadataCache(1))
         self.purgatory = Purgatory("Fetch", rig.clock)
-        self.wake = Wake(Purgatory("Produce", rig.clock), self.purgatory)
-        self.reader = FetchReader(self.hosted, self.purgatory, rig.clock)
+        idle = Purgatory("DeleteRecords", rig.clock)
+        self.wake = Wake(Purgatory("Produce", rig.clock), self.purgatory, idle)
+        self.fetches = Fetches(FetchReader(self.hosted), self.purgatory, rig.clock)
         for place, each in enumerate((rig, other)):
             self.hosted.online[TopicPartition("orders", place)] = each.partition
             each.on_progress = self.wake.progressed
@@ -173,7 +175,7 @@ class Fetching:
         params = FetchParams(
             max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=1 << 20, isolation=isolation, **fields
         )
-        return self.reader.fetch(params, [CachedPartition("orders", ZERO_UUID, each) for each in wanted])
+        return self.fetches.fetch(params, [CachedPartition("orders", ZERO_UUID, each) for each in wanted])
 
     def append(self, count=1):
         info = self.rig.append(count)
@@ -244,7 +246,9 @@ def test_as_many_bytes_as_asked_for_are_enough(rig, fetching):
     fetching.append()
     size = len(build_batch([Record(0, rig.clock.now_ms, b"k", b"v")]))
 
-    assert sizes(fetching.fetch(request(), min_bytes=size)) == [(ErrorCode.NONE, True)]
+    at_once = fetching.fetch(request(), min_bytes=size)
+    assert not isinstance(at_once, Pending), "nothing is made that could wait"
+    assert sizes(at_once) == [(ErrorCode.NONE, True)]
     assert not fetching.fetch(request(), min_bytes=size + 1).done
 
 
@@ -324,11 +328,11 @@ def test_a_reader_that_diverged_does_not_wait(rig, fetching):
 def test_a_fetch_of_a_topic_of_another_id_is_refused(make_rig):
     rig = make_rig()
     rig.partition.make_leader(rig.state(isr=(1,), replicas=(1,)), b"\1" * 16)
-    reader = Fetching(rig, make_rig()).reader
+    fetches = Fetching(rig, make_rig()).fetches
     params = FetchParams(max_wait_ms=0, min_bytes=1, max_bytes=100, isolation=Isolation.HIGH_WATERMARK)
 
     codes = [
-        reader.fetch(params, [CachedPartition("orders", topic_id, request())])[0].error
+        fetches.fetch(params, [CachedPartition("orders", topic_id, request())])[0].error
         for topic_id in (b"\1" * 16, b"\2" * 16, ZERO_UUID)
     ]
     assert codes == [ErrorCode.NONE, ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.NONE]

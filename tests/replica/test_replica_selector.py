@@ -12,8 +12,9 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,
 )
-from barnabas.replica.fetch import FetchParams, FetchReader
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.cached_partition import CachedPartition
+from barnabas.replica.fetch import Fetches
+from barnabas.replica.fetch_reader import FetchParams, FetchReader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Isolation
 from barnabas.replica.purgatory import Purgatory
@@ -33,7 +34,8 @@ class Racks:
         hosted = HostedPartitions(self.metadata)
         hosted.online[TP] = self.rig.partition
         purgatory = Purgatory("Fetch", self.rig.clock)
-        self.reader = FetchReader(hosted, purgatory, self.rig.clock, replica_selector(name, self.metadata))
+        reader = FetchReader(hosted, replica_selector(name, self.metadata))
+        self.fetches = Fetches(reader, purgatory, self.rig.clock)
         self.rig.alive |= set(RACKS)
         self.rig.lead(isr=(1, 2, 3, 4), replicas=(1, 2, 3, 4))
         for _ in range(5):
@@ -57,7 +59,7 @@ class Racks:
         request = FetchPartition(
             partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=0
         )
-        answer = self.reader.fetch(params, [CachedPartition("orders", ZERO_UUID, request)])
+        answer = self.fetches.fetch(params, [CachedPartition("orders", ZERO_UUID, request)])
         return answer[0] if isinstance(answer, list) else None
 
     def preferred(self, *args, **kwargs):

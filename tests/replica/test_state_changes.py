@@ -1,5 +1,7 @@
 """LeaderAndIsr and StopReplica: whose orders count, what becomes of each partition, and who hears of it."""
 
+import errno
+
 import pytest
 from replica_rig import TP, Rig
 
@@ -65,7 +67,8 @@ class Broker:
         self.hosted = HostedPartitions(MetadataCache(1))
         self.fetchers = Fetchers()
         self.waiting = Purgatory("Fetch", self.rig.clock)
-        wake = Wake(Purgatory("Produce", self.rig.clock), self.waiting)
+        idle = Purgatory("DeleteRecords", self.rig.clock)
+        wake = Wake(Purgatory("Produce", self.rig.clock), self.waiting, idle)
         self.listener = Coordinator()
         listeners = Listeners()
         listeners.leadership["orders"] = self.listener
@@ -202,6 +205,16 @@ def test_who_follows_nobody_known_has_a_log_and_does_not_fetch(broker):
     assert broker.listener.heard == []
 
 
+def test_a_leader_without_the_log_that_the_isr_counts_on_says_so(broker, caplog):
+    """Its disk was replaced: with ZooKeeper it leads all the same, as Kafka's does."""
+    broker.order(lead(0), lead(1, epoch=2, is_new=True), follow(2, epoch=2))
+    broker.order(lead(0, epoch=1), lead(1, epoch=3), lead(2, epoch=3))
+    assert "log_missing" not in caplog.text
+
+    broker.order(lead(3, epoch=1))
+    assert "partition.log_missing partition=orders-3 epoch=1" in caplog.text
+
+
 def test_a_bad_disk_is_told_for_its_partitions_and_stays_so(broker):
     broker.order(follow(0), follow(2))
     broker.rig.disk.fail("/data", "name")
@@ -222,6 +235,21 @@ def test_a_disk_that_cannot_note_a_new_epoch_does_not_stop_the_others(broker):
     }
     assert broker.hosted.is_offline(TP)
     assert broker.fetchers.fetching == {TopicPartition("orders", 2): (2, 1)}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
+def test_a_role_that_the_disk_has_no_room_for_is_taken_later(broker, code):
+    broker.order(lead())
+    broker.rig.disk.fail("/data/orders-0", "write", code)
+    assert broker.order(lead(epoch=1), follow(2)) == {0: ErrorCode.REPLICA_NOT_AVAILABLE, 2: ErrorCode.NONE}
+    assert not broker.hosted.is_offline(TP)
+    assert broker.role() is None
+
+    broker.rig.disk.heal()
+    broker.rig.clock.advance(1000)
+
+    assert broker.role() is Role.LEADER
+    assert broker.hosted.serve(TP).leader_epoch == 1
 
 
 @pytest.mark.parametrize(

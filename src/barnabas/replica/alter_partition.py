@@ -37,7 +37,7 @@ WITHOUT_TOPIC_IDS: Final = (0, 1)
 """Version 1 is the highest that names topics."""
 
 
-class ControllerChannel(Protocol):
+class NodeToControllerChannel(Protocol):
     """The way from this broker to the active controller (``NodeToControllerChannelManager``)."""
 
     def send(
@@ -62,7 +62,7 @@ class AlterPartitionManager:
     __slots__ = ("_broker_epoch", "_broker_id", "_channel", "_clock", "_in_flight", "_waiting")
 
     def __init__(
-        self, broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel, clock: Clock
+        self, broker_id: int, broker_epoch: Callable[[], int], channel: NodeToControllerChannel, clock: Clock
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch

@@ -26,7 +26,10 @@ from barnabas.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from barnabas.replica.fetch_session import CachedPartition, FetchSession, FetchSessionCache, PartitionKey
+from barnabas.replica.cached_partition import CachedPartition, PartitionKey
+from barnabas.replica.delayed_fetch import LargeFetch
+from barnabas.replica.fetch_reader import FetchParams
+from barnabas.replica.fetch_session import FetchSession, FetchSessionCache
 
 SESSION_PARTITIONS_MAX: Final = 20_000
 """So many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms."""
@@ -73,6 +76,14 @@ class FetchContext:
     def partitions(self) -> Collection[CachedPartition]:
         return self._partitions
 
+    def take_resting(self, params: FetchParams) -> LargeFetch | None:  # noqa: ARG002 - of sessions only
+        """What the request before left behind, if it stands for this one too."""
+        return None
+
+    def leave_resting(self, fetch: LargeFetch) -> None:
+        """Nothing has moved. Without a session there is no next request to resume it."""
+        fetch.force_complete()
+
     def respond(self, results: Results) -> FetchResponse:
         return build_response(results)
 
@@ -113,7 +124,7 @@ class SessionErrorContext(_SessionContext):
         return FetchResponse(error_code=self._error, session_id=INVALID_SESSION_ID)
 
 
-class FullFetchContext(_SessionContext):
+class FullFetchContext(FetchContext):
     """A full fetch that asks for a session."""
 
     __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
@@ -133,31 +144,61 @@ class FullFetchContext(_SessionContext):
 
     def respond(self, results: Results) -> FetchResponse:
         """Everything, and the id of the new session if there is room for one."""
-        everything = list(results)
+        return in_one_piece(self.respond_in_slices(list(results)))
+
+    def respond_in_slices(
+        self, results: list[tuple[CachedPartition, PartitionData]]
+    ) -> Sliced[FetchResponse]:
+        """The same in slices: no other request can be of the session before its id is there."""
+        response = FetchResponse(session_id=INVALID_SESSION_ID)
+        partitions: dict[PartitionKey, CachedPartition] = {}
+        for start in range(0, len(results), PORTION):
+            portion = results[start : start + PORTION]
+            for partition, data in portion:
+                partition.remember(data)
+                partitions[partition.key] = partition
+            _add_results(response.responses, portion)
+            yield
         session = self._cache.open(
-            size=len(everything), privileged=self._privileged, uses_topic_ids=self._uses_topic_ids
+            size=len(partitions), privileged=self._privileged, uses_topic_ids=self._uses_topic_ids
         )
-        if session is None:
-            return build_response(everything)
-        for partition, data in everything:
-            partition.remember(data)
-            session.partitions[partition.key] = partition
-        self._cache.touch(session)
-        return build_response(everything, session.id)
+        if session is not None:
+            session.partitions = partitions
+            self._cache.touch(session)
+            response.session_id = session.id
+        return response
 
 
 class IncrementalFetchContext(_SessionContext):
     """A request of a session: the session says what to read, the response has only the news."""
 
-    __slots__ = ("_expected_epoch", "_session")
+    __slots__ = ("_expected_epoch", "_names", "_session")
 
     def __init__(self, session: FetchSession, expected_epoch: int, names: Mapping[Uuid, str]) -> None:
-        if session.uses_topic_ids:
-            for partition in session.partitions.values():
-                partition.topic = partition.topic or names.get(partition.topic_id)
-        super().__init__(list(session.partitions.values()))
+        super().__init__(())
         self._session = session
         self._expected_epoch = expected_epoch
+        self._names = names
+
+    def partitions(self) -> Collection[CachedPartition]:
+        partitions = list(self._session.partitions.values())
+        if self._session.uses_topic_ids:
+            for partition in partitions:
+                partition.topic = partition.topic or self._names.get(partition.topic_id)
+        return partitions
+
+    def take_resting(self, params: FetchParams) -> LargeFetch | None:
+        resting = self._session.resting
+        if resting is not None and resting.can_resume(params):
+            return resting
+        self._session.end_rest()
+        return None
+
+    def leave_resting(self, fetch: LargeFetch) -> None:
+        if self._session.epoch == self._expected_epoch:
+            self._session.resting = fetch
+        else:
+            fetch.force_complete()
 
     def respond(self, results: Results) -> FetchResponse:
         """The partitions with news; those with records go to the end of the line, for fairness."""
@@ -212,14 +253,29 @@ def new_context(
     return IncrementalFetchContext(session, session.epoch, names)
 
 
-def new_huge_context(
-    cache: FetchSessionCache, request: FetchRequest, version: int, names: Mapping[Uuid, str]
+def new_large_context(
+    cache: FetchSessionCache,
+    request: FetchRequest,
+    version: int,
+    names: Mapping[Uuid, str],
+    *,
+    entries: int,
+    from_follower: bool,
 ) -> Sliced[FetchContext]:
-    """The context of a request with more than `SESSION_PARTITIONS_MAX` entries: it gets no session."""
-    cache.remove(request.session_id)
+    """The same for so many entries that a full fetch is worked off in slices; beyond `SESSION_PARTITIONS_MAX` it gets no session."""
+    too_many = entries > SESSION_PARTITIONS_MAX
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        if not too_many:
+            return new_context(cache, request, version, names, from_follower=from_follower)
+        cache.remove(request.session_id)
         return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    return FetchContext((yield from _all_requested(request, version, names)))
+    cache.remove(request.session_id)
+    partitions = yield from _all_requested(request, version, names)
+    if too_many or request.session_epoch == FINAL_EPOCH:
+        return FetchContext(partitions)
+    return FullFetchContext(
+        partitions, cache, privileged=from_follower, uses_topic_ids=version >= TOPIC_IDS_SINCE
+    )
 
 
 def _requested(request: FetchRequest, version: int, names: Mapping[Uuid, str]) -> Collection[CachedPartition]:
@@ -246,8 +302,9 @@ def _all_requested(
     return list(found.values())
 
 
-def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionKey]:
+def _forgotten(request: FetchRequest, version: int) -> list[PartitionKey]:
+    forgotten: list[PartitionKey] = []
     for topic in request.forgotten_topics_data:
         key = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
-        for partition in topic.partitions:
-            yield key, partition
+        forgotten += [(key, partition) for partition in topic.partitions]
+    return forgotten

@@ -10,64 +10,21 @@ The cache has a bound on sessions; a new one may evict an idle one (not used for
 than that and is smaller. Followers' sessions are privileged: only followers' requests evict them while they are young.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
 
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import ZERO_UUID, Uuid
 from barnabas.protocol.fetch_session import INITIAL_EPOCH, INVALID_SESSION_ID, next_epoch
-from barnabas.protocol.messages.fetch import FetchPartition, PartitionData
+from barnabas.replica.cached_partition import CachedPartition, PartitionKey
+
+if TYPE_CHECKING:
+    from barnabas.replica.delayed_fetch import LargeFetch
 
 EVICTION_MS: Final = 120_000
 CACHED_PARTITIONS_MAX: Final = 500_000
 """So many partitions the sessions of consumers may have between them; each takes 300 bytes, and the time of the collector."""
 
 _log = EventLog("replica.fetch_session")
-
-PartitionKey: TypeAlias = tuple[Uuid | str | None, int]
-
-
-class CachedPartition:
-    """One partition of a fetch: what the client asks of it, and what the last response said."""
-
-    __slots__ = ("high_watermark", "log_start_offset", "request", "topic", "topic_id")
-
-    def __init__(self, topic: str | None, topic_id: Uuid, request: FetchPartition) -> None:
-        self.topic = topic
-        """None while no topic of that id is known here."""
-        self.topic_id = topic_id
-        self.request = request
-        self.high_watermark = -1
-        self.log_start_offset = -1
-
-    @property
-    def key(self) -> PartitionKey:
-        """What names it inside a session: by topic id if there is one, else by topic name."""
-        return (self.topic if self.topic_id == ZERO_UUID else self.topic_id), self.request.partition
-
-    def remember(self, response: PartitionData) -> None:
-        """Notes what a full response says (``updateResponseData``)."""
-        self.high_watermark = response.high_watermark
-        self.log_start_offset = response.log_start_offset
-
-    def has_news(self, response: PartitionData) -> bool:
-        """``maybeUpdateResponseData``: whether the response must say this; if so it is noted. An error is not: the
-        first answer without one is news.
-        """
-        news = bool(response.records)
-        if self.high_watermark != response.high_watermark:
-            news = True
-            self.high_watermark = response.high_watermark
-        if self.log_start_offset != response.log_start_offset:
-            news = True
-            self.log_start_offset = response.log_start_offset
-        if response.error_code:
-            self.high_watermark = -1
-            return True
-        return news or response.preferred_read_replica >= 0 or response.diverging_epoch is not None
-
-    def __repr__(self) -> str:
-        return f"<CachedPartition {self.topic}-{self.request.partition} hw={self.high_watermark}>"
 
 
 class FetchSession:
@@ -82,6 +39,7 @@ class FetchSession:
         "last_used_ms",
         "partitions",
         "privileged",
+        "resting",
         "size",
         "uses_topic_ids",
     )
@@ -96,9 +54,13 @@ class FetchSession:
         self.size = 0
         """The number of partitions when the session was last touched; eviction goes by it."""
         self.evictable_by_all = self.evictable_by_privileged = False
+        self.resting: LargeFetch | None = None
+        """What its last request left behind where nothing had moved."""
 
-    def update(self, changed: Iterable[CachedPartition], forgotten: Iterable[PartitionKey]) -> None:
+    def update(self, changed: Collection[CachedPartition], forgotten: Collection[PartitionKey]) -> None:
         """What a request adds, changes and no longer wants."""
+        if changed or forgotten:
+            self.end_rest()
         for partition in changed:
             known = self.partitions.get(partition.key)
             if known is None:
@@ -107,6 +69,12 @@ class FetchSession:
                 known.request = partition.request
         for key in forgotten:
             self.partitions.pop(key, None)
+
+    def end_rest(self) -> None:
+        """The next request looks at all partitions."""
+        resting, self.resting = self.resting, None
+        if resting is not None:
+            resting.force_complete()
 
     def move_to_end(self, partition: CachedPartition) -> None:
         """Lets the others be read first next time."""

@@ -24,6 +24,10 @@ class HostedPartitions:
     def __len__(self) -> int:
         return len(self.online)
 
+    @property
+    def offline_count(self) -> int:
+        return len(self._offline)
+
     def is_offline(self, tp: TopicPartition) -> bool:
         return tp in self._offline
 

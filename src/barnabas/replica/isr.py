@@ -21,6 +21,19 @@ from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Pending
 
 
+class IsrChanges:
+    """How often ISRs changed on a broker, as the controller has decided (``IsrShrinksPerSec``, ``IsrExpandsPerSec``)."""
+
+    __slots__ = ("expands", "shrinks")
+
+    def __init__(self) -> None:
+        self.expands = 0
+        self.shrinks = 0
+
+    def __repr__(self) -> str:
+        return f"<IsrChanges expands={self.expands} shrinks={self.shrinks}>"
+
+
 @dataclass(frozen=True, slots=True)
 class IsrState:
     """The committed set, and the proposed one while a proposal is in flight."""

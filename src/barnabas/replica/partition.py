@@ -35,7 +35,7 @@ from barnabas.log.write_turn import WriteTurn
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
-from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrState
+from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
 from barnabas.replica.replica import Replica
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _log = EventLog("replica.partition")
 
 NO_LEADER_EPOCH: Final = -1
+TO_HIGH_WATERMARK: Final = -1
+"""The offset that deletes every record which consumers may see (``DeleteRecordsRequest.HIGH_WATERMARK``)."""
 _NONE: Final = ErrorCode.NONE
 
 
@@ -81,8 +83,9 @@ class Ports:
     """Whether a broker is registered; a dead one may not join an ISR."""
     alter_partition: AlterPartition
     on_progress: Callable[[TopicPartition], object]
-    """Called when a high watermark moved other than by an append."""
+    """Called when a high watermark moved other than by an append, or a log start."""
     replica_lag_time_max_ms: int
+    isr_changes: IsrChanges
 
 
 class LogRead:
@@ -174,6 +177,10 @@ class Partition:
     def under_min_isr(self) -> bool:
         return self.leader_log is not None and len(self.isr_state.isr) < self.min_isr
 
+    @property
+    def is_under_replicated(self) -> bool:
+        return self.leader_log is not None and len(self.isr_state.isr) < len(self.assignment)
+
     # --- roles ----------------------------------------------------------------------------------------
 
     def make_leader(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
@@ -193,8 +200,7 @@ class Partition:
         self.leader_id = self._ports.broker_id
         self.leader_log = log
         # The ISR may be down to this broker alone.
-        if self._advance_high_watermark():
-            self._ports.on_progress(self.tp)
+        self.advance_high_watermark()
         return not was_leader
 
     def make_follower(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> bool:
@@ -241,7 +247,7 @@ class Partition:
         try:
             log.leader_epochs.assign(state.leader_epoch, start_offset)
         except OSError as error:
-            raise log.storage_failed(error) from error
+            raise log.refused(error) from error
         now_ms = self._ports.now_ms()
         for replica in self._replicas.values():
             replica.reset(
@@ -299,8 +305,8 @@ class Partition:
         assert log is not None, "only a leader looks into a batch"
         return log.validate_heavy(records, self._ports.now_ms())
 
-    def synced(self) -> None:
-        """What was appended is on stable storage now: it may count for the high watermark."""
+    def advance_high_watermark(self) -> None:
+        """Moves the high watermark as far as it may go now, after anything but an append or a fetch; wakes what waits for it."""
         if self._advance_high_watermark():
             self._ports.on_progress(self.tp)
 
@@ -349,6 +355,38 @@ class Partition:
         return replica.is_caught_up(leader_end_offset, now_ms, lag_max_ms) and self._ports.is_alive(
             replica.broker_id
         )
+
+    # --- deleting -----------------------------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> tuple[int, int]:
+        """``deleteRecordsOnLeader``: moves the log start to the offset, -1 for the high watermark; (the offset, the low watermark).
+
+        Raises POLICY_VIOLATION for a topic that is only compacted, OFFSET_OUT_OF_RANGE, NOT_LEADER_OR_FOLLOWER.
+        """
+        log = self.log_for(NO_LEADER_EPOCH, leader_only=True)
+        if not log.config.deletes:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {self.tp} can not be deleted due to the configured policy",
+            )
+        if offset == TO_HIGH_WATERMARK:
+            offset = log.high_watermark
+        if offset < 0:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"The offset {offset} for partition {self.tp} is not valid"
+            )
+        if log.maybe_increment_log_start_offset(offset):
+            self._ports.on_progress(self.tp)
+        return offset, self.low_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        """``lowWatermarkIfLeader``: the smallest log start of the live replicas; raises NOT_LEADER_OR_FOLLOWER."""
+        lowest = self.log_for(NO_LEADER_EPOCH, leader_only=True).log_start_offset
+        for replica in self._replicas.values():
+            if replica.log_start_offset < lowest and self._ports.is_alive(replica.broker_id):
+                lowest = replica.log_start_offset
+        return lowest
 
     # --- reading ----------------------------------------------------------------------------------------
 
@@ -463,9 +501,10 @@ class Partition:
         assert log is not None, "a follower has a log"
         before = log.high_watermark
         log.high_watermark = high_watermark
+        moved = log.high_watermark != before
         if log.log_start_offset < log_start_offset <= log.high_watermark:
-            log.maybe_increment_log_start_offset(log_start_offset)
-        if log.high_watermark != before:
+            moved = log.maybe_increment_log_start_offset(log_start_offset) or moved
+        if moved:
             self._ports.on_progress(self.tp)
 
     # --- followers and the ISR --------------------------------------------------------------------------
@@ -486,7 +525,7 @@ class Partition:
         self, replica: Replica, request: FetchPartition, found: LogRead, broker_epoch: int
     ) -> None:
         """``updateFollowerFetchState``: notes how far a follower has got; may ask for it to join the ISR, may move the high watermark."""
-        before = replica.log_end_offset
+        start_before, before = replica.log_start_offset, replica.log_end_offset
         replica.record_fetch(
             fetch_offset=request.fetch_offset,
             start_offset=request.log_start_offset,
@@ -495,7 +534,11 @@ class Partition:
             broker_epoch=broker_epoch,
         )
         self._maybe_expand_isr(replica)
+        # The low watermark may have moved with the follower's log start.
+        progress = replica.log_start_offset != start_before
         if replica.log_end_offset != before and self._advance_high_watermark():
+            progress = True
+        if progress:
             self._ports.on_progress(self.tp)
 
     def _maybe_expand_isr(self, replica: Replica) -> None:
@@ -555,6 +598,8 @@ class Partition:
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         if code in REFUSED:
             self.isr_state = IsrState(state.isr)
+            # The replica that may not join has been waited for.
+            self.advance_high_watermark()
         elif code not in OUTDATED:
             _log.warning("partition.isr_change_failed", partition=self.tp, error=code.name, retry=True)
             self._submit(state, isr)
@@ -562,10 +607,14 @@ class Partition:
     def _accepted(self, decided: LeaderAndIsr) -> None:
         if decided.leader_epoch != self.leader_epoch or decided.partition_epoch < self.partition_epoch:
             return
+        changes = self._ports.isr_changes
+        if len(decided.isr) < len(self.isr_state.isr):
+            changes.shrinks += 1
+        elif len(decided.isr) > len(self.isr_state.isr):
+            changes.expands += 1
         self.isr_state = IsrState(frozenset(decided.isr))
         self.partition_epoch = decided.partition_epoch
-        if self._advance_high_watermark():
-            self._ports.on_progress(self.tp)
+        self.advance_high_watermark()
 
     def close(self) -> None:
         """Forgets the role: the replica is stopped or its log directory failed."""

@@ -1,9 +1,9 @@
 """Appending a produce request, and waiting for the ISR where acks=all asks for it (``DelayedProduce``)."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Final, TypeAlias
 
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError, RecordValidationError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
@@ -16,6 +16,7 @@ from barnabas.records.batch import BatchHeader
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Partition
 from barnabas.replica.purgatory import DelayedOperation, Purgatory
+from barnabas.replica.topic_stats import BrokerTopicStats
 
 _log = EventLog("replica.produce")
 
@@ -43,7 +44,17 @@ _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TI
 class AppendResult:
     """What became of one partition's records: where they are, or why they are not."""
 
-    __slots__ = ("error", "info", "message", "partition", "settled", "synced", "tp", "unwritten")
+    __slots__ = (
+        "error",
+        "info",
+        "message",
+        "partition",
+        "record_errors",
+        "settled",
+        "synced",
+        "tp",
+        "unwritten",
+    )
 
     def __init__(
         self,
@@ -56,6 +67,8 @@ class AppendResult:
         self.info = info or NOWHERE
         self.error = error
         self.message = message
+        self.record_errors: Sequence[tuple[int, str]] = ()
+        """Which records of the batch were refused, and why (KIP-467)."""
         self.partition: Partition | None = None
         """Where the records were appended."""
         self.synced: Pending[None] | None = None
@@ -129,11 +142,12 @@ class DelayedProduce(DelayedOperation):
 class Wake:
     """Asks the waiting again when a partition's log or high watermark moved."""
 
-    __slots__ = ("_fetches", "_produces")
+    __slots__ = ("_deletions", "_fetches", "_produces")
 
-    def __init__(self, produces: Purgatory, fetches: Purgatory) -> None:
+    def __init__(self, produces: Purgatory, fetches: Purgatory, deletions: Purgatory) -> None:
         self._produces = produces
         self._fetches = fetches
+        self._deletions = deletions
 
     def appended(self, tp: TopicPartition, *, advanced: bool) -> None:
         """Records were appended. Followers read to the log's end, so fetches are asked in any case."""
@@ -143,22 +157,30 @@ class Wake:
             self._fetches.check_and_complete(tp)
 
     def progressed(self, tp: TopicPartition) -> None:
-        """The high watermark moved, or the partition changed its role."""
+        """The high watermark or a log start moved, or the partition changed its role."""
         self._produces.check_and_complete(tp)
         self._fetches.check_and_complete(tp)
+        self._deletions.check_and_complete(tp)
 
 
 class Appender:
     """Appends to partitions that this broker leads."""
 
-    __slots__ = ("_hosted", "_purgatory", "_put_off", "_turn", "_wake")
+    __slots__ = ("_deferred", "_hosted", "_purgatory", "_stats", "_turn", "_wake")
 
-    def __init__(self, hosted: HostedPartitions, purgatory: Purgatory, wake: Wake) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        purgatory: Purgatory,
+        wake: Wake,
+        stats: BrokerTopicStats | None = None,
+    ) -> None:
+        self._stats = stats or BrokerTopicStats()
         self._hosted = hosted
         self._purgatory = purgatory
         self._wake = wake
         self._turn: WriteTurn | None = None
-        self._put_off: Results = []
+        self._deferred: Results = []
 
     def begin_turn(self) -> None:
         """Requests follow that have arrived together: small appends of theirs may wait for `end_turn`."""
@@ -172,7 +194,7 @@ class Appender:
     def end_turn(self) -> bool:
         """Writes what waits, and wakes those who wait for it; whether results have changed, as a disk refused."""
         turn, self._turn = self._turn, None
-        put_off, self._put_off = self._put_off, []
+        deferred, self._deferred = self._deferred, []
         if turn is None or not turn.unwritten:
             return False
         turn.write()
@@ -180,8 +202,9 @@ class Appender:
         for unwritten in turn.unwritten:
             refused = refused or unwritten.error is not None
         if refused:
-            for result in put_off:
+            for result in deferred:
                 if result.unwritten is not None and result.unwritten.error is not None:
+                    self._count(result.tp, result.info, -1)
                     _refuse(result, result.partition, result.unwritten.error)
         for unwritten in turn.unwritten:
             # Who waits for replicas of what was refused waits in vain.
@@ -197,12 +220,12 @@ class Appender:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
         *,
-        may_wait: bool = False,
+        may_defer: bool = False,
     ) -> AppendResult:
         """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into the buffer.
 
         The `header` is that of the batch, where the caller has read it. A batch that takes long to look into gives a
-        result that is `settled` later. One that `may_wait` is perhaps only written when the turn ends: the result has
+        result that is `settled` later. One that `may_defer` is perhaps only written when the turn ends: the result has
         `unwritten` appends then, and `end_turn` may change it.
         """
         partition = self._hosted.online.get(tp)
@@ -210,7 +233,7 @@ class Appender:
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
-            turn = self._turn if may_wait else None
+            turn = self._turn if may_defer else None
             info, advanced = partition.append(records, required_acks, origin, header, turn=turn)
         except KafkaError as error:
             _refuse(result, partition, error)
@@ -251,6 +274,7 @@ class Appender:
     ) -> None:
         result.info = info
         result.partition = partition
+        self._count(result.tp, info, 1)
         log = partition.leader_log
         if log is not None:
             if log.flush_needed:
@@ -259,9 +283,16 @@ class Appender:
             if unwritten is not None:
                 result.unwritten = unwritten
                 unwritten.advanced = unwritten.advanced or advanced
-                self._put_off.append(result)
+                self._deferred.append(result)
                 return
         self._wake.appended(result.tp, advanced=advanced)
+
+    def _count(self, tp: TopicPartition, info: AppendInfo, times: int) -> None:
+        """Counts an append, or takes it back (-1). A batch that was there already was counted then."""
+        if not info.duplicate:
+            stats = self._stats.topics.get(tp.topic) or self._stats.of(tp.topic)
+            stats.messages_in += times * (info.last_offset - info.first_offset + 1)
+            stats.bytes_in += times * info.size
 
     def acknowledge(
         self, results: Results, required_acks: int, timeout_ms: int
@@ -283,7 +314,7 @@ class Appender:
 
 def _sync(result: AppendResult, partition: Partition, log: Log) -> None:
     result.synced = log.flush_soon()
-    result.synced.when_done(lambda _: partition.synced())
+    result.synced.when_done(lambda _: partition.advance_high_watermark())
 
 
 def _refuse(result: AppendResult, partition: Partition | None, error: KafkaError) -> None:
@@ -295,6 +326,8 @@ def _refuse(result: AppendResult, partition: Partition | None, error: KafkaError
     result.partition = None
     result.error = code
     result.message = str(error) if code in _WITH_MESSAGE else None
+    if isinstance(error, RecordValidationError):
+        result.record_errors = error.record_errors
 
 
 def _acknowledged(result: AppendResult) -> bool:

@@ -44,6 +44,10 @@ class DelayedOperation(ABC):
     def on_complete(self) -> None:
         """Answers with what there is; runs exactly once."""
 
+    def expire(self) -> None:
+        """Its time is over."""
+        self.force_complete()
+
     def force_complete(self) -> bool:
         """Ends the operation now; False if it had ended before."""
         if self.completed:
@@ -87,7 +91,7 @@ class Purgatory:
         for key in operation.keys:
             self._watchers.setdefault(key, {})[operation] = None
         self.size += 1
-        operation.timer = self._clock.call_later(timeout_ms, operation.force_complete)
+        operation.timer = self._clock.call_later(timeout_ms, operation.expire)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Asks every operation under the key again; how many completed."""

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.eventlog import EventLog
+from barnabas.core.eventlog import STATE_CHANGES, EventLog
 from barnabas.core.ids import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
@@ -41,6 +41,7 @@ from barnabas.replica.partition import Partition, Ports
 from barnabas.replica.produce import Wake
 
 _log = EventLog("replica.state_changes")
+_state_changes = EventLog(STATE_CHANGES)
 
 _TOPIC_IDS_SINCE: Final = 5
 """The LeaderAndIsr version whose answer names topics by id."""
@@ -77,8 +78,11 @@ class Fetchers(Protocol):
         """``removeFetcherForPartitions``: does nothing for a partition that is not fetched."""
 
 
-class LogRemover(Protocol):
-    """The part of the log manager that StopReplica needs."""
+class Logs(Protocol):
+    """The part of the log manager that changes of roles need."""
+
+    def get(self, tp: TopicPartition) -> object | None:
+        """The partition's log; None if there is none."""
 
     def delete(self, tp: TopicPartition) -> object:
         """Takes the partition's directory out of use and deletes it later; nothing if there is none."""
@@ -103,7 +107,7 @@ class StateChanges:
         self,
         hosted: HostedPartitions,
         ports: Ports,
-        logs: LogRemover,
+        logs: Logs,
         fetchers: Fetchers,
         wake: Wake,
         clock: Clock,
@@ -117,7 +121,7 @@ class StateChanges:
         self._wake = wake
         self._clock = clock
         self._unmade: dict[TopicPartition, LeaderAndIsrPartitionState] = {}
-        """Partitions whose logs wait for a file descriptor, and the role to take then."""
+        """Partitions whose logs wait for a file descriptor or for room, and the role to take then."""
         self.controller_epoch = 0
 
     def check_controller(self, epoch: int, controller_id: int, what: str) -> None:
@@ -145,15 +149,46 @@ class StateChanges:
         topic_ids = yield from _topic_ids(request)
         errors: dict[TopicPartition, ErrorCode] = {}
         roles = RoleChanges([], [])
+        each_is_logged = _state_changes.has_debug
         for tp, state in _partition_states(request):
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             errors[tp] = self._change(tp, state, topic_id, roles)
             if errors[tp] is ErrorCode.REPLICA_NOT_AVAILABLE:
                 self._change_later(tp, state, topic_id)
+            if each_is_logged:
+                self._handled("leader_and_isr", request, tp, state, errors[tp])
             yield
+        _state_changes.info(
+            "leader_and_isr.handled",
+            broker=self._ports.broker_id,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            partitions=len(errors),
+            new_leaders=len(roles.leaders),
+            new_followers=len(roles.followers),
+        )
         yield from self._fetch(roles.followers)
         self._listeners.roles_changed(roles.leaders, roles.followers)
         return (yield from _leader_and_isr_response(errors, topic_ids, version))
+
+    def _handled(
+        self,
+        request_name: str,
+        request: LeaderAndIsrRequest | StopReplicaRequest,
+        tp: TopicPartition,
+        state: object,
+        error: ErrorCode,
+    ) -> None:
+        """A line of the state-change log for one partition."""
+        _state_changes.debug(
+            f"{request_name}.handled.partition",
+            broker=self._ports.broker_id,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            partition=tp,
+            state=state,
+            error=error.name,
+        )
 
     def _fetch(self, followers: list[Partition]) -> Sliced[None]:
         for start in range(0, len(followers), FETCH_PORTION):
@@ -203,12 +238,19 @@ class StateChanges:
         try:
             self._take_role(partition, state, topic_id, roles)
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            code = error.code
+            if (
+                code is ErrorCode.KAFKA_STORAGE_ERROR
+                and partition.log is not None
+                and not partition.log.offline
+            ):
+                code = ErrorCode.REPLICA_NOT_AVAILABLE  # its disk has no room for the new epoch
+            if code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.take_offline(tp)
-            elif error.code is ErrorCode.REPLICA_NOT_AVAILABLE:
+            elif code is ErrorCode.REPLICA_NOT_AVAILABLE:
                 del self._hosted.online[tp]
-            _log.error("partition.role_refused", partition=tp, error=error.code.name, reason=error)
-            return error.code
+            _log.error("partition.role_refused", partition=tp, error=code.name, reason=error)
+            return code
         return ErrorCode.NONE
 
     def _same_or_older(
@@ -230,8 +272,17 @@ class StateChanges:
     ) -> None:
         if state.leader == self._ports.broker_id:
             self._fetchers.stop([partition.tp])
+            # A new topic's first epoch is 0; a later one that is not new had a log, and the ISR counted on it.
+            is_missing = state.leader_epoch > 0 and not state.is_new and self._logs.get(partition.tp) is None
             if partition.make_leader(state, topic_id):
                 roles.leaders.append(partition)
+            if is_missing:
+                _log.warning(
+                    "partition.log_missing",
+                    partition=partition.tp,
+                    epoch=state.leader_epoch,
+                    meaning="this broker leads, and has no log: followers cut theirs, what they held is lost",
+                )
         elif not self._ports.is_alive(state.leader):
             # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
             _log.error("partition.leader_unknown", partition=partition.tp, leader=state.leader)
@@ -252,10 +303,19 @@ class StateChanges:
             # What is only stopped may still be heard of, by LeaderAndIsr; what is deleted will not.
             if delete and code is ErrorCode.NONE:
                 self._listeners.deleted(tp, epoch)
+            if _state_changes.has_debug:
+                self._handled("stop_replica", request, tp, f"leader_epoch={epoch} delete={delete}", code)
             response.partition_errors.append(
                 StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
             )
             yield
+        _state_changes.info(
+            "stop_replica.handled",
+            broker=self._ports.broker_id,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            partitions=len(response.partition_errors),
+        )
         return response
 
     def _stop(self, tp: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:

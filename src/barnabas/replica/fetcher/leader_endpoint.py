@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.core.slices import Slices
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
 from barnabas.protocol.fetch_session import FetchPlan, FetchSessionHandler, FetchTarget
@@ -79,7 +81,16 @@ class Follower(NamedTuple):
 class RemoteLeaderEndPoint:
     """One leader, as one fetcher of this broker sees it; one request at a time."""
 
-    __slots__ = ("_client", "_find_node", "_follower", "_names", "_session", "leader_id", "settings")
+    __slots__ = (
+        "_client",
+        "_clock",
+        "_find_node",
+        "_follower",
+        "_names",
+        "_session",
+        "leader_id",
+        "settings",
+    )
 
     def __init__(
         self,
@@ -88,10 +99,12 @@ class RemoteLeaderEndPoint:
         find_node: Callable[[int], Node | None],
         follower: Follower,
         settings: FetchSettings,
+        clock: Clock,
     ) -> None:
         self.leader_id = leader_id
         self.settings = settings
         self._client = client
+        self._clock = clock
         self._find_node = find_node
         self._follower = follower
         self._session = FetchSessionHandler()
@@ -128,7 +141,8 @@ class RemoteLeaderEndPoint:
         Raises DisconnectedError, and KafkaError where the leader refuses the request as a whole.
         """
         try:
-            response = yield self._send(self._request(plan), FETCH_VERSION)
+            request = yield from self._request(plan)
+            response = yield self._send(request, FETCH_VERSION)
         except Exception:
             self._session.failed()
             raise
@@ -139,8 +153,9 @@ class RemoteLeaderEndPoint:
             raise KafkaError(error)
         return self._answers(response)
 
-    def _request(self, plan: FetchPlan) -> FetchRequest:
-        settings = self.settings
+    def _request(self, plan: FetchPlan) -> Steps[FetchRequest]:
+        """The request of a plan, in slices: the first one of a session names all partitions."""
+        settings, slices = self.settings, Slices(self._clock)
         topics: dict[Uuid, FetchTopic] = {}
         for tp, target in plan.named.items():
             topic = topics.get(target.topic_id)
@@ -156,6 +171,8 @@ class RemoteLeaderEndPoint:
                     partition_max_bytes=target.max_bytes,
                 )
             )
+            if slices.over():
+                yield slices.next_turn()
         forgotten: dict[Uuid, ForgottenTopic] = {}
         for tp, topic_id in plan.forgotten.items():
             gone = forgotten.setdefault(topic_id, ForgottenTopic(topic=tp.topic, topic_id=topic_id))

@@ -14,6 +14,7 @@ from barnabas.replica.fetcher.leader_endpoint import (
     RemoteLeaderEndPoint,
 )
 from barnabas.replica.fetcher.replica_fetcher import ReplicaFetcher
+from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.replica.state_changes import InitialFetchState
 
 _log = EventLog("replica.fetcher")
@@ -34,6 +35,7 @@ class ReplicaFetcherManager:
         *,
         backoff_ms: int,
         truncated: Callable[[], object],
+        quota: ReplicationQuotaManager,
     ) -> None:
         """As many fetchers copy from a leader as there are clients; `find_node` says where a broker is reached.
 
@@ -48,17 +50,18 @@ class ReplicaFetcherManager:
         self._settings = settings
         self._backoff_ms = backoff_ms
         self._truncated = truncated
+        self._quota = quota
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         """By leader and fetcher id."""
-        self._closed = False
+        self._stopping = False
 
     @property
     def fetchers(self) -> list[ReplicaFetcher]:
         return list(self._fetchers.values())
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
-        """``addFetcherForPartitions``: begins to copy these from their leaders; not once it is closed."""
-        if self._closed:
+        """``addFetcherForPartitions``: begins to copy these from their leaders; not while the broker stops."""
+        if self._stopping:
             return
         for target in targets:
             fetcher_id = self._fetcher_id(target.partition.tp)
@@ -74,6 +77,22 @@ class ReplicaFetcherManager:
                 fetcher.remove(tp)
             self.failed_partitions.discard(tp)
 
+    def resize(self, clients: Sequence[LeaderClient]) -> None:
+        """``resizeThreadPool``: as many fetchers copy from each leader as there are clients now; partitions go to theirs."""
+        copied = [
+            InitialFetchState(partition, leader_id, leader_epoch)
+            for (leader_id, _), fetcher in self._fetchers.items()
+            for partition, leader_epoch in fetcher.copied()
+        ]
+        self._close_fetchers()
+        self._clients = clients
+        self.fetch(copied)
+
+    def _close_fetchers(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
     def _fetcher_id(self, tp: TopicPartition) -> int:
         """``getFetcherId``; the sum wraps as Java's does."""
         value = (31 * java_hash(tp.topic) + tp.partition) & 0xFFFFFFFF
@@ -83,7 +102,12 @@ class ReplicaFetcherManager:
     def _create_fetcher(self, leader_id: int, fetcher_id: int) -> ReplicaFetcher:
         key = (leader_id, fetcher_id)
         leader = RemoteLeaderEndPoint(
-            leader_id, self._clients[fetcher_id], self._find_node, self._follower, self._settings
+            leader_id,
+            self._clients[fetcher_id],
+            self._find_node,
+            self._follower,
+            self._settings,
+            self._clock,
         )
 
         def empty(fetcher: ReplicaFetcher) -> None:
@@ -99,16 +123,22 @@ class ReplicaFetcherManager:
             failed=self.failed_partitions,
             truncated=self._truncated,
             on_empty=empty,
+            quota=self._quota,
         )
         _log.info("fetcher.started", fetcher=fetcher.name, leader=leader_id)
         return fetcher
 
+    def begin_shutdown(self) -> None:
+        """``isShuttingDown``: partitions that get a new leader now are not copied from it.
+
+        A replica that caught up once more would be waited for by its leader, and is never let into the ISR again.
+        """
+        self._stopping = True
+
     def close(self) -> None:
         """``closeAllFetchers``: nothing is copied any more. The controller may not know yet that this broker stops."""
-        self._closed = True
-        for fetcher in self._fetchers.values():
-            fetcher.close()
-        self._fetchers.clear()
+        self.begin_shutdown()
+        self._close_fetchers()
 
     def __repr__(self) -> str:
         return f"<ReplicaFetcherManager {self.fetchers} failed={len(self.failed_partitions)}>"

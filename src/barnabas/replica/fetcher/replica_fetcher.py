@@ -18,6 +18,7 @@ from barnabas.protocol.messages.fetch import PartitionData
 from barnabas.replica.fetcher.leader_endpoint import RemoteLeaderEndPoint
 from barnabas.replica.fetcher.truncation import truncation_offset
 from barnabas.replica.partition import Partition
+from barnabas.replica.quota import ReplicationQuotaManager
 
 _log = EventLog("replica.fetcher")
 
@@ -36,13 +37,20 @@ _TRANSIENT: Final = {
 class PartitionFetchState:
     """One partition that is copied under one leader epoch (``PartitionFetchState``)."""
 
-    __slots__ = ("delayed_until_ms", "leader_epoch", "partition")
+    __slots__ = ("delayed_until_ms", "lag", "leader_epoch", "partition")
 
     def __init__(self, partition: Partition, leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.delayed_until_ms: float | None = None
-        """Until when it is left out of requests, after an error."""
+        """Until when it is left out of requests, after an error or for its throttle."""
+        self.lag: int | None = None
+        """How many records below the leader's high watermark are not here; None before the leader's first answer."""
+
+    @property
+    def in_sync(self) -> bool:
+        """``isReplicaInSync``, as far as it can be seen from here."""
+        return self.lag is not None and self.lag <= 0
 
     def target(self, max_bytes: int) -> FetchTarget | None:
         """What to ask for; None while it waits, and for one whose disk has failed."""
@@ -68,6 +76,8 @@ class PartitionFetchState:
             and self.delayed_until_ms is None
             and requested.leader_epoch == self.leader_epoch
             and requested.offset == log.log_end_offset
+            # A topic that is deleted and made again under its name begins with the same epoch and offset.
+            and requested.topic_id == self.partition.topic_id
         )
 
     def __repr__(self) -> str:
@@ -88,6 +98,7 @@ class ReplicaFetcher:
         failed: set[TopicPartition],
         truncated: Callable[[], object],
         on_empty: Callable[["ReplicaFetcher"], object],
+        quota: ReplicationQuotaManager,
     ) -> None:
         """`failed` takes the partitions that cannot be copied before the next LeaderAndIsr; `truncated` is called after
         logs were cut, `on_empty` when there is nothing left to copy: then this fetcher has ended.
@@ -99,6 +110,7 @@ class ReplicaFetcher:
         self._failed = failed
         self._truncated = truncated
         self._on_empty = on_empty
+        self._quota = quota
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
         self._changed: dict[TopicPartition, None] = {}
         """What the next request says something new about, in order."""
@@ -142,6 +154,10 @@ class ReplicaFetcher:
             if self._wait is not None and not self._partitions:
                 self._clock.call_soon(self._wake)
 
+    def copied(self) -> list[tuple[Partition, int]]:
+        """The partitions that are copied, with the leader epochs under which they are."""
+        return [(each.partition, each.leader_epoch) for each in self._partitions.values()]
+
     def __contains__(self, tp: object) -> bool:
         return tp in self._partitions
 
@@ -183,9 +199,14 @@ class ReplicaFetcher:
                 yield self._next_turn()
                 continue
             self._end_delays()
-            plan = self._plan()
+            self._throttle()
+            plan = yield from self._plan()
+            if self._closed:
+                return
             if plan is None:
-                yield self._until_ready()
+                # What changed while a session was planned woke no one, as nothing waited yet.
+                if not (self.leader.opens_session and self._changed):
+                    yield self._until_ready()
                 continue
             try:
                 answers: Answers = yield self.leader.fetch(plan)
@@ -197,16 +218,24 @@ class ReplicaFetcher:
             self._say_reachable()
             yield from self._process(answers)
 
-    def _plan(self) -> FetchPlan | None:
-        """``buildFetch``: the next request; None while no partition is ready."""
+    def _plan(self) -> Steps[FetchPlan | None]:
+        """``buildFetch``: the next request; None while no partition is ready.
+
+        A session begins with all partitions, in slices; what changes meanwhile is left to its second request.
+        """
         max_bytes = self.leader.settings.partition_max_bytes
         changed, self._changed = self._changed, {}
         if self.leader.opens_session:
-            wanted = {
-                tp: target
-                for tp, state in self._partitions.items()
-                if (target := state.target(max_bytes)) is not None
-            }
+            wanted: dict[TopicPartition, FetchTarget] = {}
+            slices = Slices(self._clock)
+            for tp, copied in list(self._partitions.items()):
+                target = copied.target(max_bytes)
+                if target is not None:
+                    wanted[tp] = target
+                if slices.over():
+                    yield slices.next_turn()
+            for tp in self._changed:
+                wanted.pop(tp, None)
             return self.leader.plan(wanted) if wanted else None
         if len(self._delayed) == len(self._partitions):
             self._changed = changed
@@ -265,7 +294,10 @@ class ReplicaFetcher:
         for tp, data in answers:
             state = self._partitions.get(tp)
             requested = self.leader.requested(tp)
-            if state is None or not state.expects(requested):
+            if state is None:
+                continue
+            if not state.expects(requested):
+                self._changed[tp] = None  # the next request says what is expected now
                 continue
             log = state.partition.log
             assert log is not None, "what is expected has a log"
@@ -283,7 +315,7 @@ class ReplicaFetcher:
                     self._truncate(log, end)
                     cut = True
                 else:
-                    self._append(state.partition, data)
+                    self._append(state, data)
                     if log.flush_needed:
                         flushes[tp] = log.flush_soon()
             except Exception as problem:
@@ -295,13 +327,17 @@ class ReplicaFetcher:
             self._truncated()
         yield from self._flushed(flushes)
 
-    def _append(self, part: Partition, data: PartitionData) -> None:
+    def _append(self, state: PartitionFetchState, data: PartitionData) -> None:
         """``processPartitionData``."""
-        records = data.records
+        part, records = state.partition, data.records
         if records:
             assert not isinstance(records, FileSlice), "what was received is in memory"
             part.append_as_follower(records)
+            if self._quota.is_throttled(part.tp):
+                self._quota.record(len(records))
         part.follow_offsets(data.high_watermark, data.log_start_offset)
+        assert part.log is not None, "what is appended to has a log"
+        state.lag = max(0, data.high_watermark - part.log.log_end_offset)
 
     def _flushed(self, flushes: dict[TopicPartition, Pending[None]]) -> Steps[None]:
         """The next request says that all of this has arrived, so it must not get lost in a power cut."""
@@ -367,6 +403,12 @@ class ReplicaFetcher:
             say = _log.info if code in _TRANSIENT else _log.error
             say("replica.not_copied", partition=tp, leader=self.leader.leader_id, reason=problem, retry=True)
             self._delay(state)
+        elif code is ErrorCode.KAFKA_STORAGE_ERROR and (log := state.partition.log) and not log.offline:
+            # The disk has no room, or there are no descriptors: the log of events says so, and both pass.
+            _log.info(
+                "replica.not_copied", partition=tp, leader=self.leader.leader_id, reason=problem, retry=True
+            )
+            self._delay(state)
         else:
             self._fail(tp, problem)
 
@@ -376,6 +418,14 @@ class ReplicaFetcher:
         state.delayed_until_ms = self._clock.monotonic_ms() + self._backoff_ms
         self._delayed[tp] = state
         self._changed[tp] = None
+
+    def _throttle(self) -> None:
+        """``shouldFollowerThrottle``: while the quota is exceeded, throttled partitions that are behind wait."""
+        if not (self._quota.active and self._quota.is_exceeded()):
+            return
+        for tp, state in self._partitions.items():
+            if state.delayed_until_ms is None and not state.in_sync and self._quota.is_throttled(tp):
+                self._delay(state)
 
     def _end_delays(self) -> None:
         now_ms = self._clock.monotonic_ms()
