@@ -129,6 +129,14 @@ def test_settings_of_a_broker_and_of_all(cluster):
     ]
 
 
+def test_the_first_settings_of_a_broker_are_never_seen_empty(cluster):
+    """A znode that is made and then written could be read in between, or stay empty after a crash."""
+    alter_broker(cluster, "1", [set_to("log.retention.ms", "1000")])
+
+    _, stat = cluster.wait(cluster.brokers[0].store.get("/config/brokers/1"))
+    assert stat.version == 0
+
+
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
@@ -188,3 +196,28 @@ def test_what_may_not_be_set_is_left_out_of_a_znode(caplog):
     assert caplog.text.count("config.ignored") == 2
     with pytest.raises(ConfigError, match="Cannot update these configs dynamically"):
         dynamic.validate({"log.dir": "/x"}, per_broker=True)
+
+
+@pytest.mark.parametrize("value", ["0:1," * 300_000, "€" * 400_000], ids=["letters", "bytes"])
+def test_settings_that_no_znode_takes_are_refused(cluster, value):
+    """ZooKeeper ends the connection on which they come, again and again: the broker would write nothing any more."""
+    name = "leader.replication.throttled.replicas"
+    for refused in (
+        lambda: alter_topic(cluster, [set_to(name, value)]),
+        lambda: alter_topic(cluster, {name: value}),
+        lambda: alter_broker(cluster, "", {"some.key": value}),
+        lambda: cluster.create("large", {0: [0]}, configs={name: value}),
+    ):
+        with pytest.raises(KafkaError, match="larger than the 1000000 bytes") as error:
+            refused()
+        assert error.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_list_does_not_grow_beyond_what_a_znode_takes(cluster):
+    """Quadratic work on lists as long as these would hold up the broker for minutes."""
+    name, half = "leader.replication.throttled.replicas", ",".join(f"{each}:1" for each in range(70_000))
+    alter_topic(cluster, [set_to(name, half)])
+    with pytest.raises(KafkaError, match="larger than the 1000000 bytes"):
+        alter_topic(cluster, [AlterConfigOp(name, OpType.APPEND, half.replace(":1", ":2"))])
+    alter_topic(cluster, [AlterConfigOp(name, OpType.SUBTRACT, half.removesuffix(",69999:1"))])
+    assert stored(cluster, "topics", "t")[name] == "69999:1"

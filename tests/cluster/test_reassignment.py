@@ -148,6 +148,44 @@ def test_a_move_is_cancelled(five):
     assert reassign(five).code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
+def test_a_move_that_only_adds_replicas_is_cancelled_though_one_is_in_sync(five):
+    """The tool of 3.9 overlooks such a move; the API does not."""
+    reassign(five, 0, 1, 2, 3, 4)
+    catch_up(five, 0, 1, 2, 3)
+    for broker in five.brokers.values():
+        broker.requests.clear()
+
+    assert reassign(five) is None
+
+    assert assignment(five) == ReplicaAssignment((0, 1, 2))
+    assert (five.state("t").leader, five.state("t").isr) == (0, (0, 1, 2))
+    assert sorted(each.id for each in five.brokers.values() if T0 in each.deleted) == [3, 4]
+    assert leader_and_isr(five.brokers[0]).replicas == [0, 1, 2]
+    assert moving(five) == {}
+    for broker in five.brokers.values():
+        assert broker.cache.partition(T0).replicas == (0, 1, 2)
+
+
+@pytest.mark.parametrize("target", [(), (0, 1)], ids=["cancelled", "replaced"])
+def test_what_would_delete_the_only_replica_in_sync_is_refused(five, target):
+    assert reassign(five, 3) is None
+    catch_up(five, 0, 1, 2, 3)
+    # The move is over then; the next one is given up where only the replica that it adds is in sync.
+    assert reassign(five, 4, 2) is None
+    catch_up(five, 3, 4)
+    five.brokers[3].stop()
+    assert five.state("t").isr == (4,)
+
+    refused = reassign(five, *target)
+
+    assert refused is not None
+    assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert "would require an unclean leader election" in str(refused)
+    assert five.state("t").isr == (4,)
+    assert T0 in moving(five)
+    assert T0 not in five.brokers[4].deleted
+
+
 def test_a_move_takes_the_place_of_another(five):
     reassign(five, 3, 4)
     reassign(five, 4, 1)
@@ -177,6 +215,14 @@ def test_targets_that_are_refused(five, target, message):
     error = reassign(five, *target)
 
     assert (error.code, error.message) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    assert assignment(five) == ReplicaAssignment((0, 1, 2))
+
+
+def test_a_hundred_thousand_targets_are_refused_without_quadratic_work(five):
+    """Which would hold the broker up for minutes."""
+    error = reassign(five, *range(10, 100_010))
+
+    assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert assignment(five) == ReplicaAssignment((0, 1, 2))
 
 
@@ -312,6 +358,21 @@ def test_what_cannot_move_goes_from_the_znode(five):
 
     data = five.ensemble.table.find(znodes.REASSIGN_PARTITIONS).data
     assert znodes.decode_reassignment(data) == {T0: (3, 4)}
+
+
+def test_a_move_by_znode_to_a_dead_broker_waits_for_it(five):
+    """No one looks who lives there, in Kafka too; the API refuses it."""
+    five.brokers[3].stop()
+    write_znode(five, znodes.encode_reassignment({T0: (3, 4)}))
+    catch_up(five, 0, 1, 2, 4)
+    assert moving(five) == {T0: ReplicaAssignment((3, 4, 0, 1, 2), (3, 4), (0, 1, 2))}
+    assert znodes.REASSIGN_PARTITIONS in five.paths()
+
+    five.brokers[3].start()
+    assert leader_and_isr(five.brokers[3]).is_new
+    catch_up(five, 0, 1, 2, 3, 4)
+    assert assignment(five) == ReplicaAssignment((3, 4))
+    assert znodes.REASSIGN_PARTITIONS not in five.paths()
 
 
 def test_a_request_takes_a_partition_from_the_znode(five):

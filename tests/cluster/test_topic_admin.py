@@ -168,6 +168,16 @@ def test_topic_ids_are_fit_for_kafka():
 # ---------------------------------------------------------------------------------- more partitions
 
 
+@pytest.mark.parametrize(("replicas", "throttled"), [(200_000, 0), (100_000, 200_000)])
+def test_a_topic_that_zookeeper_does_not_take_is_refused(cluster, replicas, throttled):
+    """It would end the connection on which the topic comes, again and again."""
+    configs = {"leader.replication.throttled.replicas": "0:1," * throttled}
+    wanted = NewTopic("wide", assignments={0: list(range(replicas))}, configs=configs)
+    with pytest.raises(KafkaError, match="larger than the 1000000 bytes") as error:
+        cluster.wait(cluster.controller.topics.create(wanted))
+    assert error.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
 def grow(cluster, topic, count, assignments=None, **options):
     return cluster.wait(cluster.controller.topics.create_partitions(topic, count, assignments, **options))
 

@@ -97,11 +97,13 @@ class ReplicaAssignment:
 
     def reassign_to(self, target: Sequence[int]) -> "ReplicaAssignment":
         """On its way from where it was to a target, which comes first (``reassignTo``)."""
-        every = tuple(dict.fromkeys((*target, *self.origin)))
+        # By sets, as a request may name a hundred thousand brokers before it is refused.
+        origin, wanted = dict.fromkeys(self.origin), frozenset(target)
+        every = tuple(dict.fromkeys((*target, *origin)))
         return ReplicaAssignment(
             every,
-            tuple(replica for replica in every if replica not in self.origin),
-            tuple(replica for replica in every if replica not in target),
+            tuple(replica for replica in every if replica not in origin),
+            tuple(replica for replica in every if replica not in wanted),
         )
 
     def without(self, replica: int) -> "ReplicaAssignment":

@@ -9,7 +9,7 @@ goes into an UpdateMetadata for every broker as well. A batch that was not sent 
 next begins: what is in it would otherwise be lost without a trace.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -19,7 +19,7 @@ from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError, ErrorCode
-from barnabas.core.eventlog import EventLog
+from barnabas.core.eventlog import STATE_CHANGES, EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Steps, steps
 from barnabas.core.slices import Slices
@@ -46,6 +46,7 @@ from barnabas.protocol.messages.update_metadata import (
 )
 
 _events: Final = EventLog("cluster.controller")
+_state_changes: Final = EventLog(STATE_CHANGES)
 
 ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
@@ -239,6 +240,11 @@ class RequestBatch:
                     if each.id in leaders
                 ],
             )
+            if _state_changes.has_info:
+                leading = sum(state.leader == broker for state in states.values())
+                self._sending(
+                    "leader_and_isr.sent", broker, states, leaders=leading, followers=len(states) - leading
+                )
             self._channel.send(broker, request, partial(self._handlers.leader_and_isr, broker))
 
     def _live_leader(self, broker: Broker) -> LeaderAndIsrLiveLeader:
@@ -256,6 +262,14 @@ class RequestBatch:
             for topic, partitions in _by_topic(self._update_partitions).items()
         ]
         live_brokers = [_update_metadata_broker(each) for each in self._context.live_brokers.values()]
+        if self._update_brokers:
+            # All get the same: its partitions are named once.
+            self._sending(
+                "update_metadata.sent",
+                list(self._update_brokers),
+                self._update_partitions,
+                live_brokers=list(self._context.live_brokers),
+            )
         for broker in self._update_brokers:
             if broker not in self._context.live_brokers:
                 continue
@@ -282,7 +296,18 @@ class RequestBatch:
                 ],
             )
             deleting = {tp for tp, state in states.items() if state.delete_partition}
+            self._sending("stop_replica.sent", broker, states, deleting=len(deleting))
             self._channel.send(broker, request, partial(self._replicas_stopped, broker, deleting))
+
+    def _sending(
+        self, event: str, to: int | list[int], states: Mapping[TopicPartition, object], **fields: object
+    ) -> None:
+        """Lines of the state-change log (``sendLeaderAndIsrRequest`` and its neighbours)."""
+        office = {"controller": self._controller_id, "controller_epoch": self._context.epoch, "to": to}
+        _state_changes.info(event, **office, partitions=len(states), **fields)
+        if _state_changes.has_debug:
+            for tp, state in states.items():
+                _state_changes.debug(f"{event}.partition", **office, partition=tp, state=state)
 
     def _replicas_stopped(
         self, broker: int, deleting: set[TopicPartition], response: StopReplicaResponse

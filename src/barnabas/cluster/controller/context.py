@@ -121,6 +121,14 @@ class ControllerContext:
     def partitions_in(self, *phases: PartitionPhase) -> list[TopicPartition]:
         return [tp for tp, phase in self.partition_phases.items() if phase in phases]
 
+    @property
+    def offline_partition_count(self) -> int:
+        """``offlinePartitionCount``: partitions without a leader, but for topics that are being deleted."""
+        return sum(
+            phase is PartitionPhase.OFFLINE and tp.topic not in self.deletions
+            for tp, phase in self.partition_phases.items()
+        )
+
     # --------------------------------------------------------------------------------------- replicas
 
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:

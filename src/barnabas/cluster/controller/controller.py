@@ -17,12 +17,14 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from barnabas.cluster.brokers import EndPointNotFoundError
+from barnabas.cluster.controller import office
 from barnabas.cluster.controller.broker_events import controlled_shutdown, process_leader_and_isr_response
 from barnabas.cluster.controller.channel_manager import (
     BatchNotSentError,
     ControllerChannelManager,
     ResponseHandlers,
 )
+from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.controller.election_events import (
     ElectionResult,
     ElectionType,
@@ -32,7 +34,7 @@ from barnabas.cluster.controller.election_events import (
 )
 from barnabas.cluster.controller.event_manager import ControllerEventManager, Event
 from barnabas.cluster.controller.events import ZNODE_EVENTS
-from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
+from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.controller.isr_events import alter_partitions
 from barnabas.cluster.controller.producer_ids import process_allocate_producer_ids
 from barnabas.cluster.controller.reassignment import (
@@ -49,16 +51,10 @@ from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
-    BadVersionError,
     Change,
-    Create,
-    Delete,
     MetadataStore,
-    NodeExistsError,
     NoNodeError,
-    Operation,
     SessionExpiredError,
-    SetData,
     Stat,
     StoreError,
     WatchEvent,
@@ -121,6 +117,11 @@ class KafkaController:
     @property
     def is_active(self) -> bool:
         return self._term is not None
+
+    @property
+    def context(self) -> ControllerContext | None:
+        """What the controller believes of the cluster; None while this broker is not elected."""
+        return self._term.context if self._term else None
 
     @property
     def epoch(self) -> int:
@@ -288,26 +289,18 @@ class KafkaController:
     @steps
     def _maybe_resign(self) -> Steps[None]:
         yield self._watch_controller()
-        self.active_controller_id = yield self._read_controller()
+        self.active_controller_id = yield office.holder(self._store)
         if self.active_controller_id != self._config.broker_id:
             self._resign()
 
     @steps
-    def _read_controller(self) -> Steps[int]:
-        try:
-            data, _ = yield self._store.get(znodes.CONTROLLER)
-        except NoNodeError:
-            return NO_BROKER
-        return znodes.decode_controller(data)
-
-    @steps
     def _elect(self) -> Steps[None]:
-        self.active_controller_id = yield self._read_controller()
+        self.active_controller_id = yield office.holder(self._store)
         if self.active_controller_id != NO_BROKER:
             _events.debug("controller_is_elected", controller=self.active_controller_id)
             return
         try:
-            epoch, version = yield self._claim_office()
+            epoch, version = yield office.claim(self._store, self._config.broker_id, self._clock.time_ms())
             self.active_controller_id = self._config.broker_id
             _events.info("elected", broker=self._config.broker_id, epoch=epoch)
             yield self._begin_term(epoch, version)
@@ -324,40 +317,6 @@ class KafkaController:
     def _elect_later(self) -> None:
         if not self._closed:
             self._queue.put(Event("Reelect", self._process_reelect))
-
-    @steps
-    def _claim_office(self) -> Steps[tuple[int, int]]:
-        """The new epoch and the version of its znode; ControllerMovedError where another was faster."""
-        epoch, version = yield self._read_epoch()
-        now_ms = self._clock.time_ms()
-        claim: list[Operation] = [
-            Create(
-                znodes.CONTROLLER, znodes.encode_controller(self._config.broker_id, now_ms), ephemeral=True
-            ),
-            SetData(znodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
-        ]
-        try:
-            _, stat = yield self._store.multi(claim)
-        except (NodeExistsError, BadVersionError) as error:
-            mine = (yield self._read_controller()) == self._config.broker_id
-            now, now_version = yield self._read_epoch()
-            if mine and now == epoch + 1:
-                return now, now_version  # an answer was lost: the znodes are ours
-            raise ControllerMovedError from error
-        return epoch + 1, stat.version
-
-    @steps
-    def _read_epoch(self) -> Steps[tuple[int, int]]:
-        while True:
-            try:
-                data, stat = yield self._store.get(znodes.CONTROLLER_EPOCH)
-            except NoNodeError:
-                try:
-                    yield self._store.create(znodes.CONTROLLER_EPOCH, b"0")
-                except NodeExistsError:
-                    _events.debug("controller_epoch_created_by_another")
-                continue
-            return int(data), stat.version
 
     @steps
     def _begin_term(self, epoch: int, version: int) -> Steps[None]:
@@ -396,10 +355,8 @@ class KafkaController:
         context = self._term.context
         self._resign()
         self.active_controller_id = NO_BROKER
-        # The store of the term refuses all writes now, so the last write goes through another.
-        last_store = FencedStore(self._store, context.epoch, context.epoch_version)
         try:
-            yield last_store.write(Delete(znodes.CONTROLLER))
+            yield office.give_up(self._store, context.epoch, context.epoch_version)
         except (ControllerMovedError, NoNodeError):
             _events.info("controller_moved_already")
 

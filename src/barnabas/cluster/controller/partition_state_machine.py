@@ -12,10 +12,11 @@ wrote. Brokers hear of all that happened in one batch, after the last write.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from barnabas.cluster.controller.channel_manager import BatchNotSentError, RequestBatch
+from barnabas.cluster.controller.channel_manager import RequestBatch
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.controller.election import Strategy, elect
-from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore, Outcome
+from barnabas.cluster.controller.fenced_store import FencedStore, Outcome
+from barnabas.cluster.controller.state_change import in_one_batch
 from barnabas.cluster.controller.states import (
     PARTITION_TRANSITIONS,
     PartitionPhase,
@@ -23,7 +24,6 @@ from barnabas.cluster.controller.states import (
     movable,
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
-from barnabas.cluster.store.contract import StoreError
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
@@ -93,24 +93,14 @@ class PartitionStateMachine:
         """``handleStateChanges``: moves partitions to a phase; the outcome of each election that was held."""
         if not partitions:
             return {}
-        try:
-            self._batch.begin()
-            results: dict[TopicPartition, Outcome] = yield self._move(partitions, target, strategy)
-            self._batch.send()
-        except (ControllerMovedError, BatchNotSentError):
-            self._batch.clear()
-            raise
-        except Exception as error:
-            self._batch.clear()
-            _events.error(
-                "state_change_failed",
-                target=target.value,
-                partitions=len(partitions),
-                error=error,
-                exc_info=not isinstance(error, StoreError),  # a session that ends is no bug
-            )
-            return dict.fromkeys(partitions, error)
-        return results
+        outcome = yield in_one_batch(
+            self._batch,
+            lambda: self._move(partitions, target, strategy),
+            _events,
+            target=target.value,
+            partitions=len(partitions),
+        )
+        return dict.fromkeys(partitions, outcome) if isinstance(outcome, Exception) else outcome
 
     @steps
     def _move(

@@ -178,6 +178,21 @@ def _update_current_reassignment(
 
 
 @steps
+def _drops_the_isr(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[bool]:
+    """Whether all replicas in sync are ones that an earlier reassignment added and this one does not want.
+
+    They would be deleted at once, and with them what only they have. Kafka 3.9 does so with ZooKeeper; with KRaft it
+    refuses (``ReplicationControlManager.cancelPartitionReassignment``), and so does this.
+    """
+    kept = set(assignment.replicas)
+    if kept.issuperset(term.context.assignment(tp).replicas):
+        return False
+    states = yield term.store.partition_states([tp])
+    state = states[tp]
+    return isinstance(state, PartitionLeadership) and kept.isdisjoint(state.leader_and_isr.isr)
+
+
+@steps
 def _is_complete(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[bool]:
     """``isReassignmentComplete``, by the ISR as the store has it."""
     if not assignment.being_reassigned:
@@ -315,6 +330,11 @@ def _trigger(
             results[tp] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
             continue
         try:
+            if (yield _drops_the_isr(term, tp, assignment)):
+                results[tp] = _invalid(
+                    f"Unable to change the assignment of partition {tp} because it would require an unclean leader election."
+                )
+                continue
             yield on_partition_reassignment(term, tp, assignment)
         except (ControllerMovedError, BatchNotSentError):
             raise

@@ -7,9 +7,10 @@ it has all acknowledged records), and the partition is left without a leader unt
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.cluster.controller.channel_manager import BatchNotSentError, RequestBatch
+from barnabas.cluster.controller.channel_manager import RequestBatch
 from barnabas.cluster.controller.context import ControllerContext, Replica
-from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
+from barnabas.cluster.controller.fenced_store import FencedStore
+from barnabas.cluster.controller.state_change import in_one_batch
 from barnabas.cluster.controller.states import (
     REPLICA_TRANSITIONS,
     ReplicaPhase,
@@ -17,7 +18,7 @@ from barnabas.cluster.controller.states import (
     movable,
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
-from barnabas.cluster.store.contract import NoNodeError, StoreError
+from barnabas.cluster.store.contract import NoNodeError
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
@@ -58,37 +59,33 @@ class ReplicaStateMachine:
         """``handleStateChanges``: moves replicas to a phase; brokers hear of it in one batch."""
         if not replicas:
             return
-        try:
-            self._batch.begin()
-            able = movable(replicas, self._context.replica_phases, target, REPLICA_TRANSITIONS, _events.error)
-            if target is ReplicaPhase.OFFLINE:
-                by_broker: dict[int, list[Replica]] = {}
-                for replica in able:
-                    by_broker.setdefault(replica.broker_id, []).append(replica)
-                for broker_id, own in by_broker.items():
-                    yield self._to_offline(broker_id, own)
-            else:
-                slices = Slices(self._clock)
-                for replica in able:
-                    if slices.over():
-                        yield slices.next_turn()
-                    self._move(replica, target)
-            self._batch.send()
-        except (ControllerMovedError, BatchNotSentError):
-            self._batch.clear()
-            raise
-        except Exception as error:
-            self._batch.clear()
-            _events.error(
-                "state_change_failed",
-                target=target.value,
-                replicas=len(replicas),
-                error=error,
-                exc_info=not isinstance(error, StoreError),  # a session that ends is no bug
-            )
+        yield in_one_batch(
+            self._batch,
+            lambda: self._move_all(replicas, target),
+            _events,
+            target=target.value,
+            replicas=len(replicas),
+        )
+
+    @steps
+    def _move_all(self, replicas: Sequence[Replica], target: ReplicaPhase) -> Steps[None]:
+        """``doHandleStateChanges``, which Kafka calls for one broker at a time."""
+        able = movable(replicas, self._context.replica_phases, target, REPLICA_TRANSITIONS, _events.error)
+        if target is ReplicaPhase.OFFLINE:
+            by_broker: dict[int, list[Replica]] = {}
+            for replica in able:
+                by_broker.setdefault(replica.broker_id, []).append(replica)
+            for broker_id, own in by_broker.items():
+                yield self._to_offline(broker_id, own)
+            return
+        slices = Slices(self._clock)
+        for replica in able:
+            if slices.over():
+                yield slices.next_turn()
+            self._move(replica, target)
 
     def _move(self, replica: Replica, target: ReplicaPhase) -> None:
-        """``doHandleStateChanges`` of one replica, to any phase but OFFLINE."""
+        """One replica, to any phase but OFFLINE."""
         phases = self._context.replica_phases
         tp, broker_id = replica.tp, replica.broker_id
         assignment = self._context.assignment(tp)

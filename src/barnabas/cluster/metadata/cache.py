@@ -67,7 +67,7 @@ class Snapshot:
     topic_names: Mapping[Uuid, str] = field(default_factory=dict)
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     endpoints: Mapping[int, Mapping[str, Endpoint]] = field(default_factory=dict)
-    """For each live broker, its endpoints by listener."""
+    """For each live broker, its endpoints by listener. The same object as before when no broker has changed."""
     controller_id: int = NO_BROKER
 
     def describe(
@@ -168,8 +168,13 @@ class MetadataCache:
         Readers see the whole update at the end, and nothing of it before. No other update may be applied meanwhile.
         """
         before = self.snapshot
+        brokers: Mapping[int, Broker]
+        endpoints: Mapping[int, Mapping[str, Endpoint]]
         brokers, endpoints = yield from _live_brokers(request)
         yield from self._check_listeners(endpoints)
+        if (brokers, endpoints) == (before.brokers, before.endpoints):
+            # Nearly always: what was worked out of a snapshot may go by the identity of its parts.
+            brokers, endpoints = before.brokers, before.endpoints
         topic_ids = dict(before.topic_ids)
         touched: dict[str, None] = {}
         for topic in request.topic_states:

@@ -4,12 +4,13 @@ What a resource is set to is judged here, with Kafka's words. Brokers, this one 
 notice that `ConfigStore.write` leaves.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.configs import ConfigStore, check_config_size
 from barnabas.cluster.store import znodes
 from barnabas.core.config import Config, ConfigTable, ConfigType, config_text
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
@@ -104,10 +105,12 @@ class ConfigAdmin:
         self, entity_type: str, entity: str, change: Change, table: ConfigTable
     ) -> Steps[dict[str, str]]:
         if isinstance(change, Mapping):
-            return dict(change)
-        values: dict[str, str] = yield self._store.read(entity_type, entity)
-        for operation in change:
-            _apply(operation, values, table)
+            values = dict(change)
+        else:
+            values = yield self._store.read(entity_type, entity)
+            for operation in change:
+                _apply(operation, values, table)
+        check_config_size(values)
         return values
 
     def _write(
@@ -146,12 +149,17 @@ def _apply(operation: AlterConfigOp, values: dict[str, str], table: ConfigTable)
             ErrorCode.INVALID_CONFIG, f"Config value {verb} is not allowed for config key: {name}"
         )
     old = values.get(name, config_text(key, key.default)) or ""
+    # In linear time: a list may have a hundred thousand items, and so may the change.
     if operation.kind == OpType.APPEND:
         items = old.split(",") if old else []
-        items += [item for item in value.split(",") if item not in items]
+        known = set(items)
+        items += [item for item in value.split(",") if item not in known]
     else:
-        items = old.split(",")
-        for item in value.split(","):
-            if item in items:
-                items.remove(item)
+        items = []
+        taken = Counter(value.split(","))
+        for item in old.split(","):
+            if taken[item] > 0:
+                taken[item] -= 1
+            else:
+                items.append(item)
     values[name] = ",".join(items)

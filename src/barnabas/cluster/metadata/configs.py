@@ -15,9 +15,10 @@ from typing import Final, TypeAlias
 
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import znodes
-from barnabas.cluster.store.contract import Change, MetadataStore, NoNodeError, WatchEvent
+from barnabas.cluster.store.contract import Change, MetadataStore, NodeExistsError, NoNodeError, WatchEvent
 from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.core.clock import Clock
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, Steps, gather, steps
 
@@ -71,35 +72,56 @@ class ConfigStore:
         try:
             yield self._store.set(path, payload)
         except NoNodeError:
-            # Others may make it in between; the last writer wins, as everywhere in configuration.
-            yield ensure_paths(self._store, [path])
+            yield ensure_paths(self._store, znodes.ancestors(path))
+            yield self._create_or_set(path, payload)
+
+    @steps
+    def _create_or_set(self, path: str, payload: bytes) -> Steps[None]:
+        """Makes it with its data at once: nobody may read it empty."""
+        try:
+            yield self._store.create(path, payload)
+        except NodeExistsError:
+            # Another broker made it meanwhile; the last writer wins, as everywhere in configuration.
             yield self._store.set(path, payload)
 
     # --------------------------------------------------------------------------------------- watching
 
     @steps
     def start(self, on_change: OnConfigChange) -> Steps[None]:
-        """Reads the settings of all topics; `on_change` is called with every later change."""
+        """Reads the settings of all topics; `on_change` is called with every later change.
+
+        The watch comes first: what is written while the topics are read would else be seen at the next start only.
+        """
         self._on_change = on_change
-        names = yield self._children("/config/topics")
-        yield self.ensure(znodes.desanitize(name) for name in names)
         notices = yield self._store.children(znodes.CONFIG_CHANGES, self._notice_came)
-        # What these name was read just now, or is read when it is asked for.
+        # What these name is read after them.
         self._last_notice = max(map(_number, notices), default=-1)
         self._store.listen(self)
+        names = yield self._children("/config/topics")
+        yield self.ensure(znodes.desanitize(name) for name in names)
 
     def topic(self, topic: str) -> Mapping[str, str]:
         """A topic's own settings, as far as they were read (see `ensure`)."""
         return self._topics.get(topic, _NONE)
 
+    @property
+    def topics(self) -> Mapping[str, Mapping[str, str]]:
+        """The own settings of all topics that were read."""
+        return self._topics
+
     @steps
     def ensure(self, topics: Iterable[str]) -> Steps[None]:
         """Reads the settings of topics that were not read before."""
         missing = [topic for topic in dict.fromkeys(topics) if topic not in self._topics]
-        reads = [self.read("topics", znodes.sanitize(topic)) for topic in missing]
+        reads = [self._read_topic(topic) for topic in missing]
         yield gather(reads)
-        for topic, read in zip(missing, reads, strict=True):
-            self._topics[topic] = read.result()
+        for read in reads:
+            read.result()
+
+    @steps
+    def _read_topic(self, topic: str) -> Steps[None]:
+        # Kept as soon as it is read: once all are, a notice may have brought newer settings of this one.
+        self._topics[topic] = yield self.read("topics", znodes.sanitize(topic))
 
     def forget(self, topics: Iterable[str]) -> None:
         """Topics are deleted: one of the same name is another topic."""
@@ -179,6 +201,16 @@ class ConfigStore:
 
     def __repr__(self) -> str:
         return f"<ConfigStore topics={len(self._topics)} last_notice={self._last_notice}>"
+
+
+def check_config_size(values: Mapping[str, str]) -> None:
+    """Raises KafkaError INVALID_CONFIG for settings that are more than a znode takes; before they are looked into."""
+    size = sum(map(len, values)) + sum(map(len, values.values()))
+    if size > znodes.BYTES_MAX or len(znodes.encode_config(values)) > znodes.BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"The configuration is larger than the {znodes.BYTES_MAX} bytes that can be stored of a resource.",
+        )
 
 
 def _number(name: str) -> int:

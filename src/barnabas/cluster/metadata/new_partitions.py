@@ -38,7 +38,7 @@ def create_partitions(
         added = _new_assignment(brokers, topic, existing.partitions, count, assignments)
         if validate_only:
             return count
-        payload = znodes.encode_topic(TopicAssignment(existing.topic_id, {**existing.partitions, **added}))
+        payload = topic_payload(TopicAssignment(existing.topic_id, {**existing.partitions, **added}))
         try:
             yield store.set(znodes.topic_path(topic), payload, version)
         except BadVersionError:
@@ -47,6 +47,19 @@ def create_partitions(
             raise _unknown(topic) from error
         _events.info("partitions_written", topic=topic, partitions=count)
         return count
+
+
+def topic_payload(topic: TopicAssignment, *, beside: int = 0) -> bytes:
+    """The data of a topic's znode, which is written with `beside` bytes in one transaction.
+
+    Raises KafkaError INVALID_REPLICA_ASSIGNMENT for more than ZooKeeper takes.
+    """
+    payload = znodes.encode_topic(topic)
+    if len(payload) + beside > znodes.BYTES_MAX:
+        raise _invalid(
+            f"The replica assignment is larger than the {znodes.BYTES_MAX} bytes that can be stored of a topic."
+        )
+    return payload
 
 
 @steps

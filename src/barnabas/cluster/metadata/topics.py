@@ -12,7 +12,8 @@ from typing import Final
 
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
-from barnabas.cluster.metadata.new_partitions import create_partitions
+from barnabas.cluster.metadata.configs import check_config_size
+from barnabas.cluster.metadata.new_partitions import create_partitions, topic_payload
 from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
@@ -107,6 +108,7 @@ class TopicAdmin:
         if topic.name in self._cache:
             raise _exists(topic.name)
         configs = _without_nulls(topic.configs)
+        check_config_size(configs)
         assignments = self._place(topic)
         yield self._validate_name(topic.name)
         _validate_assignment(assignments)
@@ -180,9 +182,10 @@ class TopicAdmin:
             partition: ReplicaAssignment(tuple(replicas))
             for partition, replicas in sorted(assignments.items())
         }
-        payload = znodes.encode_topic(TopicAssignment(topic_id, partitions))
+        config = znodes.encode_config(configs)
+        payload = topic_payload(TopicAssignment(topic_id, partitions), beside=len(config))
         try:
-            yield self._write_together(name, payload, znodes.encode_config(configs))
+            yield self._write_together(name, payload, config)
         except NodeExistsError as error:
             raise _exists(name) from error
         except StoreError as error:

@@ -81,6 +81,27 @@ class Database:
             self._connection.close()
             raise
 
+    @classmethod
+    def read_only(cls, path: Path) -> "Database":
+        """A connection that begins no session and changes no znode, whether brokers use the file or not.
+
+        Raises UnknownSchemaError, sqlite3.Error; no file is made.
+        """
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version != SCHEMA_VERSION:
+                raise UnknownSchemaError(
+                    f"the file {path} is not a metadata store with schema {SCHEMA_VERSION}, which this version reads"
+                )
+        except BaseException:
+            connection.close()
+            raise
+        self = cls.__new__(cls)
+        self._connection = connection
+        self._path = path
+        return self
+
     def _open(self, path: Path, synchronous: str) -> None:
         execute = self._connection.execute
         execute("PRAGMA busy_timeout = 5000")

@@ -38,6 +38,10 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
 CONFIG_TYPES: Final = ("topics", "clients", "users", "brokers", "ips")
+BYTES_MAX: Final = 1_000_000
+"""ZooKeeper ends the connection on which a larger znode comes (``jute.maxbuffer``), and each that it is sent again on.
+What clients want to have stored is bounded by it.
+"""
 DEFAULT_ENTITY: Final = "<default>"
 
 PERSISTENT_PATHS: Final = (
@@ -154,6 +158,11 @@ def encode_feature() -> bytes:
 def decode_feature_enabled(data: bytes | None) -> bool:
     """Whether /feature says that features may be finalized."""
     return int(decode_json(data)["status"]) == 1
+
+
+def decode_features(data: bytes | None) -> dict[str, Any] | None:
+    """The features of /feature with their levels; None while they may not be finalized."""
+    return dict(decode_json(data)["features"]) if decode_feature_enabled(data) else None
 
 
 def encode_producer_ids(broker_id: int, first: int) -> bytes:

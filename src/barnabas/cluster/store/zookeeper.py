@@ -53,6 +53,7 @@ from barnabas.cluster.store.zookeeper_client import (
     transaction,
     translate,
 )
+from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, Steps, gather, steps
 
@@ -100,7 +101,12 @@ class ZookeeperStore(SingleWrites):
         """Raises ConfigError for an address that is none."""
         self._servers, slash, chroot = connect.partition("/")
         self._chroot = (slash + chroot).rstrip("/")
-        tree.check_path(self._chroot or tree.ROOT)
+        try:
+            tree.check_path(self._chroot or tree.ROOT)
+        except ValueError as error:
+            raise ConfigError(
+                f"Invalid value {connect} for configuration zookeeper.connect: {error}"
+            ) from error
         self._call_soon = call_soon
         self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
         self._client = make_client(self._servers, session_timeout_ms)
@@ -147,7 +153,7 @@ class ZookeeperStore(SingleWrites):
     @steps
     def _make_chroot(self) -> Steps[None]:
         for path in [*znodes.ancestors(self._chroot), self._chroot] if self._chroot else ():
-            operation = Create(path, b"")
+            operation = Create(path, None)
             with suppress(NodeExistsError):
                 yield self._submit(self._write([operation], [path]))
 

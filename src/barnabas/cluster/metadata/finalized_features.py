@@ -1,0 +1,78 @@
+"""`FinalizedFeatures`: how far the features of the cluster are agreed on (``FinalizedFeatureChangeListener``, KIP-584).
+
+They are in the znode /feature, which the controller makes, and its version is their epoch, which ApiVersions tells to
+clients. With ZooKeeper no broker of 3.9 supports a feature that could be finalized, so there is none; but the epoch is
+there, and grows when a tool writes the znode.
+"""
+
+from typing import Final
+
+from barnabas.cluster.store import znodes
+from barnabas.cluster.store.contract import MetadataStore, NoNodeError, WatchEvent
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending, Steps, steps
+
+_log: Final = EventLog("cluster.features")
+
+UNKNOWN_EPOCH: Final = -1
+"""``UNKNOWN_FINALIZED_FEATURES_EPOCH``: there is no /feature, or features may not be finalized yet."""
+
+
+class FinalizedFeatures:
+    """Follows /feature."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.epoch = UNKNOWN_EPOCH
+        self._store = store
+
+    @steps
+    def start(self) -> Steps[None]:
+        """Reads what there is; every change is followed from then on."""
+        self._store.listen(self)
+        yield self._read()
+
+    def session_expired(self) -> Pending[None]:
+        """Nothing has to happen before the next session."""
+        return Pending.of(None)
+
+    def session_renewed(self) -> None:
+        """The watch is gone with the session."""
+        self._read_again()
+
+    def _changed(self, _event: WatchEvent) -> None:
+        self._read_again()
+
+    def _read_again(self) -> None:
+        self._read().when_done(self._was_read)
+
+    def _was_read(self, done: Pending[None]) -> None:
+        if done.error is not None:
+            # A session that ended is followed by another, which reads it.
+            _log.warning("features_not_read", error=done.error)
+
+    @steps
+    def _read(self) -> Steps[None]:
+        if (yield self._store.exists(znodes.FEATURE, self._changed)) is None:
+            self.epoch = UNKNOWN_EPOCH
+            return
+        try:
+            data, stat = yield self._store.get(znodes.FEATURE)
+            levels = znodes.decode_features(data)
+        except NoNodeError:
+            return  # the watch has fired
+        except (ValueError, KeyError, TypeError) as error:
+            _log.error("features_unreadable", path=znodes.FEATURE, error=error)
+            levels = None
+        if levels:
+            # Kafka's brokers end here.
+            _log.error(
+                "features_not_supported",
+                path=znodes.FEATURE,
+                features=sorted(levels),
+                mend="brokers with ZooKeeper have no features: remove them from the znode",
+            )
+        else:
+            self.epoch = UNKNOWN_EPOCH if levels is None else stat.version
+
+    def __repr__(self) -> str:
+        return f"<FinalizedFeatures epoch={self.epoch}>"
