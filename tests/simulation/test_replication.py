@@ -2,24 +2,47 @@
 
 import pytest
 
-from barnabas.cluster.controller import replica_state_machine
+from barnabas.cluster.controller import reassignment, replica_state_machine
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.core.errors import ErrorCode
+from barnabas.core.pending import Pending
 from barnabas.replica.fetcher.replica_fetcher import PartitionFetchState, ReplicaFetcher
 from barnabas.replica.isr import IsrState
+from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Partition
+from barnabas.replica.state_changes import StateChanges
 from barnabas.testing import simulate
+from barnabas.testing.replication.scenario import Scenario
+from seeds import first_seeds
 
-SEEDS = 40
+SEEDS = 200
 PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_no_seed_finds_anything():
     seconds = simulate.REPLICATION_SECONDS
-    verdicts = simulate.run_seeds(range(SEEDS), seconds, run=simulate.run_replication_seed)
+    verdicts = simulate.run_seeds(first_seeds(SEEDS), seconds, run=simulate.run_replication_seed)
     failed = [verdict for verdict in verdicts if verdict.anomalies]
     assert not failed, "\n".join(map(str, failed))
+
+
+@pytest.mark.parametrize(
+    ("whose", "calls", "answers"), [("all", 1, 0), ("all", 0, 1), ("the controller's", 1, 1)]
+)
+def test_a_store_that_stalls_for_half_a_minute(whose, calls, answers):
+    scenario = Scenario(7, seconds=36)
+
+    def stall():
+        for broker in scenario.brokers.values():
+            if whose == "all" or broker.controller.is_active:
+                broker.store.stall(calls * 30_000, answers * 30_000)
+
+    scenario.clock.call_later(3_000, stall)
+    report = scenario.run()
+
+    assert not report.anomalies
+    assert report.acked > 100
 
 
 def answer_when_the_leader_has_it(monkeypatch):
@@ -80,26 +103,55 @@ def use_answers_of_another_epoch(monkeypatch):
     )
 
 
+def expand_the_isr_without_a_look_at_the_epoch(monkeypatch):
+    monkeypatch.setattr(
+        Partition, "_in_sync", lambda self, replica: replica.log_end_offset >= self.leader_log.high_watermark
+    )
+
+
+def end_a_reassignment_before_the_new_replicas_are_in_sync(monkeypatch):
+    monkeypatch.setattr(reassignment, "_is_complete", lambda *_: Pending.of(True))
+
+
+def take_roles_of_past_epochs(monkeypatch):
+    change = StateChanges._change
+
+    def without_epochs(self, tp, state, topic_id, roles):
+        partition = self._hosted.online.get(tp)
+        if partition is not None:
+            partition.leader_epoch = min(partition.leader_epoch, state.leader_epoch - 1)
+            partition.partition_epoch = min(partition.partition_epoch, state.partition_epoch)
+        return change(self, tp, state, topic_id, roles)
+
+    monkeypatch.setattr(StateChanges, "_change", without_epochs)
+    monkeypatch.setattr(StateChanges, "check_controller", lambda *_: None)
+    monkeypatch.setattr(ReplicaManager, "controller_epoch", 0)
+
+
 @pytest.mark.parametrize(
-    ("plant", "kinds"),
+    ("plant", "kinds", "first"),
     [
-        pytest.param(answer_when_the_leader_has_it, {"early", "lost"}, marks=PATCHES_PARTITION),
-        pytest.param(answer_one_record_early, {"early", "lost"}, marks=PATCHES_PARTITION),
-        (wait_only_for_the_committed_isr, {"early", "lost", "unread"}),
-        (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}),
-        (forget_the_last_of_an_isr, {"stuck"}),
-        (do_not_truncate, {"stuck"}),
-        pytest.param(see_no_divergence, {"stuck"}, marks=PATCHES_PARTITION),
-        pytest.param(take_all_for_committed, {"early", "lost", "unread"}, marks=PATCHES_PARTITION),
-        (use_answers_of_another_epoch, {"stuck"}),
-        (take_the_dead_for_live, {"stuck", "early"}),
+        pytest.param(answer_when_the_leader_has_it, {"early", "lost"}, 0, marks=PATCHES_PARTITION),
+        pytest.param(answer_one_record_early, {"early", "lost"}, 0, marks=PATCHES_PARTITION),
+        (wait_only_for_the_committed_isr, {"early", "lost", "unread"}, 0),
+        (elect_who_is_not_in_sync, {"lost", "unread", "early", "different"}, 0),
+        (forget_the_last_of_an_isr, {"epoch"}, 0),
+        (do_not_truncate, {"different", "lost"}, 0),
+        pytest.param(see_no_divergence, {"different", "lost"}, 0, marks=PATCHES_PARTITION),
+        pytest.param(take_all_for_committed, {"early", "lost", "unread"}, 0, marks=PATCHES_PARTITION),
+        (use_answers_of_another_epoch, {"different"}, 0),
+        (take_the_dead_for_live, {"different", "lost"}, 0),
+        pytest.param(expand_the_isr_without_a_look_at_the_epoch, {"early"}, 140, marks=PATCHES_PARTITION),
+        (end_a_reassignment_before_the_new_replicas_are_in_sync, {"early", "lost", "stuck"}, 0),
+        (take_roles_of_past_epochs, {"epoch"}, 0),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_planted_bug_is_found_and_replayed(plant, kinds, monkeypatch):
+def test_a_planted_bug_is_found_and_replayed(plant, kinds, first, monkeypatch):
+    """`first` is where the search begins, to save the time of the seeds before it."""
     with monkeypatch.context() as planted:
         plant(planted)
-        verdicts = map(simulate.run_replication_seed, range(SEEDS))
+        verdicts = map(simulate.run_replication_seed, range(first, SEEDS))
         found = next((verdict for verdict in verdicts if verdict.anomalies), None)
         assert found is not None, "no seed finds it"
         again = simulate.run_replication_seed(found.seed)

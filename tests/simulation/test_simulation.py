@@ -14,13 +14,14 @@ from barnabas.log.producers import ProducerStateManager
 from barnabas.log.scan import SegmentScan
 from barnabas.log.segment import LogSegment
 from barnabas.testing import simulate
+from seeds import first_seeds
 
 SEEDS = 200
 
 
 @pytest.mark.timeout(300)
 def test_no_seed_finds_anything():
-    failed = [verdict for verdict in simulate.run_seeds(range(SEEDS)) if verdict.anomalies]
+    failed = [verdict for verdict in simulate.run_seeds(first_seeds(SEEDS)) if verdict.anomalies]
     assert not failed, "\n".join(map(str, failed))
 
 

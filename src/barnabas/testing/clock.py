@@ -94,27 +94,77 @@ class VirtualClock:
         return f"<VirtualClock {self.now_ms:.3f} ms timers={len(self._timers)}>"
 
 
+class ProcessTimer(VirtualTimer):
+    """A timer of one process: it waits while the process is stopped, and never runs once it is dead."""
+
+    __slots__ = ("_process",)
+
+    def __init__(self, when_ms: float, callback: Callable[[], object], process: "ProcessClock") -> None:
+        super().__init__(when_ms, callback, process.armed)
+        self._process = process
+
+    def run(self) -> None:
+        """Runs the callback, unless it was cancelled; of a stopped process when it goes on."""
+        if self._process.late is None:
+            super().run()
+        else:
+            self._process.late.append(self)
+
+
 class ProcessClock:
     """The `Clock` of one process: it can be counted what it has armed, and its timers die with it."""
 
     def __init__(self, world: VirtualClock) -> None:
         self._world = world
         self.armed: set[VirtualTimer] = set()
-        self.time_ms = world.time_ms
+        self.late: list[ProcessTimer] | None = None
+        """What came due while the process is stopped; None while it runs."""
+        self.ahead_ms = 0
+        """How far its wall clock is ahead of the others."""
         self.monotonic_ms = world.monotonic_ms
+        self._dead = False
+
+    def time_ms(self) -> int:
+        """The wall clock of this process: milliseconds since 1970."""
+        return self._world.time_ms() + self.ahead_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> VirtualTimer:
         """Runs the callback after so many virtual milliseconds, if the process lives then."""
-        return self._world.add(VirtualTimer(self._world.now_ms + max(0.0, delay_ms), callback, self.armed))
+        timer = ProcessTimer(self._world.now_ms + max(0.0, delay_ms), callback, self)
+        if self._dead:
+            timer.cancel()
+            return timer
+        return self._world.add(timer)
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Runs the callback after what is already due."""
         self.call_later(0.0, callback)
 
+    def stop(self) -> None:
+        """Nothing of the process runs until `go_on` (SIGSTOP)."""
+        if self.late is None:
+            self.late = []
+
+    def go_on(self) -> None:
+        """All that came due meanwhile runs now, in its order (SIGCONT)."""
+        late, self.late = self.late or [], None
+        for timer in late:
+            timer.when_ms = self._world.now_ms
+            self._world.add(timer)
+
+    def arrive(self, callback: Callable[[], object]) -> None:
+        """Something reaches the process from outside: now, or when it goes on."""
+        if self.late is None:
+            callback()
+        else:
+            self.call_soon(callback)
+
     def die(self) -> None:
         """None of its timers will ever run."""
+        self._dead = True
         for timer in list(self.armed):
             timer.cancel()
 
     def __repr__(self) -> str:
-        return f"<ProcessClock armed={len(self.armed)}>"
+        stopped = "" if self.late is None else " stopped"
+        return f"<ProcessClock armed={len(self.armed)}{stopped}>"

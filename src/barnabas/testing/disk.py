@@ -11,6 +11,7 @@ bounds the files that are open at once, and `fail` makes operations on some path
 Process death without loss of power keeps everything: simply use the filesystem again.
 """
 
+import contextlib
 import errno
 import itertools
 import random
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from barnabas.core.chunks import Buffer
+from barnabas.core.config import LONG_MAX
 from barnabas.log.filesystem import IOV_MAX, Filesystem, LockedError
 
 _PAGE: Final = 4096
@@ -197,6 +199,10 @@ class SimulatedFilesystem:
                     names[path] = self._files[path]
                 else:
                     del names[path]
+        # A rename is atomic: a file that was durable and still has a name is found under the old one, the new or both.
+        found = {id(inode) for inode in names.values()}
+        lost = {id(inode) for inode in self._durable_names.values()} - found
+        names |= {path: inode for path, inode in self._files.items() if id(inode) in lost}
         for inode in {id(inode): inode for inode in names.values()}.values():
             inode.crash(self.rng)
         self._files = names
@@ -248,6 +254,16 @@ class SimulatedFilesystem:
 
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
+    def space(self, path: str) -> tuple[int, int]:
+        self.check(path, "read")
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        total = LONG_MAX if self.capacity is None else self.capacity
+        return total, max(0, total - self.used)
 
     def listdir(self, path: str) -> list[str]:
         self.check(path, "read")
@@ -337,11 +353,16 @@ def write_atomic(disk: Filesystem, path: str, data: bytes, *, sync: bool) -> Non
     """`Filesystem.write_atomic` by the other operations of a disk, between which a process may die."""
     temporary = f"{path}.tmp"
     disk.remove(temporary)
-    file = disk.open(temporary, create=True)
-    file.pwrite(data, 0)
-    if sync:
-        file.sync()
-    disk.rename(temporary, path)
+    try:
+        file = disk.open(temporary, create=True)
+        file.pwrite(data, 0)
+        if sync:
+            file.sync()
+        disk.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.remove(temporary)
+        raise
     if sync:
         disk.sync_directory(path.rpartition("/")[0])
 

@@ -23,7 +23,7 @@ from barnabas.node.offload import end_with_the_parent
 
 SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, by default."""
-REPLICATION_SECONDS: Final = 12.0
+REPLICATION_SECONDS: Final = 8.0
 """The same for the model of replication."""
 
 

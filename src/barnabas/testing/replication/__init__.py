@@ -2,10 +2,14 @@
 
 ============  ==========================================================================================
 `wire`        calls between processes: late, overtaken, lost, cut off
+`store`       a broker's session on the metadata store: calls and answers take time, and stall
 `broker`      one machine's broker: controller, registration, partitions, logs on a simulated disk
+`channels`    the ways between the controller and brokers
 `follower`    the way of the replica fetchers to their leaders
 `clients`     producers and consumers, and the answers that they got
-`judge`       what may never be, at each acknowledgement and in the end
+`operator`    reassignments, elections, topics and partitions that come and go
+`faults`      what befalls the brokers
+`judge`       what may never be, at each write, acknowledgement and read, and in the end
 `scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 

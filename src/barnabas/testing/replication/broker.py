@@ -1,6 +1,5 @@
 """`Broker`: one machine's broker: the real controller, registration, replica manager and logs, without sockets."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -12,9 +11,9 @@ from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration, ensure_persistent_paths
 from barnabas.cluster.metadata.topics import random_uuid
-from barnabas.cluster.store.memory import MemoryEnsemble, MemoryStore
+from barnabas.cluster.store.contract import SessionExpiredError
+from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.core.broker_config import broker_config
-from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
@@ -23,7 +22,6 @@ from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint
-from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -34,8 +32,11 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import refusal
 from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
+from barnabas.testing.replication.channels import RETRY_MS, Channels, ToController
 from barnabas.testing.replication.follower import LeaderCalls, fetchers
-from barnabas.testing.replication.wire import LostCallError, Wire
+from barnabas.testing.replication.judge import Judge
+from barnabas.testing.replication.store import SlowStore
+from barnabas.testing.replication.wire import Wire, on_the_wire
 from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ T = TypeVar("T")
 Brokers: TypeAlias = "dict[int, Broker]"
 
 _LISTENER: Final = "INTERNAL"
-_RETRY_MS: Final = 100.0
 _SHUTDOWN_TRIES: Final = 3
 _FETCH_SESSIONS: Final = 1
 """So few that two followers take each other's now and then."""
@@ -66,25 +66,28 @@ class Broker:
         wire: Wire,
         ensemble: MemoryEnsemble,
         brokers: Brokers,
+        judge: Judge,
         trace: Trace,
         settings: dict[str, str],
         log_config: LogConfig,
     ) -> None:
         self.id = broker_id
         self.name = f"broker-{broker_id}"
-        self.disk = SimulatedFilesystem(seed=rng.getrandbits(32), now_ms=clock.time_ms)
-        self.disk.mkdir("/data")
         self.brokers = brokers
         self.wire = wire
         self.rng = rng
         self.lives = 0
         self.alive = False
+        self.opened = False
+        """Whether the logs of this life are open."""
         self._stopping = self._again = False
         self._world = clock
         self._ensemble = ensemble
+        self._judge = judge
         self._trace = trace
         self._config = broker_config({"broker.id": str(broker_id), **settings})
         self._log_config = log_config
+        self._new_disk()
         self._start_life()
 
     @property
@@ -92,9 +95,23 @@ class Broker:
         """A number of its own for each life; 0 while it is dead."""
         return self.lives if self.alive else 0
 
+    def lose_disk(self) -> None:
+        """All its files are gone. Only while it is dead."""
+        self._judge.disks_were_lost = True
+        self._new_disk()
+
+    def _new_disk(self) -> None:
+        self.disk = SimulatedFilesystem(seed=self.rng.getrandbits(32), now_ms=self._world.time_ms)
+        self.disk.mkdir("/data")
+
+    def arrive(self, callback: Callable[[], object]) -> None:
+        """See `wire.Party`."""
+        self.clock.arrive(callback)
+
     def _start_life(self) -> None:
         self.clock = ProcessClock(self._world)
-        self.store = MemoryStore(self._ensemble, self.clock.call_soon)
+        self.store = SlowStore(self._ensemble, self._world, self.clock, self.rng)
+        self.opened = False
         self.metadata = MetadataCache(self.id)
         self.logs = LogManager(
             ["/data"],
@@ -117,14 +134,14 @@ class Broker:
             logs=self.logs,
             metadata=self.metadata,
             alter_partition=AlterPartitionManager(
-                self.id, lambda: self.registration.broker_epoch, _ToController(self), self.clock
+                self.id, lambda: self.registration.broker_epoch, ToController(self), self.clock
             ),
             fetchers=self.fetchers,
         )
         self.controller = KafkaController(
             ControllerConfig(self.id, _LISTENER),
             self.store,
-            _Channels(self),
+            Channels(self),
             self.registration,
             self.clock,
             lambda: random_uuid(self.rng),
@@ -149,6 +166,7 @@ class Broker:
     @steps
     def _start(self) -> Steps[None]:
         yield self.logs.start(broker_id=self.id, cluster_id="c")
+        self.opened = True
         yield self.store.start()
         yield ensure_persistent_paths(self.store)
         yield self.registration.register()
@@ -156,7 +174,11 @@ class Broker:
         self.replicas.start()
 
     def _started(self, done: Pending[None]) -> None:
-        if done.error is not None:
+        if isinstance(done.error, SessionExpiredError):
+            # A start that loses its session ends in an error, and who watches over the broker starts it again.
+            self._die()
+            self._world.call_later(RETRY_MS, self.start)
+        elif done.error is not None:
             raise done.error
 
     def kill(self) -> None:
@@ -186,12 +208,34 @@ class Broker:
             self._ensemble.end(session_id)
             self.clock.call_later(notice_ms, self.store.expired)
 
+    def freeze(self, session_ms: float, notice_ms: float) -> None:
+        """SIGSTOP. After `session_ms` the store takes it for dead; it learns of that `notice_ms` after it goes on."""
+        clock, store = self.clock, self.store
+        if not self.alive or clock.late is not None:
+            return
+        self._trace(f"{self.name} is frozen")
+        clock.stop()
+        session_id = store.session_id
+
+        def expire() -> None:
+            if clock.late is not None and self._ensemble.alive(session_id):
+                self._ensemble.end(session_id)
+                clock.call_soon(lambda: clock.call_later(notice_ms, store.expired))
+
+        self._world.call_later(session_ms, expire)
+
+    def thaw(self) -> None:
+        """SIGCONT: all that came meanwhile is handled first."""
+        if self.clock.late is not None:
+            self._trace(f"{self.name} goes on")
+            self.clock.go_on()
+
     def stop(self) -> None:
         """Hands its partitions on and ends in order."""
         if self.alive:
             self._trace(f"{self.name} is asked to stop")
             self._stopping = True
-            self._hand_over(_SHUTDOWN_TRIES)
+            self.arrive(lambda: self._hand_over(_SHUTDOWN_TRIES))
 
     def _hand_over(self, tries: int) -> None:
         controller = self.brokers.get(self.metadata.controller_id)
@@ -208,7 +252,7 @@ class Broker:
             ):
                 self._end()
             else:
-                self.clock.call_later(_RETRY_MS, lambda: self._hand_over(tries - 1))
+                self.clock.call_later(RETRY_MS, lambda: self._hand_over(tries - 1))
 
         self.wire.call(self, controller, lambda: controller.controller.controlled_shutdown(request), answered)
 
@@ -216,6 +260,7 @@ class Broker:
         self.fetchers.close()
         self.replicas.shutdown()
         self.logs.shutdown(clean=True)
+        self.opened = False
         self.controller.shutdown()
         self.store.close()
         self._trace(f"{self.name} stopped")
@@ -226,7 +271,7 @@ class Broker:
     # --- what it holds ----------------------------------------------------------------------------------
 
     def log(self, tp: TopicPartition) -> "Log | None":
-        """The log of a partition, also of a broker that was killed; None while it is not open."""
+        """The log of a partition, also of a broker that was killed; None where there is none, or it is not open."""
         return self.logs.get(tp)
 
     # --- what the controller says -----------------------------------------------------------------------
@@ -234,7 +279,7 @@ class Broker:
     def obey(self, request: Any) -> Pending[ControlResponse]:
         """Carries out a request of a controller, as the handlers do."""
         kind = type(request)
-        request = kind.decode(materialize(request.encode(kind.max_version)), kind.max_version)[0]
+        request = on_the_wire(request, kind.max_version)
         code = ErrorCode.NONE
         if request.broker_epoch < self.registration.broker_epoch:
             code = ErrorCode.STALE_BROKER_EPOCH
@@ -267,6 +312,7 @@ class Broker:
             elif error is not None:
                 raise error
             else:
+                self._judge.took_roles(self)
                 answer.complete(done.result())
 
         self._ordered(self.replicas.become_leader_or_follower(request, _VERSION)).when_done(taken)
@@ -274,79 +320,6 @@ class Broker:
 
     def __repr__(self) -> str:
         return f"<Broker {self.id} {'life ' + str(self.lives) if self.alive else 'dead'}>"
-
-
-class _Channels:
-    """A controller's requests to the brokers: for each in order, and again until the broker answers or is gone."""
-
-    def __init__(self, owner: Broker) -> None:
-        self._owner = owner
-        self._queues: dict[int, deque[tuple[Any, Callable[[ControlResponse], object]]]] = {}
-
-    def add_broker(self, broker: BrokerIdentity) -> None:
-        """Opens the way to a broker."""
-        self._queues[broker.id] = deque()
-
-    def remove_broker(self, broker_id: int) -> None:
-        """The broker is gone; what was to be sent is forgotten."""
-        self._queues.pop(broker_id, None)
-
-    def send(self, broker_id: int, request: Any, on_response: Callable[[ControlResponse], object]) -> None:
-        """Sends a request when those before it are answered."""
-        queue = self._queues.get(broker_id)
-        if queue is not None:
-            queue.append((request, on_response))
-            if len(queue) == 1:
-                self._send_first(broker_id, queue)
-
-    def _send_first(
-        self, broker_id: int, queue: deque[tuple[Any, Callable[[ControlResponse], object]]]
-    ) -> None:
-        if self._queues.get(broker_id) is not queue:
-            return
-        request, on_response = queue[0]
-
-        def answered(answer: Pending[ControlResponse]) -> None:
-            if self._queues.get(broker_id) is not queue:
-                return
-            if isinstance(answer.error, LostCallError):
-                self._owner.clock.call_later(_RETRY_MS, lambda: self._send_first(broker_id, queue))
-                return
-            queue.popleft()
-            on_response(answer.result())
-            if queue:
-                self._send_first(broker_id, queue)
-
-        target = self._owner.brokers[broker_id]
-        self._owner.wire.call(self._owner, target, lambda: target.obey(request), answered)
-
-    def __repr__(self) -> str:
-        return f"<_Channels { ({broker: len(queue) for broker, queue in self._queues.items()}) }>"
-
-
-class _ToController:
-    """A leader's way to the controller that it knows of."""
-
-    def __init__(self, owner: Broker) -> None:
-        self._owner = owner
-
-    def send(
-        self, request: AlterPartitionRequest, *, versions: tuple[int, int]
-    ) -> Pending[AlterPartitionResponse]:
-        """The controller's answer; fails when it could not be had."""
-        answer: Pending[AlterPartitionResponse] = Pending()
-        controller = self._owner.brokers.get(self._owner.metadata.controller_id)
-        if controller is None:
-            return Pending.failed(LostCallError())
-
-        _, version = versions
-        self._owner.wire.call(
-            self._owner,
-            controller,
-            lambda: controller.controller.alter_partition(request, version),
-            answer.end_as,
-        )
-        return answer
 
 
 def live(brokers: Brokers) -> Iterator[Broker]:

@@ -1,6 +1,7 @@
 """Producers and consumers of the model, and the answers that they got."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -10,8 +11,8 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.replica.fetch import FetchParams, PartitionRead
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.cached_partition import CachedPartition
+from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import ACKS_ALL, AppendResult
 from barnabas.testing.clock import VirtualClock
@@ -41,6 +42,10 @@ class Client(ABC):
         self._wire = wire
         self._brokers = brokers
         self._judge = judge
+
+    def arrive(self, callback: Callable[[], object]) -> None:
+        """See `wire.Party`."""
+        callback()
 
     @abstractmethod
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
@@ -83,12 +88,21 @@ class Producer(Client):
 
 
 class Consumer(Client):
-    """Reads every partition to its high watermark, from the beginning on."""
+    """Reads every partition to its high watermark, from the beginning on: from leaders, or from any replica (KIP-392)."""
 
     def __init__(
-        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
+        self,
+        name: str,
+        clock: VirtualClock,
+        rng: Random,
+        wire: Wire,
+        brokers: Brokers,
+        judge: Judge,
+        *,
+        nearest: bool,
     ) -> None:
         super().__init__(name, clock, rng, wire, brokers, judge)
+        self._nearest = nearest
         self._positions: dict[TopicPartition, int] = {}
 
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
@@ -96,23 +110,27 @@ class Consumer(Client):
         if self.stopping:
             return
         tp = self._rng.choice(tps)
-        leader = self._leader(tp)
-        if leader is not None:
-            self._fetch(tp, leader)
+        server = self._rng.choice(list(self._brokers.values())) if self._nearest else self._leader(tp)
+        if server is not None:
+            self._fetch(tp, server)
         self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
 
-    def _fetch(self, tp: TopicPartition, leader: Broker) -> None:
+    def _fetch(self, tp: TopicPartition, server: Broker) -> None:
         position = self._positions.get(tp, 0)
         request = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=10_000)
         params = FetchParams(
-            max_wait_ms=_PATIENCE_MS, min_bytes=1, max_bytes=10_000, isolation=Isolation.HIGH_WATERMARK
+            max_wait_ms=_PATIENCE_MS,
+            min_bytes=1,
+            max_bytes=10_000,
+            isolation=Isolation.HIGH_WATERMARK,
+            leader_only=not self._nearest,
         )
-        topic_id: Uuid = leader.metadata.topic_id(tp.topic)
+        topic_id: Uuid = server.metadata.topic_id(tp.topic)
 
         def read() -> Pending[list[tuple[int, bytes]]]:
-            reads = leader.replicas.reader.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
+            reads = server.replicas.fetches.fetch(params, [CachedPartition(tp.topic, topic_id, request)])
             answer = reads if isinstance(reads, Pending) else Pending.of(reads)
-            return answer.then(lambda done: self._seen(leader, tp, done[0]))
+            return answer.then(lambda done: self._seen(server, tp, done[0]))
 
         def answered(answer: Pending[list[tuple[int, bytes]]]) -> None:
             if answer.error is not None or self._positions.get(tp, 0) != position:
@@ -122,12 +140,12 @@ class Consumer(Client):
                     self._judge.answers[tp].read.append((offset, value))
                     self._positions[tp] = offset + 1
 
-        self._wire.call(self, leader, read, answered)
+        self._wire.call(self, server, read, answered)
 
-    def _seen(self, leader: Broker, tp: TopicPartition, read: PartitionRead) -> list[tuple[int, bytes]]:
+    def _seen(self, server: Broker, tp: TopicPartition, read: PartitionRead) -> list[tuple[int, bytes]]:
         if read.found is None:
             return []
         records = read.found.records
         found = values_of(records if isinstance(records, bytes) else bytes(materialize([records])))
-        self._judge.shown(leader, tp, found)
+        self._judge.shown(server, tp, found)
         return found

@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.registration import BrokerRegistration
-from barnabas.core.chunks import materialize
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
@@ -25,15 +24,17 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from barnabas.replica.fetch import FetchParams, PartitionRead
+from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch_context import FetchContext, new_context
-from barnabas.replica.fetch_session import CachedPartition, FetchSessionCache
+from barnabas.replica.fetch_reader import FetchParams, PartitionRead
+from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Isolation
+from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.testing.clock import ProcessClock
-from barnabas.testing.replication.wire import Party, Wire
+from barnabas.testing.replication.wire import Party, Wire, on_the_wire
 
 _WAIT_MS: Final = 200
 _BACKOFF_MS: Final = 50
@@ -73,15 +74,19 @@ class LeaderCalls:
         if self.idle:
             me.clock.call_later(_BACKOFF_MS, lambda: answer.fail(DisconnectedError("idle")))
             return answer
-        sent = _on_the_wire(request, version)
+        sent = on_the_wire(request, version)
 
         def answered(outcome: Pending[Response]) -> None:
             if outcome.error is not None:
                 answer.fail(DisconnectedError(str(outcome.error)))
             else:
-                answer.complete(_on_the_wire(outcome.result(), version))
+                answer.complete(outcome.result())
 
-        me.wire.call(me, leader, lambda: _serve(leader, sent, version), answered)
+        def serve() -> Pending[Response]:
+            # Encoded at once: what a leader has sent does not change with its log.
+            return _serve(leader, sent, version).then(lambda response: on_the_wire(response, version))
+
+        me.wire.call(me, leader, serve, answered)
         return answer
 
     def disconnect(self, node_id: int) -> None:
@@ -107,11 +112,8 @@ def fetchers(broker: FetchingBroker, calls: LeaderCalls) -> ReplicaFetcherManage
         ),
         backoff_ms=_BACKOFF_MS,
         truncated=lambda: None,
+        quota=ReplicationQuotaManager(broker.clock.monotonic_ms, samples=11, window_ms=1000),
     )
-
-
-def _on_the_wire(message: Any, version: int) -> Any:
-    return type(message).decode(materialize(message.encode(version)), version)[0]
 
 
 def _serve(leader: FetchingBroker, request: Request, version: int) -> Pending[Response]:
@@ -136,7 +138,7 @@ def _fetch(leader: FetchingBroker, request: FetchRequest, version: int) -> Pendi
     )
     known = [each for each in context.partitions() if each.topic is not None]
     unknown = [each for each in context.partitions() if each.topic is None]
-    reads = leader.replicas.reader.fetch(params, known)
+    reads = leader.replicas.fetches.fetch(params, known)
     waiting = reads if isinstance(reads, Pending) else Pending.of(reads)
     return waiting.then(lambda done: _respond(context, done, unknown))
 

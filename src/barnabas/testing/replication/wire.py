@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from barnabas.core.chunks import materialize
 from barnabas.core.pending import Pending
 from barnabas.testing.clock import VirtualClock
 
@@ -24,6 +25,9 @@ class Party(Protocol):
     @property
     def life(self) -> int:
         """A number of its own for each life; 0 while it is dead."""
+
+    def arrive(self, callback: Callable[[], object]) -> None:
+        """Something comes in: it is taken now, or when a process that is stopped goes on."""
 
 
 class LostCallError(Exception):
@@ -72,7 +76,8 @@ class Wire:
             if callee.life == callee_life and callee_life:
                 _run(work).when_done(done)
 
-        self._clock.call_later(TIMEOUT_MS, lambda: answer(Pending.failed(LostCallError())))
+        lost = Pending[T].failed(LostCallError())
+        self._clock.call_later(TIMEOUT_MS, lambda: caller.arrive(lambda: answer(lost)))
         self._carry(caller, callee, arrive)
 
     def _carry(self, source: Party, target: Party, arrive: Callable[[], object]) -> None:
@@ -80,12 +85,17 @@ class Wire:
         delay_ms = rng.expovariate(1 / (_SPIKE_MS if rng.random() < _SPIKES else _USUAL_MS))
         way = frozenset({source.name, target.name})
         if source.name == target.name:
-            self._clock.call_later(0, arrive)
+            self._clock.call_later(0, lambda: target.arrive(arrive))
         elif rng.random() >= _LOST:
-            self._clock.call_later(delay_ms, lambda: None if way in self._cut else arrive())
+            self._clock.call_later(delay_ms, lambda: None if way in self._cut else target.arrive(arrive))
 
     def __repr__(self) -> str:
         return f"<Wire cut={sorted(map(sorted, self._cut))}>"
+
+
+def on_the_wire(message: Any, version: int) -> Any:
+    """The message as the other end decodes it."""
+    return type(message).decode(materialize(message.encode(version)), version)[0]
 
 
 def _run(work: Callable[[], Pending[T]]) -> Pending[T]:

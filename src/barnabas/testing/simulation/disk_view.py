@@ -145,6 +145,14 @@ class ProcessFilesystem:
         self.check_alive()
         return self._disk.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.check_alive()
+        self._disk.set_modified_ms(path, modified_ms)
+
+    def space(self, path: str) -> tuple[int, int]:
+        self.check_alive()
+        return self._disk.space(path)
+
     def listdir(self, path: str) -> list[str]:
         self.check_alive()
         return self._disk.listdir(path)

@@ -54,6 +54,9 @@ class LaterOffload:
         self._loop.call_later(self._rng.random() * 0.1, work)
         return outcome
 
+    def resize(self, processes: int) -> None:
+        """All work is done side by side."""
+
     def close(self) -> None:
         """It holds nothing."""
 
@@ -205,6 +208,8 @@ class Machine:
             clock=LoopClock(self._loop),
             filesystem=self._filesystem,
             offload=LaterOffload(self._loop, self._rng),
+            new_offload=lambda: LaterOffload(self._loop, self._rng),
+            throttle=lambda _bytes_per_second: lambda _size, _check: None,
             syncer=LaterSyncer(self._loop, self._rng),
             rng=Random(self._rng.getrandbits(64)),
             open_store=lambda: self._open_store(process),
