@@ -1,7 +1,7 @@
 """The configuration of a broker: Kafka's keys that this broker obeys, with Kafka 3.9's defaults.
 
 A key that is not here is not obeyed, and `barnabas serve` says so in a warning. Keys with the prefix
-``barnabas.`` are our own.
+``barnabas.`` are our own, and so are ``metrics.host`` and ``metrics.port``.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,18 @@ from barnabas.core.config import (
     ConfigType,
     Scope,
     at_least,
+    base_name,
     between,
     each_of,
+    gzip_level,
     octal,
     one_of,
 )
 from barnabas.core.coordinator_config import GROUP_KEYS, check_group_keys
 from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
+from barnabas.core.keys_not_obeyed import KEYS_NOT_OBEYED
+from barnabas.core.version_names import version_name
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = (
     ConfigType.BOOLEAN,
@@ -39,14 +43,15 @@ BROKER_CONFIG: Final = ConfigTable(
     [
         # Identity
         ConfigKey("broker.id", INT, -1, "The number of this broker; -1 takes the one in meta.properties, else the next free one."),
+        ConfigKey("node.id", INT, -1, "Another name of broker.id, with the same value."),
         ConfigKey("broker.id.generation.enable", BOOLEAN, True, "Whether a broker without an id is given one."),
         ConfigKey("reserved.broker.max.id", INT, 1000, "Generated broker ids begin above this.", at_least(0)),
         ConfigKey("broker.rack", STRING, None, "The rack, so that replicas of a partition are spread over racks."),
         ConfigKey("inter.broker.protocol.version", STRING, "3.9-IV0", "The protocol between brokers; this broker speaks that of Kafka 3.9.", one_of("3.9-IV0", "3.9")),
         # Listeners
-        ConfigKey("listeners", STRING, "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, separated by commas."),
-        ConfigKey("advertised.listeners", STRING, None, "What the broker tells clients to connect to; the listeners themselves where not set."),
-        ConfigKey("listener.security.protocol.map", STRING, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "The security protocol of each listener name."),
+        ConfigKey("listeners", STRING, "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, separated by commas.", scope=Scope.PER_BROKER),
+        ConfigKey("advertised.listeners", STRING, None, "What the broker tells clients to connect to; the listeners themselves where not set.", scope=Scope.PER_BROKER),
+        ConfigKey("listener.security.protocol.map", STRING, "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", "The security protocol of each listener name.", scope=Scope.PER_BROKER),
         ConfigKey("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves."),
         ConfigKey("security.inter.broker.protocol", STRING, "PLAINTEXT", "The same by security protocol; give one of the two.", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
         ConfigKey("control.plane.listener.name", STRING, None, "The listener for the controller's requests, where it has one of its own."),
@@ -58,6 +63,9 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", at_least(1)),
         ConfigKey("connections.max.idle.ms", LONG, 600000, "A connection without a request for this long is closed."),
         ConfigKey("max.connections", INT, 2147483647, "The most connections of this broker.", at_least(0), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("max.connection.creation.rate", INT, 2147483647, "The most connections that are accepted in a second.", at_least(0), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("quota.window.num", INT, 11, "How many samples the rate of new connections is measured over.", at_least(1)),
+        ConfigKey("quota.window.size.seconds", INT, 1, "How long each of these samples lasts, in seconds; also the longest that a listener accepts nothing for its rate.", at_least(1)),
         ConfigKey("max.connections.per.ip", INT, 2147483647, "The most connections from one address.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("max.connections.per.ip.overrides", STRING, "", "The same for single addresses: host:count, separated by commas.", scope=Scope.CLUSTER_WIDE),
         ConfigKey("queued.max.requests", INT, 500, "How many requests of one connection may wait for their answer before it is read no further.", at_least(1)),
@@ -69,6 +77,9 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("background.threads", INT, 10, "Accepted for compatibility: background work runs in child processes and slices.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("barnabas.busy.poll.us", INT, 50, "How long, in microseconds, asyncio's event loop (uvloop does not) stays awake after a small request while others follow it closely; 0 lets it sleep at once.", between(0, 10_000)),
         ConfigKey("barnabas.reserved.descriptors", INT, RESERVE, "File descriptors that connections leave to logs and the store, a quarter of the process's limit at most: while fewer are free, new connections are refused.", at_least(0)),
+        # Metrics
+        ConfigKey("metrics.port", INT, -1, "The port on which metrics are served over HTTP, in the Prometheus text format; 0 takes a free one, -1 serves none.", between(-1, 65_535)),
+        ConfigKey("metrics.host", STRING, None, "The address of that port; that of the first listener where not set."),
         # Metadata store
         ConfigKey("zookeeper.connect", STRING, None, "The ZooKeeper servers, as host:port,host:port/path; not set means the embedded store."),
         ConfigKey("zookeeper.session.timeout.ms", INT, 18000, "How long the store waits for a silent broker before it counts as gone.", at_least(1)),
@@ -86,7 +97,7 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("min.insync.replicas", INT, 1, "How many replicas must have a record before acks=all is answered.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("message.max.bytes", INT, 1048588, "The largest record batch, in bytes as stored.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("compression.type", STRING, "producer", "The codec on disk; 'producer' keeps whatever the producer chose.", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), scope=Scope.CLUSTER_WIDE),
-        ConfigKey("compression.gzip.level", INT, -1, "The gzip level where the broker compresses.", scope=Scope.CLUSTER_WIDE),
+        ConfigKey("compression.gzip.level", INT, -1, "The gzip level where the broker compresses.", gzip_level, scope=Scope.CLUSTER_WIDE),
         ConfigKey("compression.lz4.level", INT, 9, "The lz4 level where the broker compresses.", between(1, 17), scope=Scope.CLUSTER_WIDE),
         ConfigKey("compression.zstd.level", INT, 3, "The zstd level where the broker compresses.", between(-131072, 22), scope=Scope.CLUSTER_WIDE),
         # Log
@@ -110,17 +121,24 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("log.flush.scheduler.interval.ms", LONG, 9223372036854775807, "How often logs are looked at for flushing by time."),
         ConfigKey("log.flush.offset.checkpoint.interval.ms", INT, 60000, "How often recovery points are written.", at_least(0)),
         ConfigKey("log.flush.start.offset.checkpoint.interval.ms", INT, 60000, "How often log start offsets are written.", at_least(0)),
-        ConfigKey("log.initial.task.delay.ms", LONG, 30000, "How long after the start the log's periodic work begins.", at_least(0)),
+        ConfigKey("log.initial.task.delay.ms", LONG, 30000, "How long after the start the log's periodic work begins.", at_least(0), internal=True),
         ConfigKey("log.segment.delete.delay.ms", LONG, 60000, "How long the files of a deleted segment stay.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.preallocate", BOOLEAN, False, "Whether a new segment's file is given its full size at once.", scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.message.timestamp.type", STRING, "CreateTime", "Whether a record keeps its producer's time or gets the broker's.", one_of("CreateTime", "LogAppendTime"), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.message.timestamp.before.max.ms", LONG, 9223372036854775807, "How far a record's time may lie before the broker's.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.message.timestamp.after.max.ms", LONG, 9223372036854775807, "How far a record's time may lie after the broker's.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.message.timestamp.difference.max.ms", LONG, 9223372036854775807, "The older form of those two limits.", at_least(0), scope=Scope.CLUSTER_WIDE),
-        ConfigKey("log.message.format.version", STRING, "3.0-IV1", "Ignored since 3.0, as in Kafka."),
+        ConfigKey("log.message.format.version", STRING, "3.0-IV1", "Ignored since 3.0, as in Kafka.", version_name),
         ConfigKey("log.message.downconversion.enable", BOOLEAN, True, "Whether old message formats are served; this broker stores magic 2 only.", scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.local.retention.bytes", LONG, -2, "Tiered storage: bytes kept on local disk.", at_least(-2), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.local.retention.ms", LONG, -2, "Tiered storage: time kept on local disk.", at_least(-2), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.enable", BOOLEAN, True, "Whether logs are compacted at all; without it, compacted topics and __consumer_offsets grow."),
+        ConfigKey("log.cleaner.threads", INT, 1, "How many logs are compacted at a time, each by a child process.", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.dedupe.buffer.size", LONG, 134217728, "Memory for the offset maps of all cleaners together: 24 bytes a key.", scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, "How full an offset map may get.", between(0.01, 1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.io.buffer.size", INT, 524288, "Memory for what all cleaners together read and write at once.", at_least(0), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.io.max.bytes.per.second", DOUBLE, 1.7976931348623157e308, "How many bytes all cleaners together read and write in a second.", scope=Scope.CLUSTER_WIDE),
+        ConfigKey("log.cleaner.backoff.ms", LONG, 15000, "How long a cleaner waits when no log is dirty enough.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.cleaner.delete.retention.ms", LONG, 86400000, "How long tombstones stay readable.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.cleaner.min.compaction.lag.ms", LONG, 0, "How long a record stays uncompacted at least.", at_least(0), scope=Scope.CLUSTER_WIDE),
         ConfigKey("log.cleaner.max.compaction.lag.ms", LONG, 9223372036854775807, "The longest that a record may escape compaction.", at_least(1), scope=Scope.CLUSTER_WIDE),
@@ -130,7 +148,7 @@ BROKER_CONFIG: Final = ConfigTable(
         # Replicas
         ConfigKey("fetch.max.bytes", INT, 57671680, "The largest answer to a fetch, in bytes.", at_least(1024)),
         ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions are kept.", at_least(0)),
-        ConfigKey("num.replica.fetchers", INT, 1, "How many fetchers, each with a connection of its own, copy from one broker.", at_least(1)),
+        ConfigKey("num.replica.fetchers", INT, 1, "How many fetchers, each with a connection of its own, copy from one broker.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("replica.fetch.max.bytes", INT, 1048576, "How much of one partition a follower asks for, in bytes; a larger batch comes all the same.", at_least(0)),
         ConfigKey("replica.fetch.wait.max.ms", INT, 500, "How long a leader may wait for something to answer a follower with; at most replica.lag.time.max.ms."),
         ConfigKey("replica.fetch.min.bytes", INT, 1, "How much there should be before it answers at once, in bytes."),
@@ -139,10 +157,15 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("replica.socket.timeout.ms", INT, 30000, "How long a follower tries to connect to its leader; at least replica.fetch.wait.max.ms."),
         ConfigKey("replica.socket.receive.buffer.bytes", INT, 65536, "SO_RCVBUF of a follower's connections to leaders; -1 leaves it to the system."),
         ConfigKey("replica.selector.class", STRING, None, "Which replica a consumer that says its rack (client.rack) is sent to: one in its rack, or always the leader.", one_of("org.apache.kafka.common.replica.RackAwareReplicaSelector", "org.apache.kafka.common.replica.LeaderSelector")),
+        ConfigKey("alter.log.dirs.replication.quota.window.num", INT, 11, "How many samples the rate of moves between log directories is measured over.", at_least(1)),
+        ConfigKey("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, "How long each of these samples lasts, in seconds.", at_least(1)),
+        ConfigKey("num.replica.alter.log.dirs.threads", INT, None, "How many partitions are copied between log directories at a time; by default as many as there are directories."),
+        ConfigKey("replication.quota.window.num", INT, 11, "How many samples the rate of throttled replicas is measured over.", at_least(1)),
+        ConfigKey("replication.quota.window.size.seconds", INT, 1, "How long each of these samples lasts, in seconds.", at_least(1)),
         ConfigKey("replica.lag.time.max.ms", LONG, 30000, "A follower that has not caught up for this long leaves the ISR."),
         ConfigKey("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, "How often high watermarks are written."),
         ConfigKey("producer.id.expiration.ms", INT, 86400000, "How long an idle producer's sequence numbers are remembered.", at_least(1), scope=Scope.CLUSTER_WIDE),
-        ConfigKey("producer.id.expiration.check.interval.ms", INT, 600000, "How often that is looked at.", at_least(1)),
+        ConfigKey("producer.id.expiration.check.interval.ms", INT, 600000, "How often that is looked at.", at_least(1), internal=True),
         # Controller
         ConfigKey("auto.leader.rebalance.enable", BOOLEAN, True, "Whether leadership is moved back to preferred replicas by itself."),
         ConfigKey("leader.imbalance.check.interval.seconds", LONG, 300, "How often the controller looks at the balance.", at_least(1)),
@@ -153,6 +176,8 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("controlled.shutdown.retry.backoff.ms", LONG, 5000, "The pause between two tries."),
         # Coordinators
         *GROUP_KEYS,
+        # What is known only
+        *KEYS_NOT_OBEYED,
         ConfigKey("transaction.state.log.replication.factor", SHORT, 3, "Replicas of __transaction_state.", at_least(1)),
         ConfigKey("transaction.state.log.num.partitions", INT, 50, "Partitions of __transaction_state.", at_least(1)),
         ConfigKey("transaction.state.log.min.isr", INT, 2, "min.insync.replicas of __transaction_state.", at_least(1)),
@@ -173,15 +198,50 @@ SHIPPED_VALUES: Final[Mapping[str, str]] = {
 
 def broker_config(given: Mapping[str, Any]) -> Config:
     """The broker's configuration from texts by key. Raises ConfigError with one line for a bad value."""
-    config = BROKER_CONFIG.parse(given)
+    config = BROKER_CONFIG.parse(_with_both_ids(given))
+    check_broker_keys(config)
+    return config
+
+
+def _with_both_ids(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``populateSynonyms``: one of broker.id and node.id stands for both."""
+    if ("broker.id" in given) == ("node.id" in given):
+        return given
+    broker_id = given.get("broker.id", given.get("node.id"))
+    return {**given, "broker.id": broker_id, "node.id": broker_id}
+
+
+def check_broker_keys(config: Config) -> None:
+    """What no key can tell alone (``KafkaConfig.validateValues``). Raises ConfigError."""
+    if config["node.id"] != config["broker.id"]:
+        raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
     if config["broker.id"] > config["reserved.broker.max.id"] and config["broker.id.generation.enable"]:
         raise ConfigError(
             f"Invalid value {config['broker.id']} for configuration broker.id: it must be at most "
             f"reserved.broker.max.id ({config['reserved.broker.max.id']}) while broker.id.generation.enable is true"
         )
+    retention_ms = next(
+        (
+            value
+            for key in ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+            if (value := config[key]) is not None
+        ),
+        -1,
+    )
+    if retention_ms == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    if config["max.connections.per.ip"] == 0 and not config["max.connections.per.ip.overrides"]:
+        raise ConfigError(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
     _check_fetch_wait(config)
+    _check_cleaner_memory(config)
     check_group_keys(config)
-    return config
+
+
+def _check_cleaner_memory(config: Config) -> None:
+    if config["log.cleaner.dedupe.buffer.size"] // config["log.cleaner.threads"] <= 1024 * 1024:
+        raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
 
 
 def _check_fetch_wait(config: Config) -> None:
@@ -197,6 +257,16 @@ def _check_fetch_wait(config: Config) -> None:
             "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms"
             " to prevent frequent changes in ISR"
         )
+
+
+def not_obeyed(config: Config) -> list[tuple[str, str]]:
+    """The keys that were set to something else than their default though this broker does not obey them, and why."""
+    return [
+        (name, reason)
+        for name in sorted(config.explicit())
+        if (reason := config.table[base_name(name)].not_obeyed)
+        and config[name] != config.table[base_name(name)].default
+    ]
 
 
 def log_directories(config: Config) -> list[str]:

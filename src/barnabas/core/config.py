@@ -7,15 +7,23 @@ A bad value raises `ConfigError` with one line that names the key, the value and
 `barnabas.core.broker_config` and `barnabas.core.topic_config`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import Enum, IntEnum
+from math import isfinite
 from typing import Any, Final
 
 from barnabas.core.errors import ConfigError
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+
+
+_DIGITS_MAX: Final = 19
+NAME_MAX: Final = 100
+"""No key has a longer name; finding the like of one takes as long as it is."""
 
 
 class ConfigType(IntEnum):
@@ -64,14 +72,15 @@ class ConfigKey:
     synonym: str | None = None
     """For a topic key: the broker key whose value is its default."""
     required: bool = False
+    internal: bool = False
+    """Whether it is shown only where it is set (``ConfigDef.defineInternal``)."""
+    not_obeyed: str | None = None
+    """Why this broker does not obey it, where it does not."""
 
 
 _RANGES: Final = {ConfigType.SHORT: 2**15, ConfigType.INT: 2**31, ConfigType.LONG: 2**63}
-_NUMBERS: Final = {
-    ConfigType.SHORT: "a 16-bit integer",
-    ConfigType.INT: "a 32-bit integer",
-    ConfigType.LONG: "a 64-bit integer",
-}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)")
 
 
 def _refuse(name: str, value: Any, reason: str) -> ConfigError:
@@ -83,7 +92,7 @@ def parse_value(key: ConfigKey, value: Any) -> Any:
     parsed = _convert(key, value.strip() if isinstance(value, str) else value)
     problem = key.check(parsed) if key.check and parsed is not None else None
     if problem:
-        raise _refuse(key.name, value, problem)
+        raise _refuse(key.name, "[hidden]" if key.type is ConfigType.PASSWORD else value, problem)
     return parsed
 
 
@@ -95,18 +104,17 @@ def _convert(key: ConfigKey, value: Any) -> Any:
             raise _refuse(key.name, value, "Expected value to be either true or false")
         return value.lower() == "true"
     if key.type in _RANGES:
-        try:
-            number = int(value)
-        except ValueError:
-            raise _refuse(key.name, value, f"Not a number of type {key.type.name}") from None
+        # By length first: Python refuses to read numbers of thousands of digits.
+        if not _INTEGER.fullmatch(value) or len(value.lstrip("+-0")) > _DIGITS_MAX:
+            raise _refuse(key.name, value, f"Not a number of type {key.type.name}")
+        number = int(value)
         if not -_RANGES[key.type] <= number < _RANGES[key.type]:
-            raise _refuse(key.name, value, f"Not {_NUMBERS[key.type]}")
+            raise _refuse(key.name, value, f"Not a number of type {key.type.name}")
         return number
     if key.type is ConfigType.DOUBLE:
-        try:
-            return float(value)
-        except ValueError:
-            raise _refuse(key.name, value, "Not a number of type DOUBLE") from None
+        if not _DOUBLE.fullmatch(value):
+            raise _refuse(key.name, value, "Not a number of type DOUBLE")
+        return float(value.rstrip("dDfF"))
     if key.type is ConfigType.LIST:
         return [item.strip() for item in value.split(",")] if value else []
     return value
@@ -143,6 +151,11 @@ def octal(high: int) -> Callable[[Any], str | None]:
     return check
 
 
+def gzip_level(value: int) -> str | None:
+    """A check: 1 to 9, or -1 for the library's own default."""
+    return None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
+
+
 def each_of(*allowed: str) -> Callable[[Any], str | None]:
     """A check: a list with items of these strings only."""
 
@@ -151,6 +164,43 @@ def each_of(*allowed: str) -> Callable[[Any], str | None]:
         return f"String must be one of: {', '.join(allowed)}" if strange or not value else None
 
     return check
+
+
+def replicas_of(name: str) -> Callable[[Any], str | None]:
+    """A check: a list of `partition:broker`, or ``*`` alone (``ThrottledReplicaListValidator``)."""
+
+    def is_replica(item: str) -> bool:
+        numbers = item.split(":")
+        return len(numbers) == 2 and all(each.isascii() and each.isdigit() for each in numbers)
+
+    def check(value: Any) -> str | None:
+        items = [item for item in value if item]
+        if items == ["*"] or all(map(is_replica, items)):
+            return None
+        return (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+    return check
+
+
+_LISTENER_KEY: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+_OF_ANY_LISTENER: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+"""Keys of one listener that may be set for all brokers at once (``ClusterLevelListenerConfigs``)."""
+
+
+def neighbour(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant by one that does not exist."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    return next(iter(get_close_matches(name[:NAME_MAX], list(names), 1, 0.8)), None)
+
+
+def base_name(name: str) -> str:
+    """The key that ``listener.name.x.KEY`` sets for listener x; any other name as it is."""
+    match = _LISTENER_KEY.fullmatch(name)
+    return match[1] if match else name
 
 
 class ConfigTable(Mapping[str, ConfigKey]):
@@ -168,20 +218,34 @@ class ConfigTable(Mapping[str, ConfigKey]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def find(self, name: str) -> ConfigKey | None:
+        """The key of this name, also of one for a single listener: ``listener.name.x.KEY`` is parsed as ``KEY``.
+
+        What is set for a listener is set for each broker by itself, but for its limits (``perBrokerConfigs``).
+        """
+        key, base = self._keys.get(name), base_name(name)
+        if key is not None or base not in self._keys:
+            return key
+        scope = Scope.CLUSTER_WIDE if base in _OF_ANY_LISTENER else Scope.PER_BROKER
+        return replace(self._keys[base], name=name, default=None, scope=scope, required=False)
+
     def parse(self, given: Mapping[str, Any], source: Source = Source.STATIC_BROKER) -> "Config":
         """A `Config` of the given texts over the defaults. Keys that are not in the table are left in
         `Config.unknown` for the caller to warn about. Raises ConfigError for a bad or missing value.
         """
         values = {name: key.default for name, key in self._keys.items()}
         explicit = {}
+        unknown = {}
         for name, value in given.items():
-            if name in self._keys:
-                values[name] = explicit[name] = parse_value(self._keys[name], value)
+            known = self.find(name)
+            if known is None:
+                unknown[name] = value
+            else:
+                values[name] = explicit[name] = parse_value(known, value)
         for key in self._keys.values():
             if key.required and values[key.name] is None:
                 raise ConfigError(f'Missing required configuration "{key.name}" which has no default value.')
-        unknown = {name: value for name, value in given.items() if name not in self._keys}
-        return Config(self, values, dict.fromkeys(explicit, source), unknown)
+        return Config(self, values, dict.fromkeys([*explicit, *unknown], source), unknown)
 
 
 class Config(Mapping[str, Any]):
@@ -225,16 +289,15 @@ class Config(Mapping[str, Any]):
         )
 
     def explicit(self) -> frozenset[str]:
-        """The keys that were set, by file, option or client."""
-        return frozenset(self._sources)
+        """The known keys that were set, by file, option or client."""
+        return frozenset(name for name in self._sources if name in self._values)
 
     def with_values(self, given: Mapping[str, Any], source: Source) -> "Config":
         """A copy in which these texts win; raises ConfigError."""
-        parsed = {
-            name: parse_value(self.table[name], value) for name, value in given.items() if name in self.table
-        }
-        unknown = {**self.unknown, **{name: value for name, value in given.items() if name not in self.table}}
-        sources = {**self._sources, **dict.fromkeys(parsed, source)}
+        keys = {name: key for name in given if (key := self.table.find(name)) is not None}
+        parsed = {name: parse_value(key, given[name]) for name, key in keys.items()}
+        unknown = {**self.unknown, **{name: value for name, value in given.items() if name not in keys}}
+        sources = {**self._sources, **dict.fromkeys(given, source)}
         return Config(self.table, {**self._values, **parsed}, sources, unknown, self)
 
 
@@ -244,4 +307,18 @@ def config_text(key: ConfigKey, value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return _double_text(value)
     return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _double_text(value: float) -> str:
+    """As ``Double.toString`` writes it: with an exponent from 10^7 on, and below 10^-3."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    if not isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(repr(value), "NaN")
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "a finite number has an exponent"
+    first, *rest = map(str, digits)
+    return f"{'-' * sign}{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"

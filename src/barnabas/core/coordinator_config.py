@@ -47,7 +47,7 @@ GROUP_KEYS: Final = (
     ConfigKey("group.consumer.max.heartbeat.interval.ms", INT, 15000, "The longest such interval.", at_least(1)),
     ConfigKey("group.consumer.max.size", INT, INT_MAX, "The most members of such a group.", at_least(1)),
     ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR], "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's classes.", each_of("uniform", "range", UNIFORM_ASSIGNOR, RANGE_ASSIGNOR)),
-    ConfigKey("group.consumer.migration.policy", STRING, "disabled", "Whether groups with members change between the protocols: upgrade, downgrade, bidirectional, disabled.", lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower())),
+    ConfigKey("group.consumer.migration.policy", STRING, "disabled", "Whether groups with members change between the protocols: upgrade, downgrade, bidirectional, disabled.", lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower()), internal=True),
 )
 # fmt: on
 

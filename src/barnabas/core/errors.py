@@ -5,6 +5,7 @@ code and, where Kafka says more than the default, a message; the request dispatc
 response in one place.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final, Self
 
@@ -200,12 +201,26 @@ class KafkaError(BarnabasError):
         """Whether trying again may help."""
         return self.code.retriable
 
+    @property
+    def own_message(self) -> str | None:
+        """The message, or None where it says no more than the code does (``ApiError.messageWithFallback``)."""
+        return None if self.message == self.code.message else self.message
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A child process sends its errors back: pickle would call the class with the text alone.
         return _restored, (type(self), self.args, self.__dict__)
 
     def __repr__(self) -> str:
         return f"<KafkaError {self.code.name} {self.message!r}>"
+
+
+class RecordValidationError(KafkaError):
+    """Records of a batch are refused, and the others with them (``RecordValidationException``, KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: Sequence[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+        """The first of them: the place in the batch and the reason."""
 
 
 def _restored(kind: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:

@@ -17,6 +17,12 @@ TRACEBACK_LINES_MAX: Final = 200
 """Of a longer traceback the end is shown: it says what was wrong and where."""
 VALUE_ITEMS_MAX: Final = 20
 """So many elements of a collection are shown; the rest is counted."""
+STATE_CHANGES: Final = "state.change.logger"
+"""What the controller sends to brokers, and what they make of it; each partition at DEBUG."""
+REQUESTS: Final = "kafka.request.logger"
+"""A line for each request that was answered, at DEBUG: from where, how large, how long it took. No contents."""
+KAFKA_LOGGERS: Final = (STATE_CHANGES, REQUESTS)
+"""Logs that have Kafka's own names; they are off until they get a level of their own (``serve --log``)."""
 
 
 class EventLog:
@@ -25,7 +31,17 @@ class EventLog:
     __slots__ = ("_logger",)
 
     def __init__(self, part: str) -> None:
-        self._logger = logging.getLogger(f"barnabas.{part}")
+        self._logger = logging.getLogger(part if part in KAFKA_LOGGERS else f"barnabas.{part}")
+
+    @property
+    def has_info(self) -> bool:
+        """Whether INFO is shown: to be asked before what a line says is counted."""
+        return self._logger.isEnabledFor(logging.INFO)
+
+    @property
+    def has_debug(self) -> bool:
+        """Whether DEBUG is shown: to be asked before a line is made for each of many things."""
+        return self._logger.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, **fields: Any) -> None:
         """For debugging this part."""

@@ -8,6 +8,7 @@ implementation is a child process (`barnabas.node`) and whose simulated one runs
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar
 
+from barnabas.core.errors import BarnabasError
 from barnabas.core.pending import Pending
 
 P = ParamSpec("P")
@@ -19,6 +20,20 @@ class Offload(Protocol):
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """The function's value, later. Function, arguments and value must be importable / plain values."""
+
+
+class ClosableOffload(Offload, Protocol):
+    """One with resources of its own."""
+
+    def resize(self, processes: int) -> None:
+        """How many pieces of work are done at a time, by what begins from now on."""
+
+    def close(self) -> None:
+        """Ends it, after the work that runs."""
+
+
+class ChildEndedError(BarnabasError):
+    """The child process that had the work was killed, each time; nothing is known of the work."""
 
 
 class InPlace:

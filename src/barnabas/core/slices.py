@@ -45,7 +45,7 @@ AT_ONCE: Final = 32
 
 
 class Holder(Protocol):
-    """Where the work comes from: a connection, whose further requests can be put off."""
+    """Where the work comes from: a connection, whose further requests can be deferred."""
 
     def hold(self) -> None:
         """No further request is handled until `release`."""

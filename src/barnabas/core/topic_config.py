@@ -19,9 +19,13 @@ from barnabas.core.config import (
     at_least,
     between,
     each_of,
+    gzip_level,
+    neighbour,
     one_of,
+    replicas_of,
 )
 from barnabas.core.errors import ConfigError
+from barnabas.core.version_names import version_name
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
     ConfigType.BOOLEAN,
@@ -37,16 +41,12 @@ _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 
 
-def _gzip_level(value: int) -> str | None:
-    return None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
-
-
 # One row a key, however long: name, type, default, what it does, what is allowed.
 # fmt: off
 TOPIC_CONFIG: Final = ConfigTable(
     [
         ConfigKey("cleanup.policy", LIST, ["delete"], "What happens to old segments: delete them, compact them to the last record of each key, or both.", each_of("compact", "delete"), synonym="log.cleanup.policy"),
-        ConfigKey("compression.gzip.level", INT, -1, "The gzip level where the broker compresses; -1 is the library's own default.", _gzip_level, synonym="compression.gzip.level"),
+        ConfigKey("compression.gzip.level", INT, -1, "The gzip level where the broker compresses; -1 is the library's own default.", gzip_level, synonym="compression.gzip.level"),
         ConfigKey("compression.lz4.level", INT, 9, "The lz4 level where the broker compresses.", between(1, 17), synonym="compression.lz4.level"),
         ConfigKey("compression.type", STRING, "producer", "The codec on disk; 'producer' keeps whatever the producer chose.", one_of(*COMPRESSION_TYPES), synonym="compression.type"),
         ConfigKey("compression.zstd.level", INT, 3, "The zstd level where the broker compresses.", between(-131072, 22), synonym="compression.zstd.level"),
@@ -54,15 +54,15 @@ TOPIC_CONFIG: Final = ConfigTable(
         ConfigKey("file.delete.delay.ms", LONG, 60_000, "How long a deleted segment's files stay on disk, for readers that are still at it.", at_least(0), synonym="log.segment.delete.delay.ms"),
         ConfigKey("flush.messages", LONG, LONG_MAX, "Force the log to disk after this many records; 1 syncs before every acknowledgement (group commit).", at_least(1), synonym="log.flush.interval.messages"),
         ConfigKey("flush.ms", LONG, LONG_MAX, "Force the log to disk when records have waited this long.", at_least(0), synonym="log.flush.interval.ms"),
-        ConfigKey("follower.replication.throttled.replicas", LIST, [], "Replicas whose fetching counts against the follower replication quota."),
+        ConfigKey("follower.replication.throttled.replicas", LIST, [], "Replicas whose fetching counts against the follower replication quota.", replicas_of("follower.replication.throttled.replicas")),
         ConfigKey("index.interval.bytes", INT, 4096, "How many bytes of records lie between two entries of the offset index.", at_least(0), synonym="log.index.interval.bytes"),
-        ConfigKey("leader.replication.throttled.replicas", LIST, [], "Replicas whose serving counts against the leader replication quota."),
+        ConfigKey("leader.replication.throttled.replicas", LIST, [], "Replicas whose serving counts against the leader replication quota.", replicas_of("leader.replication.throttled.replicas")),
         ConfigKey("local.retention.bytes", LONG, -2, "Tiered storage: bytes kept on local disk; -2 follows retention.bytes.", at_least(-2), synonym="log.local.retention.bytes"),
         ConfigKey("local.retention.ms", LONG, -2, "Tiered storage: time kept on local disk; -2 follows retention.ms.", at_least(-2), synonym="log.local.retention.ms"),
         ConfigKey("max.compaction.lag.ms", LONG, LONG_MAX, "The longest that a record may escape compaction.", at_least(1), synonym="log.cleaner.max.compaction.lag.ms"),
         ConfigKey("max.message.bytes", INT, 1_048_588, "The largest record batch, in bytes as stored.", at_least(0), synonym="message.max.bytes"),
         ConfigKey("message.downconversion.enable", BOOLEAN, True, "Whether consumers of old message formats are served; this broker stores magic 2 only.", synonym="log.message.downconversion.enable"),
-        ConfigKey("message.format.version", STRING, "3.0-IV1", "The message format; ignored since 3.0, as in Kafka.", synonym="log.message.format.version"),
+        ConfigKey("message.format.version", STRING, "3.0-IV1", "The message format; ignored since 3.0, as in Kafka.", version_name, synonym="log.message.format.version"),
         ConfigKey("message.timestamp.after.max.ms", LONG, LONG_MAX, "How far a record's time may lie after the broker's.", at_least(0), synonym="log.message.timestamp.after.max.ms"),
         ConfigKey("message.timestamp.before.max.ms", LONG, LONG_MAX, "How far a record's time may lie before the broker's.", at_least(0), synonym="log.message.timestamp.before.max.ms"),
         ConfigKey("message.timestamp.difference.max.ms", LONG, LONG_MAX, "The older form of the two limits above, for both directions.", at_least(0), synonym="log.message.timestamp.difference.max.ms"),
@@ -143,7 +143,9 @@ def topic_config(defaults: Config, own: Mapping[str, Any]) -> Config:
     """
     for name in own:
         if name not in TOPIC_CONFIG:
-            raise ConfigError(f"Unknown topic config name: {name}")
+            meant = neighbour(name, TOPIC_CONFIG)
+            hint = f". Did you mean {meant}?" if meant else ""
+            raise ConfigError(f"Unknown topic config name: {name}{hint}")
     config = defaults.with_values(own, Source.TOPIC)
     if config["min.compaction.lag.ms"] > config["max.compaction.lag.ms"]:
         raise ConfigError(

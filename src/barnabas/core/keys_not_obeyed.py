@@ -1,0 +1,256 @@
+"""Kafka 3.9's keys that this broker knows and does not obey: with the type, default, range and scope that Kafka gives them.
+
+Each group has the reason, which DescribeConfigs shows as documentation. Where a value would mislead, as a broker without
+TLS that was given a keystore, every value but the default is refused with the reason; in the other groups it is
+taken, and a line in the log says that it is not obeyed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.core.config import LONG_MAX, ConfigKey, ConfigType, Scope, at_least, between, each_of, one_of
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
+
+
+def _not_obeyed(reason: str, *keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    return tuple(replace(key, doc=reason, not_obeyed=reason) for key in keys)
+
+
+def _refused(reason: str, *keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    return tuple(replace(key, check=_default_only(key, reason)) for key in _not_obeyed(reason, *keys))
+
+
+def _default_only(key: ConfigKey, reason: str) -> Callable[[Any], str | None]:
+    def check(value: Any) -> str | None:
+        if value == key.default or value in ("", []):
+            return None
+        problem = key.check(value) if key.check else None
+        return problem or reason
+
+    return check
+
+
+# One row a key: name, type, default, no text of its own, what is allowed.
+# fmt: off
+KEYS_NOT_OBEYED: Final = (
+    *_refused(
+        "Connections to ZooKeeper are in plaintext, and znodes open to all, in this version.",
+        ConfigKey("zookeeper.clientCnxnSocket", STRING, None, ""),
+        ConfigKey("zookeeper.set.acl", BOOLEAN, False, ""),
+        ConfigKey("zookeeper.ssl.cipher.suites", LIST, None, ""),
+        ConfigKey("zookeeper.ssl.client.enable", BOOLEAN, False, ""),
+        ConfigKey("zookeeper.ssl.crl.enable", BOOLEAN, False, ""),
+        ConfigKey("zookeeper.ssl.enabled.protocols", LIST, None, ""),
+        ConfigKey("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", ""),
+        ConfigKey("zookeeper.ssl.keystore.location", STRING, None, ""),
+        ConfigKey("zookeeper.ssl.keystore.password", PASSWORD, None, ""),
+        ConfigKey("zookeeper.ssl.keystore.type", STRING, None, ""),
+        ConfigKey("zookeeper.ssl.ocsp.enable", BOOLEAN, False, ""),
+        ConfigKey("zookeeper.ssl.protocol", STRING, "TLSv1.2", ""),
+        ConfigKey("zookeeper.ssl.truststore.location", STRING, None, ""),
+        ConfigKey("zookeeper.ssl.truststore.password", PASSWORD, None, ""),
+        ConfigKey("zookeeper.ssl.truststore.type", STRING, None, ""),
+    ),
+    *_refused(
+        "This version serves plaintext listeners without authentication only.",
+        ConfigKey("connections.max.reauth.ms", LONG, 0, ""),
+        ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, "", at_least(1)),
+        ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000, "", at_least(1)),
+        ConfigKey("delegation.token.master.key", PASSWORD, None, ""),
+        ConfigKey("delegation.token.max.lifetime.ms", LONG, 604_800_000, "", at_least(1)),
+        ConfigKey("delegation.token.secret.key", PASSWORD, None, ""),
+        ConfigKey("password.encoder.cipher.algorithm", STRING, "AES/CBC/PKCS5Padding", ""),
+        ConfigKey("password.encoder.iterations", INT, 4096, "", at_least(1024)),
+        ConfigKey("password.encoder.key.length", INT, 128, "", at_least(8)),
+        ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, ""),
+        ConfigKey("password.encoder.old.secret", PASSWORD, None, ""),
+        ConfigKey("password.encoder.secret", PASSWORD, None, ""),
+        ConfigKey("principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.client.callback.handler.class", CLASS, None, ""),
+        ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"], "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.jaas.config", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60000, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ["DEFAULT"], "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.service.name", STRING, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.login.callback.handler.class", CLASS, None, ""),
+        ConfigKey("sasl.login.class", CLASS, None, ""),
+        ConfigKey("sasl.login.connect.timeout.ms", INT, None, ""),
+        ConfigKey("sasl.login.read.timeout.ms", INT, None, ""),
+        ConfigKey("sasl.login.refresh.buffer.seconds", SHORT, 300, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.login.refresh.min.period.seconds", SHORT, 60, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.login.refresh.window.factor", DOUBLE, 0.8, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.login.refresh.window.jitter", DOUBLE, 0.05, "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.login.retry.backoff.max.ms", LONG, 10000, ""),
+        ConfigKey("sasl.login.retry.backoff.ms", LONG, 100, ""),
+        ConfigKey("sasl.mechanism.controller.protocol", STRING, "GSSAPI", ""),
+        ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", "", scope=Scope.PER_BROKER),
+        ConfigKey("sasl.oauthbearer.clock.skew.seconds", INT, 30, ""),
+        ConfigKey("sasl.oauthbearer.expected.audience", LIST, None, ""),
+        ConfigKey("sasl.oauthbearer.expected.issuer", STRING, None, ""),
+        ConfigKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3_600_000, ""),
+        ConfigKey("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10000, ""),
+        ConfigKey("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, ""),
+        ConfigKey("sasl.oauthbearer.jwks.endpoint.url", STRING, None, ""),
+        ConfigKey("sasl.oauthbearer.scope.claim.name", STRING, "scope", ""),
+        ConfigKey("sasl.oauthbearer.sub.claim.name", STRING, "sub", ""),
+        ConfigKey("sasl.oauthbearer.token.endpoint.url", STRING, None, ""),
+        ConfigKey("sasl.server.callback.handler.class", CLASS, None, ""),
+        ConfigKey("sasl.server.max.receive.size", INT, 524288, ""),
+        ConfigKey("security.providers", STRING, None, ""),
+        ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, ""),
+        ConfigKey("ssl.allow.san.changes", BOOLEAN, False, ""),
+        ConfigKey("ssl.cipher.suites", LIST, [], "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.client.auth", STRING, "none", "", one_of("required", "requested", "none"), scope=Scope.PER_BROKER),
+        ConfigKey("ssl.enabled.protocols", LIST, ["TLSv1.2", "TLSv1.3"], "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.engine.factory.class", CLASS, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.key.password", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keymanager.algorithm", STRING, "SunX509", "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keystore.certificate.chain", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keystore.key", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keystore.location", STRING, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keystore.password", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.keystore.type", STRING, "JKS", "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.principal.mapping.rules", STRING, "DEFAULT", ""),
+        ConfigKey("ssl.protocol", STRING, "TLSv1.3", "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.provider", STRING, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.secure.random.implementation", STRING, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.trustmanager.algorithm", STRING, "PKIX", "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.truststore.certificates", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.truststore.location", STRING, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.truststore.password", PASSWORD, None, "", scope=Scope.PER_BROKER),
+        ConfigKey("ssl.truststore.type", STRING, "JKS", "", scope=Scope.PER_BROKER),
+    ),
+    *_refused(
+        "This version has no authorizer: every client may do everything.",
+        ConfigKey("authorizer.class.name", STRING, "", ""),
+    ),
+    *_refused(
+        "This broker loads no classes of Java.",
+        ConfigKey("alter.config.policy.class.name", CLASS, None, ""),
+        ConfigKey("client.quota.callback.class", CLASS, None, ""),
+        ConfigKey("create.topic.policy.class.name", CLASS, None, ""),
+    ),
+    *_refused(
+        "This broker keeps its metadata in ZooKeeper or in its own store; it has no KRaft mode.",
+        ConfigKey("controller.listener.names", STRING, None, ""),
+        ConfigKey("controller.quorum.bootstrap.servers", LIST, [], ""),
+        ConfigKey("controller.quorum.voters", LIST, [], ""),
+        ConfigKey("early.start.listeners", STRING, None, ""),
+        ConfigKey("eligible.leader.replicas.enable", BOOLEAN, False, ""),
+        ConfigKey("process.roles", LIST, [], "", each_of("broker", "controller")),
+        ConfigKey("zookeeper.metadata.migration.enable", BOOLEAN, False, ""),
+    ),
+    *_not_obeyed(
+        "Of KRaft mode; with ZooKeeper Kafka does not obey it either.",
+        ConfigKey("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False, ""),
+        ConfigKey("broker.heartbeat.interval.ms", INT, 2000, ""),
+        ConfigKey("broker.session.timeout.ms", INT, 9000, ""),
+        ConfigKey("controller.quorum.append.linger.ms", INT, 25, ""),
+        ConfigKey("controller.quorum.election.backoff.max.ms", INT, 1000, ""),
+        ConfigKey("controller.quorum.election.timeout.ms", INT, 1000, ""),
+        ConfigKey("controller.quorum.fetch.timeout.ms", INT, 2000, ""),
+        ConfigKey("controller.quorum.request.timeout.ms", INT, 2000, ""),
+        ConfigKey("controller.quorum.retry.backoff.ms", INT, 20, ""),
+        ConfigKey("initial.broker.registration.timeout.ms", INT, 60000, ""),
+        ConfigKey("log.dir.failure.timeout.ms", LONG, 30000, "", at_least(1)),
+        ConfigKey("max.request.partition.size.limit", INT, 2000, "", at_least(1)),
+        ConfigKey("metadata.log.dir", STRING, None, ""),
+        ConfigKey("metadata.log.max.record.bytes.between.snapshots", LONG, 20_971_520, "", at_least(1)),
+        ConfigKey("metadata.log.max.snapshot.interval.ms", LONG, 3_600_000, "", at_least(0)),
+        ConfigKey("metadata.log.segment.bytes", INT, 1_073_741_824, "", at_least(12)),
+        ConfigKey("metadata.log.segment.ms", LONG, 604_800_000, ""),
+        ConfigKey("metadata.max.idle.interval.ms", INT, 500, "", at_least(0)),
+        ConfigKey("metadata.max.retention.bytes", LONG, 104_857_600, ""),
+        ConfigKey("metadata.max.retention.ms", LONG, 604_800_000, ""),
+    ),
+    *_refused(
+        "This version serves no transactions.",
+        ConfigKey("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, "", at_least(1)),
+        ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, "", scope=Scope.CLUSTER_WIDE),
+        ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, "", at_least(1)),
+        ConfigKey("transaction.state.log.load.buffer.size", INT, 5_242_880, "", at_least(1)),
+        ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, "", at_least(1)),
+    ),
+    *_refused(
+        "Tiered storage is not available in this broker.",
+        ConfigKey("remote.log.storage.system.enable", BOOLEAN, False, ""),
+    ),
+    *_not_obeyed(
+        "Of tiered storage, which is not available in this broker.",
+        ConfigKey("remote.fetch.max.wait.ms", INT, 500, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.copier.thread.pool.size", INT, -1, ""),
+        ConfigKey("remote.log.manager.copy.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.copy.quota.window.num", INT, 11, "", at_least(1)),
+        ConfigKey("remote.log.manager.copy.quota.window.size.seconds", INT, 1, "", at_least(1)),
+        ConfigKey("remote.log.manager.expiration.thread.pool.size", INT, -1, ""),
+        ConfigKey("remote.log.manager.fetch.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.fetch.quota.window.num", INT, 11, "", at_least(1)),
+        ConfigKey("remote.log.manager.fetch.quota.window.size.seconds", INT, 1, "", at_least(1)),
+        ConfigKey("remote.log.manager.task.interval.ms", LONG, 30000, "", at_least(1)),
+        ConfigKey("remote.log.manager.thread.pool.size", INT, 10, "", at_least(1)),
+        ConfigKey("remote.log.metadata.custom.metadata.max.bytes", INT, 128, "", at_least(0)),
+        ConfigKey("remote.log.metadata.manager.class.name", STRING, "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", ""),
+        ConfigKey("remote.log.metadata.manager.class.path", STRING, None, ""),
+        ConfigKey("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", ""),
+        ConfigKey("remote.log.metadata.manager.listener.name", STRING, None, ""),
+        ConfigKey("remote.log.reader.max.pending.tasks", INT, 100, "", at_least(1)),
+        ConfigKey("remote.log.reader.threads", INT, 10, "", at_least(1)),
+        ConfigKey("remote.log.storage.manager.class.name", STRING, None, ""),
+        ConfigKey("remote.log.storage.manager.class.path", STRING, None, ""),
+        ConfigKey("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", ""),
+    ),
+    *_refused(
+        "The requests in memory are bounded for each connection, by queued.max.requests and socket.request.max.bytes.",
+        ConfigKey("queued.max.request.bytes", LONG, -1, ""),
+    ),
+    *_not_obeyed(
+        "Of metrics and telemetry of Java, which this broker does not have.",
+        ConfigKey("auto.include.jmx.reporter", BOOLEAN, True, ""),
+        ConfigKey("kafka.metrics.polling.interval.secs", INT, 10, "", at_least(1)),
+        ConfigKey("kafka.metrics.reporters", LIST, [], ""),
+        ConfigKey("metric.reporters", LIST, [], "", scope=Scope.CLUSTER_WIDE),
+        ConfigKey("metrics.num.samples", INT, 2, "", at_least(1)),
+        ConfigKey("metrics.recording.level", STRING, "INFO", ""),
+        ConfigKey("metrics.sample.window.ms", LONG, 30000, "", at_least(1)),
+        ConfigKey("telemetry.max.bytes", INT, 1_048_576, "", at_least(1)),
+    ),
+    *_not_obeyed(
+        "Of share groups, which Kafka 3.9 does not serve with ZooKeeper either.",
+        ConfigKey("group.share.delivery.count.limit", INT, 5, "", between(2, 10)),
+        ConfigKey("group.share.heartbeat.interval.ms", INT, 5000, "", at_least(1)),
+        ConfigKey("group.share.max.groups", SHORT, 10, "", between(1, 100)),
+        ConfigKey("group.share.max.heartbeat.interval.ms", INT, 15000, "", at_least(1)),
+        ConfigKey("group.share.max.record.lock.duration.ms", INT, 60000, "", between(30000, 3600000)),
+        ConfigKey("group.share.max.session.timeout.ms", INT, 60000, "", at_least(1)),
+        ConfigKey("group.share.max.size", SHORT, 200, "", between(10, 1000)),
+        ConfigKey("group.share.min.heartbeat.interval.ms", INT, 5000, "", at_least(1)),
+        ConfigKey("group.share.min.record.lock.duration.ms", INT, 15000, "", between(1000, 30000)),
+        ConfigKey("group.share.min.session.timeout.ms", INT, 45000, "", at_least(1)),
+        ConfigKey("group.share.partition.max.record.locks", INT, 200, "", between(100, 10000)),
+        ConfigKey("group.share.record.lock.duration.ms", INT, 30000, "", between(1000, 60000)),
+        ConfigKey("group.share.session.timeout.ms", INT, 45000, "", at_least(1)),
+    ),
+    *_not_obeyed(
+        "Of quotas of clients, which this version does not have.",
+        ConfigKey("controller.quota.window.num", INT, 11, "", at_least(1)),
+        ConfigKey("controller.quota.window.size.seconds", INT, 1, "", at_least(1)),
+    ),
+    *_not_obeyed(
+        "Of the inside of Kafka's broker: here purgatories keep nothing that is done, and appends of one turn go to the disk together.",
+        ConfigKey("connection.failed.authentication.delay.ms", INT, 100, "", at_least(0)),
+        ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
+        ConfigKey("fetch.purgatory.purge.interval.requests", INT, 1000, ""),
+        ConfigKey("group.coordinator.append.linger.ms", INT, 10, "", at_least(0)),
+        ConfigKey("group.coordinator.threads", INT, 1, "", at_least(1)),
+        ConfigKey("producer.purgatory.purge.interval.requests", INT, 1000, ""),
+        ConfigKey("zookeeper.max.in.flight.requests", INT, 10, "", at_least(1)),
+    ),
+)
+# fmt: on

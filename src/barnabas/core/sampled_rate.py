@@ -1,0 +1,81 @@
+"""`SampledRate`: how much came a second over the last samples, as Kafka's quotas measure it (``SimpleRate``)."""
+
+from collections.abc import Callable
+
+
+class _Sample:
+    """What was recorded in one window of time."""
+
+    __slots__ = ("last_ms", "start_ms", "value")
+
+    def __init__(self, now_ms: float) -> None:
+        self.reset(now_ms)
+
+    def reset(self, now_ms: float) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class SampledRate:
+    """A sum over `samples` windows of `window_ms`, divided by the time since the oldest of them began.
+
+    That time counts as one window at least: the first record would else be an endless rate (``SimpleRate``). A sample in
+    which nothing was recorded for as long as all of them last is empty from then on.
+    With `full_windows` it counts as all windows but one at least (``Rate``): a burst of so many is no rate yet.
+    """
+
+    __slots__ = ("_current", "_full_windows", "_now_ms", "_number", "_samples", "_window_ms")
+
+    def __init__(
+        self, now_ms: Callable[[], float], *, samples: int, window_ms: float, full_windows: bool = False
+    ) -> None:
+        self._now_ms = now_ms
+        self._number = samples
+        self._window_ms = window_ms
+        self._full_windows = samples - 1 if full_windows else 0
+        self._samples: list[_Sample] = []
+        self._current = 0
+
+    def record(self, value: float) -> None:
+        """Adds to the current sample; begins the next one if its window is over."""
+        now_ms = self._now_ms()
+        if not self._samples:
+            self._samples.append(_Sample(now_ms))
+        elif now_ms - self._samples[self._current].start_ms >= self._window_ms:
+            self._advance(now_ms)
+        sample = self._samples[self._current]
+        sample.value += value
+        sample.last_ms = now_ms
+
+    def _advance(self, now_ms: float) -> None:
+        # One more than counts: the oldest lies partly before the time that is measured.
+        self._current = (self._current + 1) % (self._number + 1)
+        if self._current == len(self._samples):
+            self._samples.append(_Sample(now_ms))
+        else:
+            self._samples[self._current].reset(now_ms)
+
+    def per_second(self) -> float:
+        """The rate now."""
+        total, elapsed_ms = self._measure()
+        return total / elapsed_ms * 1000
+
+    def excess_ms(self, bound: float) -> float:
+        """How long nothing may come until the rate is back at `bound` a second; 0 if it is not above (``throttleTime``)."""
+        total, elapsed_ms = self._measure()
+        rate = total / elapsed_ms * 1000
+        return (rate - bound) / bound * elapsed_ms if rate > bound else 0.0
+
+    def _measure(self) -> tuple[float, float]:
+        """What came, and in how many milliseconds."""
+        now_ms = self._now_ms()
+        for sample in self._samples:
+            if now_ms - sample.last_ms >= self._number * self._window_ms:
+                sample.reset(now_ms)
+        oldest_ms = min((sample.start_ms for sample in self._samples), default=now_ms)
+        elapsed_ms = now_ms - oldest_ms
+        elapsed_ms += max(0, self._full_windows - elapsed_ms // self._window_ms) * self._window_ms
+        return sum(sample.value for sample in self._samples), max(elapsed_ms, self._window_ms)
+
+    def __repr__(self) -> str:
+        return f"<SampledRate {self.per_second():.0f}/s>"
