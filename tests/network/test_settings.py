@@ -3,7 +3,7 @@ import pytest
 from barnabas.core.config import ConfigKey, ConfigTable, ConfigType
 from barnabas.core.errors import ConfigError
 from barnabas.network.quotas import ConnectionQuotas
-from barnabas.network.settings import SocketSettings, parse_overrides
+from barnabas.network.settings import ListenerLimits, SocketSettings, parse_overrides
 
 TABLE = ConfigTable(
     [
@@ -46,10 +46,11 @@ def test_quotas_count_by_address():
     quotas = ConnectionQuotas(
         SocketSettings(
             connections_max=4, connections_per_ip_max=2, connections_per_ip_overrides={"vip": 3, "no": 0}
-        )
+        ),
+        lambda: 0.0,
     )
 
-    assert [quotas.admit(address) for address in ("a", "a", "a", "no", "vip")] == [
+    assert [quotas.admit("L", address) for address in ("a", "a", "a", "no", "vip")] == [
         True,
         True,
         False,
@@ -57,18 +58,45 @@ def test_quotas_count_by_address():
         True,
     ]
     assert not quotas.full
-    assert quotas.admit("vip")
+    assert quotas.admit("L", "vip")
     assert quotas.full
-    quotas.release("a")
+    quotas.release("L", "a")
     assert not quotas.full
-    assert quotas.admit("a")
+    assert quotas.admit("L", "a")
     assert repr(quotas) == "<ConnectionQuotas total=4 addresses=2>"
 
 
 def test_nobody_is_released_twice():
-    quotas = ConnectionQuotas(SocketSettings())
-    quotas.admit("a")
-    quotas.release("a")
+    quotas = ConnectionQuotas(SocketSettings(), lambda: 0.0)
+    quotas.admit("L", "a")
+    quotas.release("L", "a")
 
     with pytest.raises(AssertionError, match="released twice"):
-        quotas.release("a")
+        quotas.release("L", "a")
+
+
+def test_quotas_of_listeners_and_of_the_broker_throttle_what_comes_too_fast():
+    now = [0.0]
+    limits = {"CLIENTS": ListenerLimits(creation_rate_max=4), "BROKERS": ListenerLimits(connections_max=1)}
+    settings = SocketSettings(
+        creation_rate_max=2, connections_max=2, listener_limits=limits, quota_samples=2, quota_window_ms=1000
+    )
+    quotas = ConnectionQuotas(settings, lambda: now[0], inter_broker_listener="BROKERS")
+    for name in ("CLIENTS", "BROKERS"):
+        quotas.add_listener(name)
+
+    # Two a second for all; the listener for brokers has a rate of its own only.
+    assert [quotas.throttle_ms("CLIENTS") for _ in range(3)] == [0, 0, 500]
+    assert [quotas.throttle_ms("BROKERS") for _ in range(2)] == [0, 0]
+    now[0] = 10_000.0
+    assert quotas.throttle_ms("CLIENTS") == 0
+    quotas.reconfigure(SocketSettings(creation_rate_max=0, quota_window_ms=1000))
+    assert quotas.throttle_ms("CLIENTS") == 1000
+
+    quotas.reconfigure(settings)
+    assert quotas.admit("CLIENTS", "a")
+    assert quotas.admit("CLIENTS", "b")
+    assert [quotas.has_slot(name) for name in ("CLIENTS", "BROKERS")] == [False, True]
+    assert quotas.admit("BROKERS", "c")
+    assert quotas.excess == 1
+    assert not quotas.has_slot("BROKERS")

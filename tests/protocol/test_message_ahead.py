@@ -23,7 +23,6 @@ from barnabas.protocol.wire import TAGS_MAX, uvarint
 
 SOME = settings(
     max_examples=12,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

@@ -33,7 +33,7 @@ def test_a_message_cut_off_anywhere_is_refused(cls):
 
 
 @pytest.mark.parametrize("cls", [MetadataRequest, MetadataResponse, ProduceRequest, FetchRequest], ids=named)
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=60, database=None)
 @given(data=st.data())
 def test_noise_is_decoded_or_refused_and_nothing_else(cls, data):
     version = data.draw(st.sampled_from(versions_of(cls)))

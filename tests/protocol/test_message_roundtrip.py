@@ -10,7 +10,6 @@ from barnabas.protocol.message import finished
 
 FAST = settings(
     max_examples=3,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )

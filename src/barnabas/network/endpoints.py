@@ -66,8 +66,8 @@ class ListenerConfig:
     @classmethod
     def parse(cls, config: Mapping[str, Any], explicit: Iterable[str] = ()) -> "ListenerConfig":
         """Reads and checks the keys above; `explicit` names the keys that were set. Raises ConfigError."""
-        protocols = parse_protocol_map(config.get(PROTOCOL_MAP) or PROTOCOL_MAP_DEFAULT)
-        listeners = parse_endpoints(config.get(LISTENERS) or LISTENERS_DEFAULT, protocols)
+        protocols = parse_protocol_map(config.get(PROTOCOL_MAP, PROTOCOL_MAP_DEFAULT))
+        listeners = parse_endpoints(config.get(LISTENERS, LISTENERS_DEFAULT), protocols)
         advertised = listeners
         if config.get(ADVERTISED) is not None:
             advertised = parse_endpoints(config[ADVERTISED], protocols, distinct_ports=False)
@@ -108,7 +108,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
         name, colon, protocol = entry.rpartition(":")
         if not colon:
             raise ConfigError(f"Error parsing configuration property '{PROTOCOL_MAP}': {entry}")
-        protocols[name.strip().upper()] = _protocol(protocol.strip(), PROTOCOL_MAP)
+        protocols[_listener_name(name)] = _protocol(protocol.strip(), PROTOCOL_MAP)
     return protocols
 
 
@@ -118,7 +118,7 @@ def parse_endpoints(
     """The endpoints of a list of listeners, names upper-cased. Raises ConfigError."""
     try:
         endpoints = [_parse_entry(entry, protocols) for entry in _split(text)]
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:
         raise ConfigError(f"Error creating broker listeners from '{text}': {error}") from None
     if len(_by_name(endpoints)) != len(endpoints):
         raise ConfigError(f"Each listener must have a different name, listeners: {text}")
@@ -139,7 +139,7 @@ def _parse_entry(entry: str, protocols: Mapping[str, str]) -> Endpoint:
     match = _ENTRY.fullmatch(entry)
     if match is None:
         raise ValueError(f"Unable to parse {entry} to a broker endpoint")
-    name, host, port = match[1].upper(), match[2], int(match[3])
+    name, host, port = _listener_name(match[1]), match[2], int(match[3])
     if name not in protocols:
         raise ValueError(f"No security protocol defined for listener {name}")
     if not 0 <= port <= _PORT_MAX:
@@ -177,6 +177,13 @@ def _ip_version(endpoint: Endpoint) -> int | None:
     return None
 
 
+def _listener_name(name: str) -> str:
+    """``ListenerName.normalised``."""
+    if not name.strip():
+        raise ConfigError("The provided listener name is null or empty string")
+    return name.strip().upper()
+
+
 def _protocol(name: str, key: str) -> str:
     if name.upper() not in SECURITY_PROTOCOLS:
         raise ConfigError(f"Invalid security protocol `{name}` defined in {key}")
@@ -189,22 +196,24 @@ def _inter_broker_name(config: Mapping[str, Any], protocols: Mapping[str, str], 
         return _protocol(config.get(INTER_BROKER_PROTOCOL) or "PLAINTEXT", INTER_BROKER_PROTOCOL)
     if explicit:
         raise ConfigError(f"Only one of {INTER_BROKER_NAME} and {INTER_BROKER_PROTOCOL} should be set.")
-    if name.upper() not in protocols:
+    name = _listener_name(name)
+    if name not in protocols:
         raise ConfigError(
-            f"Listener with name {name.upper()} defined in {INTER_BROKER_NAME} not found in {PROTOCOL_MAP}."
+            f"Listener with name {name} defined in {INTER_BROKER_NAME} not found in {PROTOCOL_MAP}."
         )
-    return str(name).upper()
+    return name
 
 
 def _control_plane_name(config: Mapping[str, Any], protocols: Mapping[str, str]) -> str | None:
     name = config.get(CONTROL_PLANE_NAME)
     if name is None:
         return None
-    if name.upper() not in protocols:
+    name = _listener_name(name)
+    if name not in protocols:
         raise ConfigError(
-            f"Listener with {name.upper()} defined in {CONTROL_PLANE_NAME} not found in {PROTOCOL_MAP}."
+            f"Listener with {name} defined in {CONTROL_PLANE_NAME} not found in {PROTOCOL_MAP}."
         )
-    return str(name).upper()
+    return name
 
 
 def _check(config: ListenerConfig) -> None:

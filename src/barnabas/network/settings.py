@@ -1,13 +1,25 @@
 """The limits and socket options of a server, from Kafka's configuration keys."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from barnabas.core.config import INT_MAX, Config, Source
 from barnabas.core.descriptors import RESERVE
 from barnabas.core.errors import ConfigError
+
+_OF_LISTENER: Final = re.compile(
+    r"listener\.name\.(?P<listener>[^.]*)\.(?P<key>max\.connections|max\.connection\.creation\.rate)"
+)
+
+
+class ListenerLimits(NamedTuple):
+    """What ``listener.name.x.KEY`` says of one listener; None where the broker's own value is its limit too."""
+
+    connections_max: int | None = None
+    creation_rate_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +40,14 @@ class SocketSettings:
     """queued.max.requests, here of each connection: requests whose responses may wait."""
     connections_max: int = INT_MAX
     """max.connections, over all listeners."""
+    creation_rate_max: int = INT_MAX
+    """max.connection.creation.rate: connections a second, over all listeners."""
+    listener_limits: Mapping[str, ListenerLimits] = field(default_factory=dict)
+    """The last two for single listeners, by their names."""
+    quota_samples: int = 11
+    """quota.window.num"""
+    quota_window_ms: int = 1000
+    """quota.window.size.seconds"""
     connections_per_ip_max: int = INT_MAX
     """max.connections.per.ip"""
     reserved_descriptors: int = RESERVE
@@ -48,6 +68,8 @@ class SocketSettings:
             "idle_ms_max": "connections.max.idle.ms",
             "parked_max": "queued.max.requests",
             "connections_max": "max.connections",
+            "creation_rate_max": "max.connection.creation.rate",
+            "quota_samples": "quota.window.num",
             "connections_per_ip_max": "max.connections.per.ip",
             "reserved_descriptors": "barnabas.reserved.descriptors",
         }
@@ -58,8 +80,33 @@ class SocketSettings:
         ):
             if key in config and config.source(key) is not Source.DEFAULT:
                 values[name] = config[key]
+        if "quota.window.size.seconds" in config:
+            values["quota_window_ms"] = config["quota.window.size.seconds"] * 1000
         overrides = config.get("max.connections.per.ip.overrides") or ""
-        return cls(**values, connections_per_ip_overrides=parse_overrides(overrides))
+        return cls(
+            **values,
+            connections_per_ip_overrides=parse_overrides(overrides),
+            listener_limits=_listener_limits(config),
+        )
+
+    def limits(self, listener: str) -> tuple[int, int]:
+        """The most connections of a listener, and the most that it accepts in a second."""
+        own = self.listener_limits.get(listener, ListenerLimits())
+        return (
+            self.connections_max if own.connections_max is None else own.connections_max,
+            self.creation_rate_max if own.creation_rate_max is None else own.creation_rate_max,
+        )
+
+
+def _listener_limits(config: Config) -> dict[str, ListenerLimits]:
+    limits: dict[str, ListenerLimits] = {}
+    for name in config.explicit():
+        if match := _OF_LISTENER.fullmatch(name):
+            # The prefix has the listener's name in small letters (``ListenerName.configPrefix``).
+            listener, old = match["listener"].upper(), limits.get(match["listener"].upper(), ListenerLimits())
+            field_name = "connections_max" if match["key"] == "max.connections" else "creation_rate_max"
+            limits[listener] = old._replace(**{field_name: config[name]})
+    return limits
 
 
 def parse_overrides(text: str) -> dict[str, int]:

@@ -5,7 +5,9 @@ Theory of operation
 `SocketServer.bind` binds and listens, so that ports are known before the broker registers itself; `SocketServer.start`
 begins to accept (``SocketServer`` has the same two steps). When ``max.connections`` is reached, ordinary
 listeners stop accepting until a connection ends; the inter-broker listener goes on, and the connection
-that has been idle for longest on another listener is closed for it (KIP-402).
+that has been idle for longest on another listener is closed for it (KIP-402). A listener whose connections come
+faster than ``max.connection.creation.rate`` rests until they do not (KIP-612). Limits and listeners may change while
+the server runs: `reconfigure`, `bind` and `remove`.
 
 Connections leave a reserve of descriptors to the logs and the store (`core.descriptors`). While fewer are free, a
 new connection is accepted and closed at once, so that its client goes elsewhere or tries again instead of waiting
@@ -19,6 +21,7 @@ stayed clear for ``connections.max.idle.ms``. A connection that waits for its re
 import asyncio
 import contextlib
 import errno
+import heapq
 import math
 import socket
 import ssl
@@ -65,7 +68,7 @@ _SWEPT_A_TURN: Final = 100
 class Acceptor:
     """The socket of one listener."""
 
-    __slots__ = ("_accepting", "_server", "_socket", "endpoint", "id", "protected")
+    __slots__ = ("_accepting", "_rest_timer", "_server", "_socket", "endpoint", "id", "protected")
 
     def __init__(
         self, server: "SocketServer", endpoint: Endpoint, sock: socket.socket, *, protected: bool
@@ -77,9 +80,10 @@ class Acceptor:
         self._server = server
         self._socket = sock
         self._accepting = False
+        self._rest_timer: Timer | None = None
 
     def accept(self) -> None:
-        if not self._accepting and self._socket.fileno() >= 0:
+        if not self._accepting and self._rest_timer is None and self._socket.fileno() >= 0:
             self._accepting = True
             self._server.loop.add_reader(self._socket, self._on_connections)
 
@@ -91,6 +95,8 @@ class Acceptor:
 
     def close(self) -> None:
         self.pause()
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         self._socket.close()
 
     def _on_connections(self) -> None:
@@ -112,6 +118,8 @@ class Acceptor:
                 return
             if server.spare_descriptor(self):
                 server.accepted(self, sock, address)
+                if throttle_ms := server.throttle_ms(self):
+                    self._rest(throttle_ms)
             else:
                 sock.close()
                 server.refused(self)
@@ -120,10 +128,20 @@ class Acceptor:
                 return
 
     def _rest(self, delay_ms: float) -> None:
-        """Accepts what this turn still takes, and after it nothing for a while."""
-        if self._accepting:
+        """Accepts nothing for a while."""
+        if self._rest_timer is None:
             self.pause()
-            self._server.clock.call_later(delay_ms, self._server.accept_again)
+            self._rest_timer = self._server.clock.call_later(delay_ms, self._rested)
+
+    def end_rest(self) -> None:
+        """Other limits count from now on, so what it rests for may not."""
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
+
+    def _rested(self) -> None:
+        self._rest_timer = None
+        self._server.accept_again()
 
     def __repr__(self) -> str:
         return f"<Acceptor {self.endpoint} {'accepting' if self._accepting else 'not accepting'}>"
@@ -148,7 +166,9 @@ class SocketServer:
         self.processor = Processor(clock, self.settings)
         self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
-        self._quotas = ConnectionQuotas(self.settings)
+        self._quotas = ConnectionQuotas(
+            self.settings, clock.monotonic_ms, inter_broker_listener=inter_broker_listener
+        )
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
         self._refused = 0
         self._refusals_logged_ms = -math.inf
@@ -157,12 +177,26 @@ class SocketServer:
         self._emptied = asyncio.Event()
 
     def bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listens on the endpoint, without accepting yet; the endpoint with its real port.
+        """Listens on the endpoint; the endpoint with its real port. A server that has started accepts from now on.
 
         Raises OSError with a text that names the listener.
         """
+        sock = self._listen(endpoint)
+        bound = endpoint.with_port(sock.getsockname()[1])
+        protected = endpoint.name == self._inter_broker_listener
+        acceptor = self.listeners[bound.name] = Acceptor(self, bound, sock, protected=protected)
+        self._quotas.add_listener(bound.name)
+        if self._started:
+            acceptor.accept()
+        return bound
+
+    def probe(self, endpoint: Endpoint) -> None:
+        """Raises OSError as `bind` would, and leaves nothing open."""
+        self._listen(endpoint).close()
+
+    def _listen(self, endpoint: Endpoint) -> socket.socket:
         try:
-            sock = _listening_socket(endpoint, self.settings)
+            return _listening_socket(endpoint, self.settings)
         except (OSError, UnicodeError) as error:
             # Kafka's words (Acceptor.openServerSocket). A name that no name server could know is a UnicodeError.
             where = f"{endpoint.host or '0.0.0.0'}:{endpoint.port}"
@@ -170,10 +204,29 @@ class SocketServer:
                 (error.errno, error.strerror) if isinstance(error, OSError) else (errno.EINVAL, error)
             )
             raise OSError(number, f"Socket server failed to bind to {where}: {why}.") from error
-        bound = endpoint.with_port(sock.getsockname()[1])
-        protected = endpoint.name == self._inter_broker_listener
-        self.listeners[bound.name] = Acceptor(self, bound, sock, protected=protected)
-        return bound
+
+    def remove(self, name: str, grace_ms: float = 1000) -> None:
+        """Closes a listener: its connections get what they are owed, for at most `grace_ms` (``removeListeners``)."""
+        listener = self.listeners.pop(name)
+        listener.close()
+        self._quotas.remove_listener(name)
+        leaving = [each for each in self.connections if each.listener == listener.id]
+        for connection in leaving:
+            connection.drain()
+
+        def close() -> None:
+            for connection in leaving:
+                connection.close()
+
+        self.clock.call_later(grace_ms, close)
+
+    def reconfigure(self, settings: SocketSettings) -> None:
+        """Goes by other limits of connections from now on: closes those that are too many (``closeExcessConnections``)."""
+        self._quotas.reconfigure(settings)
+        self._displace(None, self._quotas.excess)
+        for listener in self.listeners.values():
+            listener.end_rest()
+        self.accept_again()
 
     def start(self, service: Service) -> None:
         """Begins to accept connections on every bound listener; the service answers their requests."""
@@ -209,12 +262,15 @@ class SocketServer:
 
     def make_room(self, listener: Acceptor) -> bool:
         """Whether the listener may accept one more connection; closes an idle one for a protected listener."""
-        if not self._quotas.full:
-            return True
-        if not listener.protected or len(self.listeners) == 1:
+        if not self._quotas.has_slot(listener.id.name):
             return False
-        self._displace(listener)
+        if self._quotas.full:
+            self._displace(listener)
         return True
+
+    def throttle_ms(self, listener: Acceptor) -> float:
+        """How long the listener rests after the connection that it has accepted, for the rate at which they come."""
+        return self._quotas.throttle_ms(listener.id.name)
 
     def spare_descriptor(self, listener: Acceptor) -> bool:
         """Whether enough descriptors are left for a connection that the listener has accepted.
@@ -223,16 +279,22 @@ class SocketServer:
         """
         return self._descriptors.has_room() or (listener.protected and self._displace(listener))
 
-    def _displace(self, listener: Acceptor) -> bool:
-        """Closes the connection of another listener that is idle for longest, if there is any."""
-        others = [each for each in self.connections if each.listener != listener.id]
-        if not others:
-            return False
+    def _displace(self, favoured: Acceptor | None, count: int = 1) -> bool:
+        """Closes the connections that are idle for longest, if there are any: none of the favoured listener, and none
+        of the one for brokers while there is another.
+        """
+        kept = {each.id for each in self.listeners.values() if each.protected and len(self.listeners) > 1}
+        others = [
+            each
+            for each in self.connections
+            if each.listener not in kept and (favoured is None or each.listener != favoured.id)
+        ]
         # Marks say "since the last sweep", which is as exact as closing an idle connection has to be.
-        victim = min(others, key=lambda each: (each.active, each.idle_since_ms))
-        events.info("network.connection_displaced", peer=victim.address[0], listener=victim.listener.name)
-        victim.close()
-        return True
+        victims = heapq.nsmallest(count, others, key=lambda each: (each.active, each.idle_since_ms))
+        for victim in victims:
+            events.info("network.connection_displaced", peer=victim.address[0], listener=victim.listener.name)
+            victim.close()
+        return bool(victims)
 
     def refused(self, listener: Acceptor) -> None:
         """A connection was refused for want of descriptors: one line a while says so."""
@@ -255,7 +317,7 @@ class SocketServer:
     def accepted(self, listener: Acceptor, sock: socket.socket, address: tuple[str, int]) -> None:
         """A new connection: counted, configured, and put to work. One too many is closed."""
         host = _plain_host(address[0])
-        if not self._quotas.admit(host):
+        if not self._quotas.admit(listener.id.name, host):
             events.info("network.too_many_connections", address=host, listener=listener.id.name)
             sock.close()
             return
@@ -265,7 +327,7 @@ class SocketServer:
         except OSError as error:
             # Its peer is gone already, or the system has no memory for it.
             events.debug("network.connection_lost", peer=host, listener=listener.id.name, reason=error)
-            self._quotas.release(host)
+            self._quotas.release(listener.id.name, host)
             sock.close()
             return
         connection.idle_since_ms = self.clock.monotonic_ms()
@@ -282,9 +344,10 @@ class SocketServer:
         return TlsConnection(self.processor, listener, address, self._closed, sock, context)
 
     def _closed(self, connection: Connection) -> None:
-        was_full = self._quotas.full
+        name = connection.listener.name
+        was_full = self._quotas.full or not self._quotas.has_slot(name)
         self.connections.pop(connection, None)
-        self._quotas.release(connection.address[0])
+        self._quotas.release(name, connection.address[0])
         if was_full:
             self.accept_again()
         if not self.connections:

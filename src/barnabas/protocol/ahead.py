@@ -143,8 +143,13 @@ def module_text(name: str) -> str:
     """The text of one module of messages."""
     module = import_module(f"{PACKAGE}.{name}")
     classes: list[Any] = [
-        cls for cls in vars(module).values() if isinstance(cls, Schema) and cls.__module__ == module.__name__
+        each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__
     ]
+    for each in classes:
+        if not isinstance(each, Schema):
+            raise TypeError(
+                f"{module.__name__} may declare messages only: {each!r} would be missing in the compiled form"
+            )
     text = Text()
     text.line(_HEAD.format(doc=module.__doc__))
     functions = Text()

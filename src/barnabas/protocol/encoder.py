@@ -299,6 +299,12 @@ class _EncoderWriter:
     def elements(self, field: Field, items: str, depth: int) -> None:
         """Elements whose size varies, in a loop."""
         with self.source.block(f"for o{depth} in {items}:"):
+            if field.takes_encoded:
+                with self.source.block(f"if type(o{depth}) is bytes:"):
+                    self.source.line(f"{self.sink}.append(o{depth})")
+                    if self.in_steps:
+                        self.pause()
+                    self.source.line("continue")
             if isinstance(field.kind, Wire):
                 self.primitive(field.kind, f"o{depth}", nullable=False)
             else:

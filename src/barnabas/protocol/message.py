@@ -4,13 +4,13 @@ from collections.abc import Generator
 from struct import Struct as Packer
 from typing import ClassVar, Final, Self, TypeVar
 
-from barnabas.core.chunks import Buffer, Chunks, chunks_size
+from barnabas.core.chunks import Buffer, Chunks, chunks_size, materialize
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.decoder import Decoder, StepDecoder, compile_decoder, compile_step_decoder
 from barnabas.protocol.encoder import Encoder, StepEncoder, compile_encoder, compile_step_encoder
 from barnabas.protocol.errors import ProtocolError
 from barnabas.protocol.layout import Layout, layout_of
-from barnabas.protocol.schema import Struct
+from barnabas.protocol.schema import Struct, resolved
 from barnabas.protocol.versions import Versions
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ def declare(cls: "type[Message]", api: int | None, versions: str, flexible: str 
     cls._decoders = {}
     cls._step_encoders = {}
     cls._step_decoders = {}
+    cls._element_encoders = {}
 
 
 class Message(Struct):
@@ -47,6 +48,7 @@ class Message(Struct):
     _decoders: ClassVar[dict[int, Decoder]]
     _step_encoders: ClassVar[dict[int, StepEncoder]]
     _step_decoders: ClassVar[dict[int, StepDecoder]]
+    _element_encoders: ClassVar[dict[tuple[str, int], Encoder]]
 
     def __init_subclass__(
         cls, *, api: int | None = None, versions: str = "0", flexible: str | None = None
@@ -87,6 +89,20 @@ class Message(Struct):
         if encode is None:
             encode = self._step_encoders[version] = compile_step_encoder(self._layout(version))
         return encode(self)
+
+    @classmethod
+    def encode_element(cls, field: str, element: Struct, version: int) -> bytes | None:
+        """An element of an array that `takes_encoded`, as it lies in messages of this version; None for a large one.
+
+        Raises ProtocolError as `encode`.
+        """
+        encode = cls._element_encoders.get((field, version))
+        if encode is None:
+            layout = cls._layout(version)
+            encode = compile_encoder(layout.of(resolved(cls)[field]))
+            cls._element_encoders[field, version] = encode
+        chunks = encode(element)
+        return None if chunks is None else materialize(chunks)
 
     @classmethod
     def decode_in_steps(

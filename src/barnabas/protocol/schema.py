@@ -33,16 +33,34 @@ UNSET: Final[Any] = type("Unset", (), {"__repr__": lambda _: "unset"})()
 class Field:
     """One field of a schema: where it exists, its default, its type (resolved from the annotation)."""
 
-    __slots__ = ("default", "ignorable", "is_array", "kind", "name", "nullable", "tag", "versions")
+    __slots__ = (
+        "default",
+        "ignorable",
+        "is_array",
+        "kind",
+        "name",
+        "nullable",
+        "tag",
+        "takes_encoded",
+        "versions",
+    )
 
     def __init__(
-        self, versions: Versions, default: Any, nullable: Versions | None, tag: int | None, *, ignorable: bool
+        self,
+        versions: Versions,
+        default: Any,
+        nullable: Versions | None,
+        tag: int | None,
+        *,
+        ignorable: bool,
+        takes_encoded: bool = False,
     ) -> None:
         self.versions = versions
         self.default = default
         self.nullable = nullable
         self.tag = tag
         self.ignorable = ignorable
+        self.takes_encoded = takes_encoded
         self.name = ""
         self.is_array = False
         self.kind: Wire | type[Struct] = BUILTIN[bool]
@@ -113,12 +131,21 @@ def field(
     nullable: str | None = None,
     tag: int | None = None,
     ignorable: bool = False,
+    takes_encoded: bool = False,
 ) -> Any:
     """Declares a field. `versions` and `nullable` are ranges (``0-6``, ``4+``), `tag` makes it a tagged
-    field, `ignorable` lets a value be dropped silently in versions that lack the field.
+    field, `ignorable` lets a value be dropped silently in versions that lack the field. An array that `takes_encoded`
+    may also hold elements as `Message.encode_element` gave them, in the version that the message is encoded in.
     """
     nullable_versions = Versions.parse(nullable) if nullable else None
-    return Field(Versions.parse(versions), default, nullable_versions, tag, ignorable=ignorable)
+    return Field(
+        Versions.parse(versions),
+        default,
+        nullable_versions,
+        tag,
+        ignorable=ignorable,
+        takes_encoded=takes_encoded,
+    )
 
 
 def declared(

@@ -10,7 +10,7 @@ class FindCoordinatorRequest(Request, api=10, versions="0-6", flexible="3+"):
 
     key: str = field("0-3")
     key_type: int8 = field("1+")
-    """0 group, 1 transactional id, 2 share group."""
+    """A `CoordinatorType`; other numbers arrive too."""
     coordinator_keys: list[str] = field("4+")
 
 

@@ -61,6 +61,6 @@ class MetadataResponse(Response, api=3, versions="0-13", flexible="9+"):
     brokers: list[MetadataResponseBroker] = field("0+")
     cluster_id: str | None = field("2+", default=None, nullable="2+", ignorable=True)
     controller_id: int32 = field("1+", default=-1, ignorable=True)
-    topics: list[MetadataResponseTopic] = field("0+")
+    topics: list[MetadataResponseTopic] = field("0+", takes_encoded=True)
     cluster_authorized_operations: int32 = field("8-10", default=-2147483648)
     error_code: int16 = field("13+", ignorable=True)
