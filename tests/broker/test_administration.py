@@ -180,6 +180,14 @@ def test_elect_leaders_of_all_names_those_that_needed_it(world):
     }
 
 
+def test_a_type_of_election_that_does_not_exist_is_foreseen(world, caplog):
+    world.controller.elections = {}
+
+    answer = world.send(elect(("moves", 0), kind=-1), 2)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_elect_leaders_gives_up_when_the_time_is_over(world):
     world.create("moves", leader=5)
     world.controller.elections = {TopicPartition("moves", 0): 1}

@@ -35,6 +35,19 @@ def test_api_versions_lists_exactly_the_handlers(world):
     assert (answer.api_keys[0].min_version, answer.api_keys[0].max_version) == (0, 11)
 
 
+def test_api_versions_tells_the_epoch_of_the_features(world):
+    request = ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    assert world.send(request, 3).finalized_features_epoch == -1
+    world.services.finalized_features_epoch = lambda: 0
+    answer = world.send(request, 3)
+
+    assert (answer.finalized_features_epoch, answer.finalized_features, answer.supported_features) == (
+        0,
+        [],
+        [],
+    )
+
+
 def test_api_versions_too_new_is_answered_in_the_oldest_form(world):
     frame = world.send_frame(header(18, 99) + b"\0")[0]
 

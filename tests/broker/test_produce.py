@@ -1,13 +1,18 @@
 """Produce, as a client sees it and as the log has it."""
 
+import pickle
+
 import pytest
 
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import ErrorCode, RecordValidationError
 from barnabas.core.pending import Pending
 from barnabas.log.config import LogConfig
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from barnabas.records.batch import build_batch
 from barnabas.records.compression import Codec
+from barnabas.records.record import Record
+from broker_world import NOW_MS
 
 
 def answer_of(response, topic=0, partition=0):
@@ -138,6 +143,53 @@ def test_rejected_records_carry_a_message(world, make_batch):
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     assert answer.log_start_offset == 0
+    oldest, newest = NOW_MS - 1000, NOW_MS + world.log_config.message_timestamp_after_max_ms
+    assert record_errors(answer) == {
+        0: "Timestamp 5 of message with offset 0 is out of range. The timestamp should be within"
+        f" [{oldest}, {newest}]"
+    }
+
+
+def record_errors(answer):
+    return {each.batch_index: each.batch_index_error_message for each in answer.record_errors}
+
+
+@pytest.mark.parametrize("version", [3, 7, 8, 11])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_the_records_of_a_batch_that_were_refused_are_named(world, version, codec):
+    """KIP-467: only they need to be left out, the others can be sent again."""
+    world.log_config = LogConfig(cleanup_policy=("compact",))
+    world.create()
+    records = [Record(index, NOW_MS, b"k" if index % 2 else None, b"v") for index in range(8)]
+    answer = answer_of(world.produce(version=version, records=bytes(build_batch(records, codec=codec))))
+    reason = "Compacted topic cannot accept message without key in topic partition orders-0"
+    shown = ", ".join(f"RecordError(batchIndex={index}, message='{reason}')" for index in (0, 2, 4))
+
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    if version >= 8:
+        assert record_errors(answer) == dict.fromkeys((0, 2, 4, 6), reason)
+        assert answer.error_message == (
+            "One or more records have been rejected due to 4 record errors in total, and only showing the"
+            f" first three errors at most: [{shown}]"
+        )
+    assert world.partition().log.log_end_offset == 0
+
+
+def test_one_late_record_makes_it_a_matter_of_time(world):
+    world.log_config = LogConfig(cleanup_policy=("compact",), message_timestamp_before_max_ms=1000)
+    world.create()
+    records = [Record(0, NOW_MS, None, b"v"), Record(1, 5, b"k", b"v"), Record(2, NOW_MS, b"k", b"v")]
+    answer = answer_of(world.produce(records=bytes(build_batch(records))))
+
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert sorted(record_errors(answer)) == [0, 1]
+
+
+def test_what_is_refused_comes_whole_from_another_process():
+    error = RecordValidationError(ErrorCode.INVALID_RECORD, "refused", [(3, "why")])
+    copy = pickle.loads(pickle.dumps(error))
+
+    assert (copy.code, copy.message, copy.record_errors) == (error.code, "refused", [(3, "why")])
 
 
 def test_log_append_time_is_told(world):

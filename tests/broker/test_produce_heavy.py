@@ -6,7 +6,7 @@ import gzip
 import pytest
 
 from barnabas.core.errors import ErrorCode
-from barnabas.log.validator import PLAIN_BYTES_AT_ONCE, RECORDS_AT_ONCE
+from barnabas.log.validator import PLAIN_BYTES_AT_ONCE, RECORD_ERRORS_MAX, RECORDS_AT_ONCE
 from barnabas.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.records.batch import build_batch, decode_batch, parse_header, wrap_section
@@ -103,10 +103,10 @@ def test_a_heavy_batch_that_is_wrong_gets_kafkas_code_and_nothing_is_appended(co
 
     refused = the_only(answer)
     assert refused.error_code == ErrorCode.INVALID_RECORD
-    assert (
-        refused.error_message
-        == "Compacted topic cannot accept message without key in topic partition orders-0."
+    assert refused.error_message.startswith(
+        f"One or more records have been rejected due to {RECORDS_AT_ONCE + 1} record errors in total"
     )
+    assert [each.batch_index for each in refused.record_errors] == list(range(RECORD_ERRORS_MAX))
     assert refused.base_offset == -1
     assert compacted.partition().log.log_end_offset == 0
 

@@ -406,7 +406,7 @@ def fetch_of_more_than_a_session_may_have():
     return fetched(["orders"], range(SESSION_PARTITIONS_MAX), session_epoch=0, max_wait_ms=100)
 
 
-@case(12, entries=0)
+@case(12)
 def fetch_with_a_session():
     return fetched(["orders", "no"], indexes(), session_epoch=0)
 

@@ -3,8 +3,10 @@
 import pytest
 
 from barnabas.cluster.metadata.topics import NewTopic
+from barnabas.cluster.store.contract import SessionExpiredError
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
+from barnabas.core.pending import Pending
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -86,6 +88,17 @@ def test_topics_do_not_come_into_being_where_one_side_is_against(make_world, con
         "fresh": "UNKNOWN_TOPIC_OR_PARTITION",
     }
     assert world.topics.own == {}
+
+
+def test_a_session_that_ends_is_no_bug(world, caplog):
+    world.topics.create = lambda topic, **_: Pending.failed(SessionExpiredError("/brokers/topics"))
+
+    assert codes(world.send(ask("new"), 9)) == {"new": "UNKNOWN_SERVER_ERROR"}
+    created = world.send(CreateTopicsRequest(topics=[new("new")], timeout_ms=500), 7)
+    assert created.topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    lines = [each for each in caplog.records if "creation_failed" in each.message]
+    assert len(lines) == 2
+    assert not any(each.exc_info for each in lines)
 
 
 def test_internal_topics_have_a_configuration_of_their_own(make_world):

@@ -6,6 +6,7 @@ import errno
 import pytest
 from pipelined_line import Line, frame
 
+from barnabas.broker.handlers.produce import AT_ONCE_MAX
 from barnabas.core.errors import ErrorCode
 from barnabas.log.config import LogConfig
 from barnabas.network.errors import CloseConnection
@@ -128,6 +129,20 @@ def test_a_failed_write_fails_what_waits_in_the_same_directory(world, line, make
     # The failure takes the whole directory offline, so what waits for the other partition is not written either.
     assert produced(line) == [(number, ErrorCode.KAFKA_STORAGE_ERROR, -1) for number in (0, 0, 1, 1)]
     assert len(world.disk.read(other)) == len(make_batch())
+
+
+def test_a_failed_write_fails_a_request_of_many_batches_too(world, line, make_batch):
+    # So many are worked off in slices, which the end of the turn does not wait for.
+    many = [PartitionProduceData(index=0, records=make_batch())] * (AT_ONCE_MAX + 1)
+    request = ProduceRequest(
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=many)]
+    )
+    world.disk.fail("/data", "write")
+
+    line.send(frame(request, 9, 1), produce(make_batch(), 2))
+
+    refused = [(1, ErrorCode.KAFKA_STORAGE_ERROR, -1)] * len(many)
+    assert produced(line) == [*refused, (2, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
 
 
 def test_acks_0_closes_the_connection_and_the_others_are_answered(world, line, make_batch):

@@ -1,9 +1,10 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common (``ConfigAdminManager.preprocess``)."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
@@ -18,6 +19,8 @@ TOPIC: Final = 2
 BROKER: Final = 4
 CLIENT_METRICS: Final = 16
 
+Result = TypeVar("Result")
+
 
 class Alteration(NamedTuple):
     """What is to become of one resource."""
@@ -31,9 +34,42 @@ class Alteration(NamedTuple):
 
 
 def alter_resources(
+    context: RequestContext,
+    request: Any,
+    alteration: Callable[[Any], Alteration],
+    result: Callable[..., Result],
+) -> Sliced[list[Result]]:
+    """Alters the resources of either request one after the other; `result` is the class of the response's entries."""
+    alterations: list[Alteration] = []
+    for each in request.resources:
+        alterations.append(alteration(each))
+        yield
+    errors = yield from _errors(context, alterations, validate_only=request.validate_only)
+    results = yield from results_with(errors, request, result)
+    return results
+
+
+def results_with(
+    errors: Iterable[KafkaError | None], request: Any, result: Callable[..., Result]
+) -> Sliced[list[Result]]:
+    """The entries of the response, one for each resource of the request and its error."""
+    results: list[Result] = []
+    for error, each in zip(errors, request.resources, strict=False):
+        results.append(
+            result(
+                error_code=error.code if error else ErrorCode.NONE,
+                error_message=error.own_message if error else None,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+        )
+        yield
+    return results
+
+
+def _errors(
     context: RequestContext, alterations: Sequence[Alteration], *, validate_only: bool
 ) -> Sliced[list[KafkaError | None]]:
-    """The error of each resource, one after the other."""
     named: Counter[tuple[int, str]] = Counter()
     for each in alterations:
         named[each.resource_type, each.resource_name] += 1
@@ -45,11 +81,8 @@ def alter_resources(
             if named[each.resource_type, each.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             yield from _alter(context, each, validate_only=validate_only)
-        except KafkaError as error:
-            errors.append(error)
         except Exception as error:
-            _log.error("configs.not_altered", resource=each.resource_name, exc_info=error)
-            errors.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            errors.append(api_error(_log, "configs.not_altered", error, resource=each.resource_name))
         else:
             errors.append(None)
     return errors

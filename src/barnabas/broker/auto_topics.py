@@ -5,6 +5,7 @@ the answer says LEADER_NOT_AVAILABLE, and the client asks again. Internal topics
 configuration of their own.
 """
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.topics import Topics
 from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.core.config import Config
@@ -46,13 +47,9 @@ class AutoTopics:
 
     def _created(self, name: str, error: BaseException | None, code: Pending[ErrorCode]) -> None:
         self._in_flight.discard(name)
-        if error is None:
-            found = ErrorCode.NONE
-        elif isinstance(error, KafkaError):
-            found = error.code
-        else:
-            _log.error("topic.auto_creation_failed", topic=name, exc_info=error)
-            found = ErrorCode.UNKNOWN_SERVER_ERROR
+        found = ErrorCode.NONE
+        if error is not None:
+            found = api_error(_log, "topic.auto_creation_failed", error, topic=name).code
         code.complete(ErrorCode.LEADER_NOT_AVAILABLE if found in _AS_IF_CREATED else found)
 
     def _new_topic(self, name: str) -> NewTopic:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import dropwhile
 from typing import Final
 
-from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, config_text
+from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, base_name, config_text
 from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
@@ -42,22 +42,43 @@ def _topic_entry(
 
 
 def broker_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
-    """All keys of the broker itself."""
+    """All keys of the broker itself, those of single listeners, and what is set though no key has that name."""
     entries = []
-    for key in broker.table.values():
-        value = config_text(key, broker[key.name])
-        synonyms = _broker_synonyms(broker, key.name)
-        entries.append(_entry(key, value, synonyms, docs=docs, read_only=key.scope is Scope.READ_ONLY))
-    return entries
+    for name in dict.fromkeys([*broker.table, *sorted(broker.explicit())]):
+        key = broker.table.find(name)
+        assert key is not None, "what is set has a key"
+        if key.internal and broker.source(name) is Source.DEFAULT:
+            continue
+        value = config_text(key, broker[name])
+        synonyms = _broker_synonyms(broker, name)
+        # By its name, as in Kafka: a key of one listener counts as read-only, though it may be dynamic.
+        read_only = name not in broker.table or key.scope is Scope.READ_ONLY
+        entries.append(_entry(key, value, synonyms, docs=docs, read_only=read_only))
+    return entries + [_unknown_entry(broker, name) for name in sorted(broker.unknown)]
+
+
+def _unknown_entry(broker: Config, name: str) -> DescribeConfigsResourceResult:
+    """What the value of an unknown key is for is unknown too, so it is not shown."""
+    source = broker.source(name)
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=None,
+        read_only=True,
+        config_source=source,
+        is_sensitive=True,
+        synonyms=[DescribeConfigsSynonym(name=name, value=None, source=source)],
+    )
 
 
 def cluster_default_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
-    """The values that were set for all brokers while they run."""
-    return [
-        entry
-        for entry in broker_entries(broker, docs=docs)
-        if entry.config_source == Source.DYNAMIC_DEFAULT_BROKER
-    ]
+    """The values that were set for all brokers while they run, also where this one has its own."""
+    entries = []
+    for entry in broker_entries(broker, docs=docs):
+        entry.synonyms = [each for each in entry.synonyms if each.source == Source.DYNAMIC_DEFAULT_BROKER]
+        if entry.synonyms:
+            entry.value, entry.config_source = entry.synonyms[0].value, Source.DYNAMIC_DEFAULT_BROKER
+            entries.append(entry)
+    return entries
 
 
 def _broker_synonyms(broker: Config, name: str) -> list[DescribeConfigsSynonym]:
@@ -65,7 +86,8 @@ def _broker_synonyms(broker: Config, name: str) -> list[DescribeConfigsSynonym]:
 
     What comes before the key itself is left out, so that a key without a value has no synonyms.
     """
-    keys = [broker.table[each] for each in _SYNONYMS.get(name, (name,)) if each in broker.table]
+    names = _SYNONYMS.get(name, dict.fromkeys((name, base_name(name))))
+    keys = [key for each in names if (key := broker.table.find(each)) is not None]
     given = [
         DescribeConfigsSynonym(name=key.name, value=config_text(key, value), source=source)
         for key in keys

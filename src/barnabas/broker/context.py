@@ -28,7 +28,7 @@ class Permissions(dict[str, bool]):
         return allowed
 
 
-class PutOff:
+class Deferred:
     """A request that was answered before its turn has ended, which may prove the answer wrong."""
 
     __slots__ = ()
@@ -41,7 +41,17 @@ class PutOff:
 class RequestContext:
     """The circumstances of one request."""
 
-    __slots__ = ("broker", "header", "peer", "put_off", "size", "throttle_ms", "version")
+    __slots__ = (
+        "arrived_ms",
+        "broker",
+        "deferred",
+        "handled_ms",
+        "header",
+        "peer",
+        "size",
+        "throttle_ms",
+        "version",
+    )
 
     def __init__(self, broker: BrokerServices, header: RequestHeader, peer: Peer, size: int) -> None:
         self.broker = broker
@@ -52,8 +62,12 @@ class RequestContext:
         """Bytes of the request's frame; quotas count them."""
         self.throttle_ms = 0
         """What the response asks the client to wait."""
-        self.put_off: PutOff | None = None
-        """Set by a handler that has put off a part of its work until the turn ends."""
+        self.arrived_ms = 0.0
+        """On the monotonic clock; 0 for a request that came in no frame."""
+        self.handled_ms = 0.0
+        """When the handler returned, where the answer comes later than that; else 0."""
+        self.deferred: Deferred | None = None
+        """Set by a handler that has deferred a part of its work until the turn ends."""
 
     @property
     def principal(self) -> Any:
@@ -64,6 +78,11 @@ class RequestContext:
     def listener(self) -> str:
         """The name of the listener that the request came in on; answers name endpoints of it."""
         return self.peer.listener.name
+
+    @property
+    def on_wire(self) -> bool:
+        """Whether the request came in a frame, so that its answer is encoded."""
+        return self.size > 0
 
     @property
     def client_host(self) -> str:

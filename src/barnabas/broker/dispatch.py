@@ -18,12 +18,14 @@ once. Every response leaves through `_finish`: there, and only there, throttling
 from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import Api, Outcome
+from barnabas.broker.request_metrics import RequestMetrics
 from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
-from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.eventlog import EventLog
+from barnabas.core.errors import ErrorCode
+from barnabas.core.eventlog import REQUESTS, EventLog
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_slices
 from barnabas.network.errors import CloseConnection
@@ -117,9 +119,7 @@ def _when_handled(
 
 
 def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:
-    if not isinstance(error, KafkaError):
-        _log.error("request.failed", api=api.key.name, version=context.version, exc_info=error)
-        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    error = api_error(_log, "request.failed", error, api=api.key.name, version=context.version)
     refusal = api.failed(request, error, context.version)
     return (
         in_slices(refusal, context.broker.clock, holder=context.peer)
@@ -141,7 +141,17 @@ def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> Clos
 class Dispatcher:
     """Answers requests with the handlers of a table; implements `network.peer.Service`."""
 
-    __slots__ = ("_apis", "_clock", "_elements_max", "_in_turn", "_put_off", "_quotas", "_services")
+    __slots__ = (
+        "_apis",
+        "_clock",
+        "_deferred",
+        "_elements_max",
+        "_in_turn",
+        "_quotas",
+        "_request_log",
+        "_services",
+        "metrics",
+    )
 
     def __init__(self, services: BrokerServices) -> None:
         self._services = services
@@ -149,9 +159,12 @@ class Dispatcher:
         self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
+        self.metrics = {key: RequestMetrics(api) for key, api in self._apis.items()}
+        """What was asked so far, by API."""
         self._in_turn = False
-        self._put_off: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
-        """Requests of this turn that have put off a part of their work, and what they were answered."""
+        self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
+        self._deferred: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
+        """Requests of this turn that have deferred a part of their work, and what they were answered."""
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
         """The answer to a frame, with its length in front; raises CloseConnection."""
@@ -160,6 +173,7 @@ class Dispatcher:
         except ProtocolError as error:
             raise CloseConnection(f"Error parsing request header: {error}") from error
         context = RequestContext(self._services, header, peer, len(frame))
+        context.arrived_ms = self._clock.monotonic_ms()
         version = context.version
         api = self._apis.get(header.api_key)
         if api is None or not api.min_version <= version <= api.max_version:
@@ -179,8 +193,10 @@ class Dispatcher:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
         outcome = execute(api, context, request, self._finish)
-        if context.put_off is not None:
-            self._put_off.append((context, outcome))
+        if context.deferred is not None:
+            self._deferred.append((context, outcome))
+        if isinstance(outcome, Pending):
+            context.handled_ms = self._clock.monotonic_ms()
         return outcome
 
     def begin_turn(self) -> None:
@@ -191,14 +207,14 @@ class Dispatcher:
     def end_turn(self) -> None:
         """As `Service.end_turn`: writes, and corrects the answers to what could not be written."""
         self._in_turn = False
-        put_off, self._put_off = self._put_off, []
+        deferred, self._deferred = self._deferred, []
         if not self._services.replica_manager.appender.end_turn():
             return
         closing: CloseConnection | None = None
-        for context, outcome in put_off:
-            assert context.put_off is not None, "it is why the request is here"
+        for context, outcome in deferred:
+            assert context.deferred is not None, "it is why the request is here"
             try:
-                answer = context.put_off.answer_again(context)
+                answer = context.deferred.answer_again(context)
             except CloseConnection as failed:
                 closing = failed
                 continue
@@ -230,6 +246,7 @@ class Dispatcher:
                 answer.fail(failure.with_traceback(None))
                 return
             if isinstance(outcome, Pending):
+                context.handled_ms = self._clock.monotonic_ms()
                 outcome.when_done(answer.end_as)
             else:
                 answer.complete(outcome)
@@ -259,13 +276,44 @@ class Dispatcher:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
                 self._throttle(context, response, throttle_ms)
+        if self._request_log is not None:
+            self._log_request(self._request_log, api, context)
+        version = context.version
+        metrics = self.metrics[context.header.api_key]
+        metrics.requests[version] += 1
+        metrics.recent.append(
+            (
+                context.arrived_ms,
+                context.handled_ms,
+                self._clock.monotonic_ms(),
+                context.size,
+                context.throttle_ms,
+            )
+        )
         if response is None:
             return None
-        correlation_id, version = context.header.correlation_id, context.version
+        correlation_id = context.header.correlation_id
         chunks = encode_small_response(correlation_id, response, version)
         if chunks is None:
             return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
         return chunks
+
+    def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
+        """``RequestChannel.updateRequestMetrics``: what was asked by whom; nothing of its contents, which may be secret."""
+        header, peer = context.header, context.peer
+        log.debug(
+            "request.completed",
+            api=api.key.name,
+            version=header.api_version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            connection=f"{peer.address[0]}:{peer.address[1]}",
+            listener=peer.listener.name,
+            principal=peer.principal,
+            bytes=context.size,
+            total_ms=round(self._clock.monotonic_ms() - context.arrived_ms, 3),
+            throttle_ms=context.throttle_ms,
+        )
 
     def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
         # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).

@@ -22,7 +22,7 @@ PREFETCH_BELOW: Final = 100
 """The next block is asked for when so few ids are left (a block has 1000)."""
 
 
-class ControllerChannel(Protocol):
+class NodeToControllerChannel(Protocol):
     """The way to the active controller."""
 
     def send(self, request: AllocateProducerIdsRequest) -> Pending[AllocateProducerIdsResponse]:
@@ -34,7 +34,9 @@ class ProducerIdManager:
 
     __slots__ = ("_asking", "_blocks", "_broker_epoch", "_broker_id", "_channel", "_waiting")
 
-    def __init__(self, broker_id: int, broker_epoch: Callable[[], int], channel: ControllerChannel) -> None:
+    def __init__(
+        self, broker_id: int, broker_epoch: Callable[[], int], channel: NodeToControllerChannel
+    ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._channel = channel

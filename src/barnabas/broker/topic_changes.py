@@ -86,7 +86,12 @@ class TopicChanges:
         self._purgatory = Purgatory("Topic", clock)
 
     def created(self, partitions: Mapping[str, int], timeout_ms: int) -> Pending[set[str]]:
-        """Waits until each topic has so many partitions with leaders; the topics that had not in time."""
+        """Waits until each topic has so many partitions with leaders; the topics that had not in time.
+
+        Without any time it does not look: no topic had them in time, as in ``ZkAdminManager``.
+        """
+        if timeout_ms <= 0:
+            return Pending.of(set(partitions))
         return self._wait(_Created(self._cache, partitions), partitions, timeout_ms)
 
     def deleted(self, topics: Iterable[str], timeout_ms: int) -> Pending[set[str]]:

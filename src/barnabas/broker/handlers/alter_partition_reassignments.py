@@ -72,5 +72,4 @@ def _partition(number: int, error: KafkaError | None) -> ReassignablePartitionRe
 
 def _message(error: KafkaError) -> str | None:
     """``ApiError``: a code's own text is not sent, but with NO_REASSIGNMENT_IN_PROGRESS it is."""
-    said_anyway = error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    return str(error) if said_anyway or str(error) != error.code.message else None
+    return error.message if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.own_message

@@ -3,7 +3,8 @@
 Behaviour: answers with the table of handlers, so a client learns what works here and nothing else.
 Versions:  v3 flexible, the client says what it is (KIP-511); its answer has the header of v0.
            A version above ours is answered in v0 form by the dispatcher.
-Not implemented: features; there are none in ZooKeeper mode.
+           The epoch of the finalized features is told since v3; with ZooKeeper there are no features themselves.
+Not implemented: nothing.
 """
 
 import re
@@ -27,7 +28,8 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
             for api in context.broker.api_table.values()
-        ]
+        ],
+        finalized_features_epoch=context.broker.finalized_features_epoch(),
     )
 
 

@@ -29,9 +29,7 @@ CLIENT_MEMBER_ID_SINCE: Final = 1
 def _failed(
     _request: ConsumerGroupHeartbeatRequest, error: KafkaError, _version: int
 ) -> ConsumerGroupHeartbeatResponse:
-    # A message only where it says more than the code does (``ApiError.fromThrowable``).
-    message = None if error.message == error.code.message else error.message
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=message)
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.own_message)
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=(0, 1), classic_max=0, failed=_failed)

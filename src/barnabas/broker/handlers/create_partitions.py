@@ -10,6 +10,7 @@ Not implemented: nothing.
 
 from collections import Counter
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
@@ -118,16 +119,12 @@ def _create(
         yield
     if not created or request.validate_only:
         return
-    late = set(created)
-    if request.timeout_ms > 0:
-        late = yield from alone(context, context.broker.topic_changes.created(created, request.timeout_ms))
+    late = yield from alone(context, context.broker.topic_changes.created(created, request.timeout_ms))
     for name in late:
         results[name].error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 def _fail(result: CreatePartitionsTopicResult, error: BaseException) -> None:
-    if not isinstance(error, KafkaError):
-        _log.error("partitions.creation_failed", topic=result.name, exc_info=error)
-        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    error = api_error(_log, "partitions.creation_failed", error, topic=result.name)
     result.error_code = error.code
     result.error_message = str(error)

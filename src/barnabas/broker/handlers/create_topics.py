@@ -9,6 +9,7 @@ Limit:     a request for more partitions than `barnabas.create.topics.max.partit
 Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
 """
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
@@ -130,10 +131,7 @@ def _create(
         _describe(results[name], found)
         created[name] = found.num_partitions
     if created and not request.validate_only:
-        late = set(created)
-        if request.timeout_ms > 0:
-            changes = context.broker.topic_changes
-            late = yield from alone(context, changes.created(created, request.timeout_ms))
+        late = yield from alone(context, context.broker.topic_changes.created(created, request.timeout_ms))
         for name in late:
             _fail(results[name], KafkaError(ErrorCode.REQUEST_TIMED_OUT))
             results[name].error_message = None
@@ -153,9 +151,7 @@ def _new_topic(topic: CreatableTopic) -> Sliced[NewTopic]:
 
 def _fail(result: CreatableTopicResult, error: BaseException) -> None:
     """What a topic that failed says of itself is only why."""
-    if not isinstance(error, KafkaError):
-        _log.error("topic.creation_failed", topic=result.name, exc_info=error)
-        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    error = api_error(_log, "topic.creation_failed", error, topic=result.name)
     result.error_code = error.code
     result.error_message = str(error)
     result.configs = []

@@ -9,6 +9,7 @@ Not implemented: v0 (KIP-896).
 from collections.abc import Iterable
 from typing import Final
 
+from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.registry import handles
@@ -125,7 +126,4 @@ def _delete(
 def _code(name: str, error: BaseException | None) -> ErrorCode:
     if error is None:
         return ErrorCode.NONE
-    if isinstance(error, KafkaError):
-        return error.code
-    _log.error("topic.deletion_failed", topic=name, exc_info=error)
-    return ErrorCode.UNKNOWN_SERVER_ERROR
+    return api_error(_log, "topic.deletion_failed", error, topic=name).code

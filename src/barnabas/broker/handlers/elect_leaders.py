@@ -40,8 +40,10 @@ def _failed(request: ElectLeadersRequest, error: KafkaError, version: int) -> Sl
 @sliced
 def elect_leaders(context: RequestContext, request: ElectLeadersRequest) -> Sliced[ElectLeadersResponse]:
     context.require_cluster(Operation.ALTER)
-    # A type that does not exist is answered UNKNOWN_SERVER_ERROR, as in Kafka.
-    kind = ElectionType(request.election_type)
+    try:
+        kind = ElectionType(request.election_type)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error  # what Kafka answers
     deadline_ms = context.broker.clock.monotonic_ms() + request.timeout_ms
     everything = request.topic_partitions is None
     partitions = dict.fromkeys(_all(context) if everything else _named(request))
@@ -98,5 +100,4 @@ def _response(outcome: Mapping[TopicPartition, KafkaError | None]) -> Sliced[Ele
 
 def _message(error: KafkaError) -> str | None:
     """``ApiError``: a code's own text is not sent, but with ELECTION_NOT_NEEDED it is."""
-    said_anyway = error.code is ErrorCode.ELECTION_NOT_NEEDED
-    return str(error) if said_anyway or str(error) != error.code.message else None
+    return error.message if error.code is ErrorCode.ELECTION_NOT_NEEDED else error.own_message

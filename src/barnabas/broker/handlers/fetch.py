@@ -8,7 +8,9 @@ Versions:  v7 sessions (KIP-227) · v9 leader epochs (KIP-320) · v11 reads from
 Not implemented: v0-3, whose record formats are gone (KIP-896).
 """
 
+import math
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from barnabas.broker.authorizer import Operation
@@ -29,16 +31,16 @@ from barnabas.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from barnabas.replica.fetch import LEADER, FetchParams, PartitionRead
+from barnabas.replica.cached_partition import CachedPartition
+from barnabas.replica.delayed_fetch import LargeFetch
 from barnabas.replica.fetch_context import (
     PORTION,
-    SESSION_PARTITIONS_MAX,
     TOPIC_IDS_SINCE,
     FetchContext,
     new_context,
-    new_huge_context,
+    new_large_context,
 )
-from barnabas.replica.fetch_session import CachedPartition
+from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
 from barnabas.replica.partition import Isolation
 
 READ_COMMITTED: Final = 1
@@ -70,20 +72,32 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
     version = context.version
     params = _params(context, request, services.config["fetch.max.bytes"])
     names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
-    if _entries(request) > SESSION_PARTITIONS_MAX:
-        huge = new_huge_context(services.fetch_sessions, request, version, names)
-        return in_slices(_fetch_much(context, params, huge), context.broker.clock, holder=context.peer)
+    entries = _entries(request)
+    if entries > AT_ONCE_MAX:
+        large = new_large_context(
+            services.fetch_sessions,
+            request,
+            version,
+            names,
+            entries=entries,
+            from_follower=params.from_follower,
+        )
+        return in_slices(_fetch_much(context, params, large), context.broker.clock, holder=context.peer)
     session = new_context(
         services.fetch_sessions, request, version, names, from_follower=params.from_follower
     )
+    resting = session.take_resting(params)
+    if resting is not None:
+        waited = _resume(context, params, session, resting)
+        return in_slices(waited, context.broker.clock, holder=context.peer)
     partitions = session.partitions()
     if len(partitions) > AT_ONCE_MAX:
         return in_slices(_fetch_much(context, params, session), context.broker.clock, holder=context.peer)
     readable, refused = _select(context, partitions, params, context.may(Operation.READ))
-    reads = services.replica_manager.reader.fetch(params, readable)
+    reads = services.replica_manager.fetches.fetch(params, readable)
     if isinstance(reads, Pending):
-        return reads.then(lambda done: _respond(context, session, done, refused))
-    return _respond(context, session, reads, refused)
+        return reads.then(lambda done: _respond(context, params, session, done, refused))
+    return _respond(context, params, session, reads, refused)
 
 
 def _entries(request: FetchRequest) -> int:
@@ -93,6 +107,18 @@ def _entries(request: FetchRequest) -> int:
     for forgotten in request.forgotten_topics_data:
         entries += len(forgotten.partitions) + 1
     return entries
+
+
+def _resume(
+    context: RequestContext, params: FetchParams, session: FetchContext, resting: LargeFetch
+) -> Sliced[FetchResponse]:
+    """A request that changes nothing, of a session in which nothing had moved: there is news once something moves."""
+    clock = context.broker.clock
+    until_ms = clock.monotonic_ms() + params.max_wait_ms
+    if (yield resting.resume()):
+        return session.respond(())
+    left_ms = max(0, math.ceil(until_ms - clock.monotonic_ms()))
+    return (yield from _fetch_much(context, replace(params, max_wait_ms=left_ms), session))
 
 
 def _fetch_much(
@@ -110,7 +136,13 @@ def _fetch_much(
         readable += selected[0]
         refused += selected[1]
         yield
-    reads = yield from context.broker.replica_manager.reader.fetch_in_slices(params, readable)
+    reads, resting = yield from context.broker.replica_manager.fetches.fetch_in_slices(params, readable)
+    if resting is not None:
+        if refused:
+            resting.force_complete()  # what is refused is refused with each answer
+        else:
+            session.leave_resting(resting)
+    context.broker.replica_manager.reader.record_sent(params, reads)
     leaders: dict[int, NodeEndpoint] = {}
     results = []
     for read in reads:
@@ -184,11 +216,13 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
 
 def _respond(
     context: RequestContext,
+    params: FetchParams,
     session: FetchContext,
     reads: list[PartitionRead],
     refused: list[tuple[CachedPartition, PartitionData]],
 ) -> FetchResponse:
     leaders: dict[int, NodeEndpoint] = {}
+    context.broker.replica_manager.reader.record_sent(params, reads)
     results = [(read.partition, _answer(context, read, leaders)) for read in reads]
     results += refused
     response = session.respond(results)

@@ -8,7 +8,6 @@ Versions:  v0 groups only · v1 transactional ids, messages beside errors · v3 
 Not implemented: share groups: as in Kafka 3.9 they are answered COORDINATOR_NOT_AVAILABLE.
 """
 
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from barnabas.broker.authorizer import Operation, Resource
@@ -20,6 +19,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import GROUP_METADATA_TOPIC, NO_BROKER, TRANSACTION_STATE_TOPIC, TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -41,14 +41,6 @@ class Found(NamedTuple):
 
 
 NOT_AVAILABLE: Final = Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-class KeyType(IntEnum):
-    """What a key names (``FindCoordinatorRequest.CoordinatorType``)."""
-
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
 
 
 def _failed(
@@ -83,17 +75,17 @@ def find_coordinator(
 def _find(context: RequestContext, key_type: int, key: str) -> Found:
     """``getCoordinator``. Raises INVALID_REQUEST for the whole request where there is no such type of keys."""
     broker = context.broker
-    if key_type == KeyType.GROUP:
+    if key_type == CoordinatorType.GROUP:
         if not context.authorize(Operation.DESCRIBE, Resource.GROUP, key):
             return Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         tp = TopicPartition(GROUP_METADATA_TOPIC, broker.group_coordinator.partition_for(key))
-    elif key_type == KeyType.TRANSACTION:
+    elif key_type == CoordinatorType.TRANSACTION:
         if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, key):
             return Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         known = len(broker.metadata_cache.partitions(TRANSACTION_STATE_TOPIC))
         count = known or broker.config["transaction.state.log.num.partitions"]
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition_of(key, count))
-    elif key_type == KeyType.SHARE:
+    elif key_type == CoordinatorType.SHARE:
         if context.version < SHARE_GROUPS_SINCE:
             return Found(ErrorCode.INVALID_REQUEST)
         if not context.authorize_cluster(Operation.CLUSTER_ACTION):

@@ -7,12 +7,14 @@ Not implemented: log levels (resource 8), which this broker does not have: INVAL
 alter.config.policy.class.name.
 """
 
-from barnabas.broker.alter_configs import Alteration, alter_resources
+from itertools import repeat
+
+from barnabas.broker.alter_configs import Alteration, alter_resources, results_with
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.cluster.metadata.config_admin import AlterConfigOp, OpType
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.errors import KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.incremental_alter_configs import (
@@ -26,11 +28,8 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 def _failed(
     request: IncrementalAlterConfigsRequest, error: KafkaError, _version: int
 ) -> Sliced[IncrementalAlterConfigsResponse]:
-    response = IncrementalAlterConfigsResponse()
-    for each in request.resources:
-        response.responses.append(_answer(each, error))
-        yield
-    return response
+    results = yield from results_with(repeat(error), request, AlterConfigsResourceResponse)
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
 @handles(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), failed=_failed)
@@ -38,16 +37,8 @@ def _failed(
 def incremental_alter_configs(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Sliced[IncrementalAlterConfigsResponse]:
-    alterations: list[Alteration] = []
-    for each in request.resources:
-        alterations.append(_alteration(each))
-        yield
-    errors = yield from alter_resources(context, alterations, validate_only=request.validate_only)
-    response = IncrementalAlterConfigsResponse()
-    for each, error in zip(request.resources, errors, strict=True):
-        response.responses.append(_answer(each, error))
-        yield
-    return response
+    results = yield from alter_resources(context, request, _alteration, AlterConfigsResourceResponse)
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
 def _alteration(each: AlterConfigsResource) -> Alteration:
@@ -62,13 +53,4 @@ def _alteration(each: AlterConfigsResource) -> Alteration:
             if config.value is None and config.config_operation != OpType.DELETE
         ],
         [AlterConfigOp(config.name, config.config_operation, config.value or "") for config in each.configs],
-    )
-
-
-def _answer(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=error.code if error else ErrorCode.NONE,
-        error_message=str(error) if error and str(error) != error.code.message else None,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
     )

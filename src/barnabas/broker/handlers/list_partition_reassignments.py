@@ -24,8 +24,7 @@ from barnabas.protocol.messages.list_partition_reassignments import (
 def _failed(
     _request: ListPartitionReassignmentsRequest, error: KafkaError, _version: int
 ) -> ListPartitionReassignmentsResponse:
-    message = str(error) if str(error) != error.code.message else None
-    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=message)
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.own_message)
 
 
 @handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), failed=_failed)

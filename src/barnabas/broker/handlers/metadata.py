@@ -12,7 +12,7 @@ Not implemented: nothing.
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 from barnabas.broker.authorizer import CLUSTER_NAME, Operation, Resource
 from barnabas.broker.context import RequestContext
@@ -56,7 +56,9 @@ def _failed(request: MetadataRequest, error: KafkaError, _version: int) -> Slice
 def metadata(context: RequestContext, request: MetadataRequest) -> Sliced[MetadataResponse]:
     """Describes topics and brokers, all as they are at the beginning: a snapshot never changes."""
     snapshot = context.broker.metadata_cache.snapshot
-    found = _Found(context, snapshot)
+    with_operations = request.include_topic_authorized_operations and context.version >= OPERATIONS_SINCE
+    # An answer within this process stays as it is, and one with operations differs from client to client.
+    found = _Found(context, snapshot, in_bytes=context.on_wire and not with_operations)
     topics = request.topics
     if topics is None or (context.version == 0 and not topics):
         for name in snapshot.partitions:
@@ -74,7 +76,7 @@ def metadata(context: RequestContext, request: MetadataRequest) -> Sliced[Metada
                 ids[topic.topic_id] = None
             yield
         yield from found.by_id(ids) if ids else found.by_name(names, create=request.allow_auto_topic_creation)
-    if request.include_topic_authorized_operations and context.version >= OPERATIONS_SINCE:
+    if with_operations:
         for answer in found.topics:
             name = answer.name or ""
             answer.topic_authorized_operations = context.authorized_operations(Resource.TOPIC, name)
@@ -105,13 +107,17 @@ def _check(topic: MetadataRequestTopic, version: int) -> None:
 
 
 class _Found:
-    """The answer's topics: those that the client may describe, and behind them those that it may not."""
+    """The answer's topics: those that the client may describe, and behind them those that it may not.
 
-    __slots__ = ("_context", "_snapshot", "hidden", "may_describe", "topics")
+    With `in_bytes` those that exist are `DescribedTopics`.
+    """
 
-    def __init__(self, context: RequestContext, snapshot: Snapshot) -> None:
+    __slots__ = ("_context", "_in_bytes", "_snapshot", "hidden", "may_describe", "topics")
+
+    def __init__(self, context: RequestContext, snapshot: Snapshot, *, in_bytes: bool) -> None:
         self._context = context
         self._snapshot = snapshot
+        self._in_bytes = in_bytes
         self.may_describe = context.may(Operation.DESCRIBE)
         self.topics: list[MetadataResponseTopic] = []
         self.hidden: list[MetadataResponseTopic] = []
@@ -181,7 +187,11 @@ class _Found:
 
     def describe(self, name: str) -> Sliced[None]:
         """A topic that exists, with its partitions."""
-        snapshot, version = self._snapshot, self._context.version
+        snapshot, version, listener = self._snapshot, self._context.version, self._context.listener
+        known = self._context.broker.described_topics
+        if self._in_bytes and (data := known.find(snapshot, listener, version, name)) is not None:
+            self.topics.append(cast("MetadataResponseTopic", data))
+            return
         answer = MetadataResponseTopic(
             name=name,
             topic_id=snapshot.topic_ids.get(name, ZERO_UUID),
@@ -189,13 +199,16 @@ class _Found:
         )
         described = snapshot.describe(
             name,
-            self._context.listener,
+            listener,
             endpoints_as_errors=version == 0,
             listeners_as_errors=version >= LISTENER_ERRORS_SINCE,
         )
         while portion := [_partition(found) for found in islice(described, PORTION)]:
             answer.partitions += portion
             yield
+        if self._in_bytes:
+            kept = known.keep(snapshot, listener, version, name, answer)
+            answer = cast("MetadataResponseTopic", kept)
         self.topics.append(answer)
 
     def _answer(self, name: str, code: ErrorCode) -> None:

@@ -6,8 +6,8 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            v10 names the leader where another broker is asked (KIP-951).
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
-Not implemented: transactional batches, as there is no transaction to add them to; the list of which records
-of a batch were refused (KIP-467).
+Limit:     of the refused records of a batch the first 100 are named.
+Not implemented: transactional batches, as there is no transaction to add them to.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.context import ADMIN_CLIENT_ID, PutOff, RequestContext
+from barnabas.broker.context import ADMIN_CLIENT_ID, Deferred, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.cluster.metadata.cache import PartitionState
@@ -26,6 +26,7 @@ from barnabas.core.slices import Sliced, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -87,10 +88,10 @@ def produce(
     results: Results = []
     unsettled: list[Pending[None]] = []
     for topic in request.topic_data:
-        _append(context, request, topic.name, topic.partition_data, results, unsettled, may_wait=True)
+        _append(context, request, topic.name, topic.partition_data, results, unsettled, may_defer=True)
     for result in results:
         if result.unwritten is not None:
-            context.put_off = _Unwritten(request, results)
+            context.deferred = _Unwritten(request, results)
             break
     if unsettled:
         return _when_settled(context, request, results, unsettled)
@@ -100,7 +101,7 @@ def produce(
     return _respond(context, request, outcome)
 
 
-class _Unwritten(PutOff):
+class _Unwritten(Deferred):
     """A request with records that are written when the turn ends."""
 
     __slots__ = ("_request", "_results")
@@ -127,7 +128,7 @@ def _append(
     results: Results,
     unsettled: list[Pending[None]],
     *,
-    may_wait: bool = False,
+    may_defer: bool = False,
 ) -> None:
     """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
     broker, acks, version = context.broker, request.acks, context.version
@@ -152,7 +153,7 @@ def _append(
         if error is not None:
             results.append(AppendResult(tp, error=error))
             continue
-        result = appender.append(tp, records, acks, header=header, may_wait=may_wait)
+        result = appender.append(tp, records, acks, header=header, may_defer=may_defer)
         results.append(result)
         if result.settled is not None:
             unsettled.append(result.settled)
@@ -283,6 +284,11 @@ def _answers(
             log_start_offset=info.log_start_offset,
             error_message=result.message,
         )
+        if result.record_errors:
+            answer.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+                for index, reason in result.record_errors
+            ]
         if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
             _name_leader(context, result.tp, answer, leaders)
         answers.append(answer)

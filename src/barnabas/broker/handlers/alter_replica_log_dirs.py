@@ -1,0 +1,49 @@
+"""AlterReplicaLogDirs (34), v0-2.
+
+Behaviour: begins to move replicas of this broker to other log directories of it, while they serve (KIP-113). A partition
+that this broker does not have yet answers REPLICA_NOT_AVAILABLE, and is made in that directory when it comes. To
+ask for the directory where a replica is gives its move up.
+Versions:  v2 flexible.
+Not implemented: nothing.
+"""
+
+from barnabas.broker.authorizer import Operation
+from barnabas.broker.context import RequestContext
+from barnabas.broker.registry import handles
+from barnabas.broker.sliced import sliced
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import Sliced
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(0, 2))
+@sliced
+def alter_replica_log_dirs(
+    context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> Sliced[AlterReplicaLogDirsResponse]:
+    is_allowed = context.authorize_cluster(Operation.ALTER)
+    moves = context.broker.replica_manager.log_dir_moves
+    wanted: dict[TopicPartition, str] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for partition in topic.partitions:
+                wanted[TopicPartition(topic.name, partition)] = directory.path
+                yield
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for tp, path in wanted.items():
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if is_allowed:
+            error = moves.alter(tp, path)
+        result = topics.setdefault(tp.topic, AlterReplicaLogDirTopicResult(topic_name=tp.topic))
+        result.partitions.append(
+            AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)
+        )
+        yield
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))

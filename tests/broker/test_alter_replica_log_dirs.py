@@ -1,0 +1,198 @@
+"""AlterReplicaLogDirs: partitions move between directories while they serve; DescribeLogDirs shows them on their way."""
+
+import pytest
+
+from barnabas.broker.authorizer import Operation
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import TopicPartition
+from barnabas.log import manager
+from barnabas.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from barnabas.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from broker_world import World, batch
+
+TP = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def two_disks():
+    return World(directories=("/data", "/other"))
+
+
+def alter(world, path, topic="orders", partition=0, version=2):
+    named = AlterReplicaLogDirTopic(name=topic, partitions=[partition])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[named])])
+    [result] = world.send(request, version).results
+    [answer] = result.partitions
+    assert (result.topic_name, answer.partition_index) == (topic, partition)
+    return ErrorCode.of(answer.error_code)
+
+
+def replicas(world):
+    """(directory, size, lag, is future) of each log."""
+    results = world.send(DescribeLogDirsRequest(topics=None), 4).results
+    return [
+        (directory.log_dir, one.partition_size, one.offset_lag, one.is_future_key)
+        for directory in results
+        for topic in directory.topics
+        for one in topic.partitions
+    ]
+
+
+def other_than(world):
+    here = world.partition().log.directory.rpartition("/")[0]
+    return "/other" if here == "/data" else "/data"
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_partition_moves_and_goes_on(two_disks, version):
+    two_disks.create()
+    for _ in range(3):
+        two_disks.produce(records=batch(3))
+    log, target = two_disks.partition().log, other_than(two_disks)
+    size = log.size
+
+    assert alter(two_disks, target, version=version) is ErrorCode.NONE
+    [current, future] = sorted(replicas(two_disks), key=lambda one: one[3])
+    assert (current[1:], future) == ((size, 0, False), (target, 0, 9, True))
+    two_disks.produce(records=batch(2))
+    two_disks.clock.advance(0)
+
+    assert replicas(two_disks) == [(target, log.size, 0, False)]
+    assert two_disks.partition().log is log
+    assert (log.log_end_offset, log.high_watermark) == (11, 11)
+    assert two_disks.produce(records=batch(1)).responses[0].partition_responses[0].base_offset == 11
+
+
+def test_what_cannot_be_moved_says_why(two_disks):
+    two_disks.create()
+    assert alter(two_disks, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+    assert alter(two_disks, "/data", topic="unknown") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(two_disks, "/data", topic="t" * 249) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    two_disks.replicas.log_directory_failed([TP])
+    assert alter(two_disks, "/data") is ErrorCode.KAFKA_STORAGE_ERROR
+    two_disks.logs.directories[1].go_offline(OSError(5, "Input/output error"))
+    assert alter(two_disks, "/other") is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_who_may_not_alter_the_cluster_moves_nothing(make_world):
+    class ReadOnly:
+        def authorize(self, principal, host, operation, resource, name):
+            return operation is not Operation.ALTER
+
+    world = make_world(authorizer=ReadOnly(), directories=("/data", "/other"))
+    world.create()
+    assert alter(world, other_than(world)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert len(replicas(world)) == 1
+
+
+def test_to_ask_for_the_directory_of_now_gives_the_move_up(two_disks):
+    two_disks.create()
+    target = other_than(two_disks)
+    here = "/data" if target == "/other" else "/other"
+    assert alter(two_disks, target) is ErrorCode.NONE
+    assert alter(two_disks, here) is ErrorCode.NONE
+    two_disks.clock.advance(0)
+
+    assert [(one[0], one[3]) for one in replicas(two_disks)] == [(here, False)]
+
+
+@pytest.mark.parametrize("target", ["/data", "/other"])
+def test_a_partition_that_is_not_there_yet_is_made_where_it_was_asked_for(two_disks, target):
+    assert alter(two_disks, target) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    two_disks.create()
+    assert two_disks.partition().log.directory == f"{target}/orders-0"
+
+
+def test_a_log_that_is_cut_while_it_moves_is_moved_as_it_is_then(two_disks):
+    two_disks.create()
+    for _ in range(4):
+        two_disks.produce(records=batch(1))
+    log, target = two_disks.partition().log, other_than(two_disks)
+    two_disks.replicas.quotas.alter_log_dirs.bound = 0
+    alter(two_disks, target)
+    two_disks.clock.advance(0)
+    future = two_disks.logs.futures.get(TP)
+    assert future.log_end_offset == 4, "the first piece goes, then the quota holds"
+    log.truncate_to(1)
+    two_disks.produce(records=batch(2))
+    assert log.log_end_offset == 3
+    two_disks.replicas.quotas.alter_log_dirs.bound = 2**63 - 1
+    two_disks.clock.advance(100)
+
+    assert log.directory == f"{target}/orders-0"
+    end = log.read(1, 1 << 20).records.read()
+    assert (log.log_end_offset, len(end), len(log.segments)) == (3, len(batch(2)), 1)
+
+
+def test_a_move_that_a_stop_interrupted_goes_on_with_the_next_role(two_disks):
+    two_disks.create()
+    two_disks.produce(records=batch(5))
+    log, target = two_disks.partition().log, other_than(two_disks)
+    two_disks.replicas.quotas.alter_log_dirs.bound = 0
+    alter(two_disks, target)
+    two_disks.clock.advance(0)
+    two_disks.replicas.log_dir_moves.close()
+    two_disks.clock.advance(200)
+    assert log.directory != f"{target}/orders-0"
+
+    two_disks.replicas.log_dir_moves._closed = False
+    two_disks.replicas.quotas.alter_log_dirs.bound = 2**63 - 1
+    two_disks.create("another")
+    two_disks.clock.advance(0)
+    assert log.directory == f"{target}/orders-0"
+
+
+def stop(world, *, delete):
+    state = StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=delete)
+    topic = StopReplicaTopicState(topic_name="orders", partition_states=[state])
+    request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=[topic])
+    [answer] = world.send(request, 4).partition_errors
+    assert answer.error_code == 0
+
+
+def test_a_topic_that_is_deleted_while_it_moves_is_gone_from_both(two_disks):
+    two_disks.create()
+    two_disks.produce(records=batch(3))
+    alter(two_disks, other_than(two_disks))
+    assert len(replicas(two_disks)) == 2
+
+    stop(two_disks, delete=True)
+    two_disks.clock.advance(0)
+
+    assert replicas(two_disks) == []
+    two_disks.create("orders", epoch=1)
+    assert [(size, is_future) for _, size, _, is_future in replicas(two_disks)] == [(0, False)]
+
+
+def test_a_replica_that_is_stopped_while_it_moves_keeps_its_records(two_disks):
+    two_disks.create()
+    two_disks.produce(records=batch(3))
+    size = two_disks.partition().log.size
+    alter(two_disks, other_than(two_disks))
+
+    stop(two_disks, delete=False)
+    two_disks.clock.advance(0)
+    two_disks.create("orders", epoch=1)
+    two_disks.clock.advance(0)
+
+    assert [(held, is_future) for _, held, _, is_future in replicas(two_disks)] == [(size, False)]
+
+
+def test_only_so_many_partitions_to_come_are_remembered(two_disks, monkeypatch):
+    monkeypatch.setattr(manager, "PREFERRED_MAX", 3)
+    for partition in range(4):
+        assert alter(two_disks, "/other", partition=partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # What has no directory of its choice goes to the one with the fewest logs.
+    two_disks.create("orders", partitions=4)
+
+    homes = [two_disks.partition(partition=number).log.directory.rpartition("/")[0] for number in range(4)]
+    assert homes == ["/data", "/other", "/other", "/other"]
