@@ -299,7 +299,6 @@ TestGroupStorm = GroupStorm.TestCase
 TestGroupStorm.settings = settings(
     max_examples=STORMS,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.generate],
 )

@@ -10,7 +10,7 @@ from barnabas.coordinator.consumer.assignors.spec import GroupSpec, MemberSpec
 from barnabas.coordinator.consumer.assignors.uniform import assign_uniformly
 
 # Other work on the machine must not make a right answer wrong.
-unhurried = settings(deadline=None, max_examples=60)
+few = settings(max_examples=60)
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 6)]
 
@@ -63,20 +63,20 @@ def with_targets(group, targets, members=None):
     )
 
 
-@unhurried
+@few
 @given(group=groups(), name=st.sampled_from(sorted(ASSIGNORS)))
 def test_every_partition_has_one_owner_who_reads_it(group, name):
     check_complete(group, ASSIGNORS[name](group))
 
 
-@unhurried
+@few
 @given(group=groups(homogeneous=True))
 def test_uniform_gives_everybody_the_same_number_give_or_take_one(group):
     counts = sizes(assign_uniformly(group)).values()
     assert max(counts) - min(counts) <= 1
 
 
-@unhurried
+@few
 @given(group=groups())
 def test_uniform_leaves_no_move_that_would_make_it_more_even(group):
     targets = assign_uniformly(group)
@@ -87,14 +87,14 @@ def test_uniform_leaves_no_move_that_would_make_it_more_even(group):
                 assert counts[owner] <= counts[other] + 1
 
 
-@unhurried
+@few
 @given(group=groups())
 def test_uniform_changes_nothing_when_nothing_changed(group):
     targets = assign_uniformly(group)
     assert assign_uniformly(with_targets(group, targets)) == targets
 
 
-@unhurried
+@few
 @given(group=groups(), data=st.data())
 def test_uniform_does_not_depend_on_the_order_of_members(group, data):
     targets = assign_uniformly(group)
@@ -103,7 +103,7 @@ def test_uniform_does_not_depend_on_the_order_of_members(group, data):
     assert assign_uniformly(shuffled) == targets
 
 
-@unhurried
+@few
 @given(group=groups(homogeneous=True), data=st.data())
 def test_uniform_moves_no_more_than_a_departure_or_an_arrival_asks_for(group, data):
     before = assign_uniformly(group)
@@ -125,7 +125,7 @@ def test_uniform_moves_no_more_than_a_departure_or_an_arrival_asks_for(group, da
         assert moved <= extra + len(members)
 
 
-@unhurried
+@few
 @given(group=groups(), data=st.data())
 def test_uniform_stays_complete_when_members_come_and_go_and_topics_grow(group, data):
     targets = assign_uniformly(group)
