@@ -10,7 +10,7 @@ import pytest
 from barnabas.core.broker_config import broker_config
 from barnabas.network.clock import LoopClock
 from barnabas.network.node_link import Node
-from barnabas.node.channels import fetcher_clients
+from barnabas.node.broker_clients import fetcher_clients
 from barnabas.protocol.messages.fetch import FetchRequest
 
 

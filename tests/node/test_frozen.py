@@ -3,7 +3,6 @@
 import signal
 import socket
 import struct
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from waiting import until
 
 FREEZES = 2
 
@@ -24,13 +24,6 @@ def brokers(server):
         (size,) = struct.unpack(">i", stream.read(4))
         answer, _ = MetadataResponse.decode(stream.read(size), 9, 5)
     return sorted(broker.node_id for broker in answer.brokers)
-
-
-def until(condition, what, timeout_s=30):
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def descriptors_of_store(server):

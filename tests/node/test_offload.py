@@ -12,8 +12,9 @@ import pytest
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.offload import ChildEndedError
 from barnabas.node.broker_node import wait
-from barnabas.node.offload import LINES_MAX, ChildEndedError, ProcessOffload
+from barnabas.node.offload import LINES_MAX, ProcessOffload
 
 
 def own_pid():

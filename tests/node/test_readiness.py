@@ -148,11 +148,13 @@ class TestGate:
 class World:
     """A broker 1 that waits for UpdateMetadata with the topics."""
 
-    def __init__(self, *topics):
+    def __init__(self, *topics, session_ms=20_000):
         self.clock = Clock()
         self.metadata = MetadataCache(1)
         self.hosted = HostedPartitions(self.metadata)
-        self.first = FirstMetadata(1, set(topics), self.metadata, self.hosted, self.clock, patience_ms=1000)
+        self.first = FirstMetadata(
+            1, set(topics), self.metadata, self.hosted, self.clock, session_ms=session_ms
+        )
 
     def update(self, *brokers, **replicas):
         endpoints = [UpdateMetadataEndpoint(port=9, host="h", listener="PLAINTEXT", security_protocol=0)]
@@ -207,16 +209,26 @@ class TestFirstMetadata:
         world = World("a", "b", "c")
         world.update(1, a=2)
         assert not world.first.complete()
-        world.clock.advance(900)
+        world.clock.advance(19_000)
         world.update(1, b=2)
         assert not world.first.complete()
-        world.clock.advance(900)
+        world.clock.advance(19_000)
         assert not world.first.complete(), "something came since"
-        world.clock.advance(200)
+        world.clock.advance(2_000)
 
         assert world.first.complete()
         assert "start.metadata_incomplete" in caplog.text
         assert "['c']" in caplog.text
+
+    def test_a_short_session_is_no_reason_to_let_clients_in_before_the_next_controller_sends(self):
+        world = World("a", session_ms=1000)
+        world.update(1)
+        assert not world.first.complete()
+        world.clock.advance(10_000)
+        assert not world.first.complete()
+        world.update(1, a=2)
+
+        assert world.first.complete()
 
 
 def ask_metadata(port, topics, timeout_s=20):

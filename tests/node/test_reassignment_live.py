@@ -1,23 +1,15 @@
 """Partitions move between running brokers, with their records."""
 
-import time
-
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
+from waiting import until
 
 TP = TopicPartition("t", 0)
 RECORDS = 2000
-
-
-def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def described(admin):

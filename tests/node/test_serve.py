@@ -67,6 +67,7 @@ def test_topics_and_cluster_id_survive_a_restart(tmp_path, serve):
         ("listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0", r"SSL://127\.0\.0\.1:0.*PLAINTEXT"),
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9", r"cannot use the nonroutable meta-address"),
         ("zookeeper.connect=host:port", r"Invalid value host:port for configuration zookeeper\.connect"),
+        ("ssl.keystore.location=/keys", r"without authentication only"),
         ("novalue", r"--set novalue: write it as key=value"),
     ],
 )
@@ -112,15 +113,32 @@ def test_a_folder_of_another_broker_is_one_line(tmp_path, serve):
     assert "Configured broker.id 5 doesn't match stored broker.id 0" in line
 
 
+def test_the_id_of_a_live_broker_is_one_line_and_harms_nobody(tmp_path, join_cluster):
+    server = join_cluster(1)
+    server.wait_until_ready()
+    store = f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}"
+    line = one_line_of(run_serve("--data", tmp_path / "other", "--port", "0", "--id", "1", "--set", store))
+    assert "broker.id 1 is already registered in this cluster" in line
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create(NewTopic("after", partitions=1))
+        assert [each.port for each in admin.cluster.describe().brokers] == [server.port]
+    assert server.stop() == 0
+
+
 def test_an_unwritable_folder_is_one_line(tmp_path):
     (tmp_path / "file").write_text("in the way")
     assert str(tmp_path / "file") in one_line_of(run_serve("--data", tmp_path / "file", "--port", "0"))
 
 
 def test_an_unknown_key_is_a_warning(tmp_path, serve):
-    server = serve(tmp_path / "data", "--set", "no.such.key=1")
+    settings = ("no.such.key=1", "log.retention.hour=1", "broker.heartbeat.interval.ms=1", "num.io.threads=8")
+    server = serve(tmp_path / "data", *(part for each in settings for part in ("--set", each)))
     server.wait_until_ready()
-    assert "config.unknown key=no.such.key" in server.tail()
+    log = server.tail()
+    assert "config.unknown key=no.such.key meaning=" in log
+    assert "config.unknown key=log.retention.hour did_you_mean=log.retention.hours" in log
+    assert 'config.not_obeyed key=broker.heartbeat.interval.ms reason="Of KRaft mode' in log
+    assert "num.io.threads" not in log
     assert server.stop() == 0
 
 

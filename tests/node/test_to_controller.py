@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import math
-from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +11,6 @@ from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError, RequestTimedOutError, UnsupportedVersionError
-from barnabas.node.channels import controlled_shutdown_client, controller_client, to_controller_client
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.protocol.messages.allocate_producer_ids import (
@@ -113,7 +110,9 @@ class World:
 
     def shutdown(self, **settings):
         config = broker_config({"controlled.shutdown.retry.backoff.ms": "0", **settings})
-        return ControlledShutdown(ME, "INTER", self.metadata, config, local=self.local, remote=self.remote)
+        return ControlledShutdown(
+            ME, "INTER", self.metadata, config, self.clock, local=self.local, remote=self.remote
+        )
 
 
 @pytest.fixture
@@ -255,11 +254,24 @@ def answers(world, *each):
     world.remote.request = request
 
 
+def run_down(world, **settings):
+    """Runs it to its end, on a clock whose timers are due at once."""
+
+    async def scenario():
+        running = asyncio.ensure_future(world.shutdown(**settings).run(44))
+        while not running.done():
+            await asyncio.sleep(0)
+            world.clock.advance()
+        return await running
+
+    return asyncio.run(scenario())
+
+
 def test_controlled_shutdown_goes_to_the_inter_broker_listener(world):
     world.controller_is(2)
     answers(world, ControlledShutdownResponse())
 
-    assert asyncio.run(world.shutdown().run(44)) is True
+    assert run_down(world) is True
     ((port, request, _, _),) = world.remote.asked
     assert (port, request) == (INTER + 2, ControlledShutdownRequest(broker_id=ME, broker_epoch=44))
     assert world.remote.closed
@@ -271,41 +283,33 @@ def test_controlled_shutdown_is_tried_again(world, caplog):
     answers(world, DisconnectedError("gone"), remaining, ControlledShutdownResponse())
 
     with caplog.at_level(logging.WARNING):
-        assert asyncio.run(world.shutdown().run(44)) is True
+        assert run_down(world) is True
     assert world.remote.disconnected == [2]
     assert "reason=gone" in caplog.text
     assert "1 partitions remain" in caplog.text
 
 
+def test_controlled_shutdown_waits_before_it_tries_again(world, run):
+    world.controller_is(2)
+    answers(world, DisconnectedError("gone"), ControlledShutdownResponse())
+
+    async def scenario():
+        running = asyncio.ensure_future(
+            world.shutdown(**{"controlled.shutdown.retry.backoff.ms": "5000"}).run(44)
+        )
+        for passed_ms, asked in ((4999, 1), (1, 2)):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            world.clock.advance(passed_ms)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert len(world.remote.asked) == asked
+        return await running
+
+    assert run(scenario()) is True
+
+
 def test_controlled_shutdown_ends_after_its_tries(world, caplog):
-    assert asyncio.run(world.shutdown(**{"controlled.shutdown.max.retries": "2"}).run(44)) is False
+    assert run_down(world, **{"controlled.shutdown.max.retries": "2"}) is False
     assert caplog.text.count("no controller is known") == 2
-
-
-# ---------------------------------------------------------------------------------------- settings
-
-
-def test_the_clients_between_brokers_obey_the_keys_of_the_broker(run):
-    config = broker_config(
-        {
-            "request.timeout.ms": "1111",
-            "controller.socket.timeout.ms": "2222",
-            "socket.connection.setup.timeout.ms": "333",
-            "socket.connection.setup.timeout.max.ms": "444",
-            "connections.max.idle.ms": "555",
-        }
-    )
-    parts = (ME, config, Clock(), Random(1))
-
-    async def settings():
-        return [
-            controller_client(*parts).settings,
-            to_controller_client(*parts, retry_timeout_ms=math.inf).settings,
-            to_controller_client(*parts, retry_timeout_ms=1111).settings,
-            controlled_shutdown_client(*parts).settings,
-        ]
-
-    found = run(settings())
-    assert [each.request_timeout_ms for each in found] == [1111, 2222, 1111, 1111]
-    assert {(each.setup_timeout_ms, each.setup_timeout_max_ms) for each in found} == {(333, 444)}
-    assert [each.idle_ms_max for each in found] == [-1, -1, -1, 555]
+    assert caplog.text.count("shutdown.forced") == 1

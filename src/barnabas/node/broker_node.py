@@ -18,6 +18,7 @@ import errno
 import socket
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from barnabas.broker.dispatch import Dispatcher
@@ -38,20 +39,24 @@ from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import every
 from barnabas.core.config import Config
 from barnabas.core.descriptors import soft_limit
-from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
+from barnabas.core.dynamic_broker_config import RATES, DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import uuid_text
+from barnabas.core.odd_keys import warn_of_odd_keys
+from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import topic_config, topic_defaults
+from barnabas.log.cleaner.log_cleaner import LogCleaner
+from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.settings import SocketSettings
 from barnabas.network.socket_server import SocketServer
 from barnabas.node.coordinators import group_partitions
+from barnabas.node.dynamic_listeners import DynamicListenerConfig, parse_listeners, validate_listeners
 from barnabas.node.environment import Environment, metadata_path, of_machine
-from barnabas.node.offload import ChildEndedError
 from barnabas.node.parts import Parts
 from barnabas.node.peer_brokers import LOOK_INTERVAL_MS, PeerBrokers
 from barnabas.node.readiness import FirstMetadata, Gate, existing_topics, topics_with_leaders
@@ -62,17 +67,6 @@ T = TypeVar("T")
 
 TIMER_MAX_MS: Final = 2**31
 """A repetition rarer than this (25 days) means never: Kafka's defaults say so with 2^63-1."""
-
-USED_AT_START: Final = frozenset(
-    {
-        "max.connections",
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
-        "num.recovery.threads.per.data.dir",
-        "producer.id.expiration.ms",
-    }
-)
-"""Dynamic keys of Kafka that this broker reads only when it starts."""
 
 KNOWN_POLL_S: Final = 0.002
 """How often the start looks whether the first metadata of the controller is complete."""
@@ -92,23 +86,28 @@ class BrokerNode:
     def __init__(self, config: Config, environment: Environment | None = None) -> None:
         """Checks the configuration; raises ConfigError. Without an environment it runs on this machine."""
         self.config = config
-        self.listeners = ListenerConfig.parse(config, explicit=config.explicit())
-        _check_supported(self.listeners)
+        validate_listeners(config)
         self.log_dirs = log_directories(config)
         self.broker_id: int = config["broker.id"]
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where it listens, with real ports; empty until it is started."""
+        self.metrics_url: str | None = None
+        """Where metrics are served, if they are."""
         self._dynamic_config = DynamicBrokerConfig(config)
+        self._dynamic_config.add_reconfigurable(validate_listeners)
+        self._dynamic_listeners: DynamicListenerConfig | None = None
         self._topic_defaults = topic_defaults(config)
         loop = asyncio.get_running_loop()
         self._environment = environment or of_machine(config, loop)
         self._clock = self._environment.clock
         self._failure: asyncio.Future[str] = loop.create_future()
         self._parts: Parts | None = None
+        self._cleaner: LogCleaner | None = None
         self._running = AsyncExitStack()
         """What has been started, in order; undone from the end."""
         self._stopping_cleanly = False
         self._interrupted = False
+        self._is_handing_over = False
 
     # ------------------------------------------------------------------------------------------ start
 
@@ -142,13 +141,15 @@ class BrokerNode:
         self.cluster_id = await wait(cluster_id(store, self._new_cluster_id))
         configs = ConfigStore(store, self._clock)
         logs = await self._open_logs(store, configs)
-        server = self._bind()
+        listeners = parse_listeners(self.config)
+        server = self._bind(listeners)
+        bound_by = self.config
         peers = PeerBrokers(store, self.config)
         await wait(peers.check())
-        registration = BrokerRegistration(store, self._describe_self(peers.features), self._clock)
+        registration = BrokerRegistration(store, self._describe_self(listeners, peers.features), self._clock)
         parts = self._parts = Parts(
             self.config,
-            self.listeners,
+            listeners,
             self._clock,
             self._environment.rng,
             broker_id=self.broker_id,
@@ -164,7 +165,10 @@ class BrokerNode:
         parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
         topics = await wait(existing_topics(store))
         _name_unknown(logs, topics)
+        await wait(parts.finalized_features.start())
         await wait(registration.register())
+        dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(bound_by, server, registration)
+        self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
         dispatcher = Dispatcher(parts.services)
         gate = Gate(dispatcher, self._clock)
         server.start(gate)
@@ -174,7 +178,10 @@ class BrokerNode:
             return
         server.processor.service = dispatcher
         await wait(gate.open())
+        self._reconfigure_listeners(dynamic_listeners)  # what was changed since they were opened
         self._start_timers(logs)
+        self._start_cleaner(logs)
+        await self._serve_metrics(parts, logs, dispatcher)
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
@@ -213,6 +220,7 @@ class BrokerNode:
             on_offline=lambda path: self._directory_failed(logs, path),
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
             descriptors=soft_limit(),
+            recovery_threads=self.config["num.recovery.threads.per.data.dir"],
         )
         self._running.callback(environment.offload.close)
         self._running.callback(environment.syncer.close)
@@ -227,11 +235,14 @@ class BrokerNode:
             )
         if self.broker_id < 0:
             self.broker_id = await self._choose_id(store, -1 if found is None else found.broker_id)
-        for entity in (DEFAULT_ENTITY, str(self.broker_id)):
-            values = await wait(configs.read("brokers", entity))
-            self._dynamic_config.update(values, per_broker=entity != DEFAULT_ENTITY)
-        self._use_config()
         await wait(configs.start(lambda change, values: self._reconfigure(logs, change, values)))
+        for entity in (DEFAULT_ENTITY, str(self.broker_id)):
+            update = partial(self._dynamic_config.update, per_broker=entity != DEFAULT_ENTITY)
+            # In the moment in which it is read: a change that is noticed later wins.
+            await wait(configs.read("brokers", entity).then(update))
+        self._use_config()
+        logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
+        environment.offload.resize(self.config["num.recovery.threads.per.data.dir"])
         await wait(logs.start(broker_id=self.broker_id, cluster_id=self.cluster_id))
         # All is recovered: whatever ends the start from here on, the next one need not do it again.
         self._stopping_cleanly = True
@@ -244,32 +255,32 @@ class BrokerNode:
             raise ConfigError("broker.id must be set while broker.id.generation.enable is false")
         return await wait(generate_broker_id(store, self.config["reserved.broker.max.id"]))
 
-    def _bind(self) -> SocketServer:
+    def _bind(self, listeners: ListenerConfig) -> SocketServer:
         server = SocketServer(
             self._clock,
             SocketSettings.from_config(self.config),
-            inter_broker_listener=self.listeners.inter_broker_name,
+            inter_broker_listener=listeners.inter_broker_name,
         )
         self._running.push_async_callback(server.stop)
-        self.endpoints = tuple(server.bind(endpoint) for endpoint in self.listeners.listeners)
+        self.endpoints = tuple(server.bind(endpoint) for endpoint in listeners.listeners)
         return server
 
-    def _describe_self(self, features: Mapping[str, Any]) -> Broker:
-        advertised = self.listeners.advertise(self.endpoints, socket.gethostname())
+    def _describe_self(self, listeners: ListenerConfig, features: Mapping[str, Any]) -> Broker:
+        advertised = listeners.advertise(self.endpoints, socket.gethostname())
         return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
 
     async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
         """Waits for the controller's first metadata: this broker itself, the topics, and the roles of its partitions."""
-        now_ms, patience_ms = self._clock.monotonic_ms, self.config["zookeeper.session.timeout.ms"]
+        now_ms, session_ms = self._clock.monotonic_ms, self.config["zookeeper.session.timeout.ms"]
         first = FirstMetadata(
             self.broker_id,
             topics,
             parts.metadata,
             parts.replicas.partitions,
             self._clock,
-            patience_ms=patience_ms,
+            session_ms=session_ms,
         )
-        line_ms = min(WAITING_LINE_MS_MAX, patience_ms)
+        line_ms = min(WAITING_LINE_MS_MAX, session_ms)
         next_line_ms, next_look_ms = now_ms() + line_ms, now_ms() + TOPICS_LOOK_MS
         while not (self._interrupted or self._failure.done() or first.complete()):
             if now_ms() >= next_line_ms:
@@ -311,6 +322,45 @@ class BrokerNode:
             if config[key] < TIMER_MAX_MS:
                 self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
 
+    def _start_cleaner(self, logs: LogManager) -> None:
+        if not self.config["log.cleaner.enable"]:
+            return
+        environment = self._environment
+        cleaner = self._cleaner = LogCleaner(
+            logs,
+            self._clock,
+            disk=environment.filesystem,
+            syncer=environment.syncer,
+            new_offload=environment.new_offload,
+            settings=CleanerSettings.from_config(self.config),
+            throttle=environment.throttle,
+        )
+        self._running.push_async_callback(lambda: wait(cleaner.shutdown()))
+        # As the other periodic work (``LogManager.startupWithConfigOverrides``).
+        timer = self._clock.call_later(self.config["log.initial.task.delay.ms"], cleaner.startup)
+        self._running.callback(timer.cancel)
+
+    async def _serve_metrics(self, parts: Parts, logs: LogManager, dispatcher: Dispatcher) -> None:
+        port: int = self.config["metrics.port"]
+        if port < 0:
+            return
+        # Only brokers that serve metrics need the library.
+        from barnabas.node.broker_metrics import broker_metrics  # noqa: PLC0415
+        from barnabas.node.loop_lag import INTERVAL_MS, LoopLag  # noqa: PLC0415
+        from barnabas.node.metrics_endpoint import MetricsEndpoint  # noqa: PLC0415
+
+        loop_lag = LoopLag(self._clock)
+        self._repeat("event-loop-lag", INTERVAL_MS, loop_lag.look, delay_ms=INTERVAL_MS)
+        registry = broker_metrics(parts, logs, dispatcher.metrics, loop_lag.lag, self._broker_state)
+        endpoint = MetricsEndpoint(registry, self._clock)
+        host: str | None = self.config["metrics.host"]
+        self._running.push_async_callback(endpoint.close)
+        self.metrics_url = await endpoint.start(self.endpoints[0].host if host is None else host, port)
+
+    def _broker_state(self) -> int:
+        """``BrokerState``, as far as one can be asked for it: RUNNING or PENDING_CONTROLLED_SHUTDOWN."""
+        return 6 if self._is_handing_over else 3
+
     def _repeat(
         self, name: str, interval_ms: float, work: Callable[[], object], *, delay_ms: float = 0
     ) -> None:
@@ -346,23 +396,26 @@ class BrokerNode:
         if change.entity_type == "topics":
             topic = desanitize(change.entity)
             logs.reconfigure(topic)
-            if self._parts is not None and values.get("unclean.leader.election.enable") == "true":
-                # Partitions that wait for an in-sync replica need not wait any longer.
-                self._parts.controller.unclean_election_enabled(topic)
+            if self._parts is not None:
+                self._parts.topic_configured(topic, values)
         elif change.entity_type == "brokers" and change.entity in (DEFAULT_ENTITY, str(self.broker_id)):
             changed = self._dynamic_config.update(values, per_broker=change.entity != DEFAULT_ENTITY)
             self._use_config()
+            logs.producer_expiration_ms = self.config["producer.id.expiration.ms"]
+            if self._cleaner is not None:
+                self._cleaner.reconfigure(CleanerSettings.from_config(self.config))
+            if self._dynamic_listeners is not None:
+                self._reconfigure_listeners(self._dynamic_listeners)
             for topic in {tp.topic for tp in logs.logs}:
                 logs.reconfigure(topic)
             if self._parts is not None:
-                self._parts.reconfigure(self.config)
+                self._parts.reconfigure(self.config, self._dynamic_config.rates)
             _log.info("config.changed", keys=sorted(changed))
-            strange = sorted(values.keys() - self.config.keys())
-            if strange:
-                _log.warning("config.not_obeyed", keys=strange)
-            at_next_start = sorted(changed & USED_AT_START)
-            if at_next_start:
-                _log.warning("config.used_at_next_start", keys=at_next_start)
+            warn_of_odd_keys(self.config, values.keys() - RATES.keys())
+
+    def _reconfigure_listeners(self, listeners: DynamicListenerConfig) -> None:
+        listeners.reconfigure(self.config)
+        self.endpoints = listeners.endpoints
 
     def _use_config(self) -> None:
         self.config = self._dynamic_config.current
@@ -372,6 +425,7 @@ class BrokerNode:
 
     async def stop(self) -> None:
         """Hands over leaderships, answers what waits, closes the logs cleanly, ends the session."""
+        self._is_handing_over = True
         if self._parts is not None and self.config["controlled.shutdown.enable"]:
             await self._hand_over(self._parts)
         await self._running.aclose()
@@ -383,6 +437,7 @@ class BrokerNode:
         """
         if len(parts.metadata.alive_brokers()) < 2:
             return
+        parts.fetchers.begin_shutdown()
         await parts.controlled_shutdown.run(parts.registration.broker_epoch)
 
     def __repr__(self) -> str:
@@ -408,12 +463,3 @@ def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:
             partitions=",".join(unknown),
             meaning="the metadata store has no such topics, or deletes them; their files are kept, no client is served from them",
         )
-
-
-def _check_supported(listeners: ListenerConfig) -> None:
-    """What a configuration may ask for that this broker does not have. Raises ConfigError."""
-    for endpoint in listeners.listeners:
-        if endpoint.security_protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT listeners only"
-            )

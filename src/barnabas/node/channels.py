@@ -1,4 +1,4 @@
-"""The controller's requests to brokers (``ControllerChannelManager``), and the clients between brokers.
+"""The controller's requests to brokers (``ControllerChannelManager``).
 
 Theory of operation
 -------------------
@@ -8,13 +8,12 @@ controller's requests to other brokers are repeated until they are answered, bec
 would stay wrong (``RequestSendThread``); a broker that is gone is removed, and its queue with it. One that fails in
 this process is a bug and would fail again: it is logged, and the queue goes on.
 
-The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`.
+The other direction, broker to controller, is in `to_controller` and `controlled_shutdown`; the connections of both are
+made in `broker_clients`.
 """
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from barnabas.broker.context import RequestContext
@@ -23,14 +22,10 @@ from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.channel_manager import ControlRequest, ControlResponse
 from barnabas.core.clock import Clock
-from barnabas.core.config import Config, Source
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
-from barnabas.network.client import NetworkClient
-from barnabas.network.metadata_updater import ManualMetadataUpdater
-from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.node_link import Node
 from barnabas.network.peer import ListenerId, Peer
-from barnabas.network.selector import Selector
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.message import Request, Response
 
@@ -183,82 +178,3 @@ class BrokerChannels:
     def __repr__(self) -> str:
         waiting = {broker: len(queue.waiting) for broker, queue in self._queues.items()}
         return f"<BrokerChannels from broker {self._broker_id} waiting={waiting}>"
-
-
-def controller_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
-    """The controller's connections to brokers: the versions are known, an attempt follows at once."""
-    return _client(
-        clock,
-        rng,
-        _settings(broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False),
-    )
-
-
-def to_controller_client(
-    broker_id: int, config: Config, clock: Clock, rng: Random, *, retry_timeout_ms: float
-) -> NetworkClient:
-    """A broker's connection to the controller, which may be older: versions are asked for."""
-    timeout_ms = int(min(config["controller.socket.timeout.ms"], retry_timeout_ms))
-    return _client(clock, rng, _settings(broker_id, config, timeout_ms, reconnect_ms=50))
-
-
-def controlled_shutdown_client(broker_id: int, config: Config, clock: Clock, rng: Random) -> NetworkClient:
-    """The connection by which a broker that stops asks the controller."""
-    settings = _settings(
-        broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False
-    )
-    return _client(clock, rng, replace(settings, idle_ms_max=config["connections.max.idle.ms"]))
-
-
-def fetcher_clients(broker_id: int, config: Config, clock: Clock, rng: Random) -> list[NetworkClient]:
-    """A follower's connections to its leaders: a client for each of `num.replica.fetchers` (``BrokerBlockingSender``).
-
-    An attempt follows at once; the fetcher waits by itself after one that failed.
-    """
-    settings = _settings(
-        broker_id, config, config["request.timeout.ms"], reconnect_ms=0, discover_versions=False
-    )
-    connect_ms = config["replica.socket.timeout.ms"]
-    return [
-        NetworkClient(
-            Selector(clock, receive_buffer_bytes=_receive_buffer_bytes(config)),
-            ManualMetadataUpdater(),
-            replace(
-                settings,
-                client_id=f"broker-{broker_id}-fetcher-{fetcher_id}",
-                setup_timeout_ms=min(settings.setup_timeout_ms, connect_ms),
-                setup_timeout_max_ms=min(settings.setup_timeout_max_ms, connect_ms),
-                idle_ms_max=config["connections.max.idle.ms"],
-            ),
-            rng,
-        )
-        for fetcher_id in range(config["num.replica.fetchers"])
-    ]
-
-
-def _receive_buffer_bytes(config: Config) -> int:
-    """What was set: Kafka's default of 64 KiB would switch off the system's automatic sizing, as `SocketSettings` says."""
-    key = "replica.socket.receive.buffer.bytes"
-    size: int = config[key]
-    return -1 if config.source(key) is Source.DEFAULT else size
-
-
-def _settings(
-    broker_id: int, config: Config, timeout_ms: int, *, reconnect_ms: int, discover_versions: bool = True
-) -> ClientSettings:
-    """One request in flight; a connection without traffic stays (``Selector.NO_IDLE_TIMEOUT_MS``)."""
-    return ClientSettings(
-        client_id=str(broker_id),
-        max_in_flight=1,
-        request_timeout_ms=timeout_ms,
-        reconnect_backoff_ms=reconnect_ms,
-        reconnect_backoff_max_ms=reconnect_ms,
-        setup_timeout_ms=config["socket.connection.setup.timeout.ms"],
-        setup_timeout_max_ms=config["socket.connection.setup.timeout.max.ms"],
-        idle_ms_max=-1,
-        discover_versions=discover_versions,
-    )
-
-
-def _client(clock: Clock, rng: Random, settings: ClientSettings) -> NetworkClient:
-    return NetworkClient(Selector(clock), ManualMetadataUpdater(), settings, rng)

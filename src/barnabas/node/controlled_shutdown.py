@@ -4,10 +4,10 @@ Not by the channels of `to_controller`: with a listener of the controller's own,
 ControlledShutdown goes to the controller's inter-broker listener, through a client that lives only as long as this.
 """
 
-import asyncio
 from typing import Any
 
 from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
@@ -33,6 +33,7 @@ class ControlledShutdown:
         inter_broker_listener: str,
         metadata: MetadataCache,
         config: Config,
+        clock: Clock,
         *,
         local: LocalBroker,
         remote: Remote,
@@ -41,6 +42,7 @@ class ControlledShutdown:
         self._listener = inter_broker_listener
         self._metadata = metadata
         self._config = config
+        self._clock = clock
         self._local = local
         self._remote = remote
         self._controller: Node | None = None
@@ -56,10 +58,17 @@ class ControlledShutdown:
                     return True
                 _log.warning("shutdown.not_handed_over", attempt=attempt, reason=reason)
                 if attempt < retries:
-                    await asyncio.sleep(self._config["controlled.shutdown.retry.backoff.ms"] / 1000)
+                    await self._back_off()
         finally:
             await self._remote.close()
+        _log.warning("shutdown.forced", tries=retries, leaderships="elected when this broker is gone")
         return False
+
+    async def _back_off(self) -> None:
+        over: Pending[None] = Pending()
+        delay_ms = self._config["controlled.shutdown.retry.backoff.ms"]
+        self._clock.call_later(delay_ms, lambda: over.complete(None))
+        await completed(over)
 
     async def _attempt(self, request: ControlledShutdownRequest) -> str | None:
         """Why it did not succeed."""

@@ -11,23 +11,22 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Final, Protocol
 
 from barnabas.cluster.store.contract import MetadataStore, StoreUnusableError
 from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.pending import Pending
+from barnabas.core.offload import ClosableOffload
+from barnabas.log.cleaner.work import Throttle
 from barnabas.log.directory import META_PROPERTIES
 from barnabas.log.filesystem import Filesystem, OsFilesystem
 from barnabas.log.flush import Syncer
 from barnabas.network.clock import LoopClock
 from barnabas.node.offload import ProcessOffload
 from barnabas.node.syncer import ThreadSyncer
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from barnabas.node.throttler import Throttler
 
 METADATA_FILE: Final = "metadata.sqlite"
 _COLLECTOR_THRESHOLDS: Final = (25_000, 4, 500)
@@ -45,16 +44,6 @@ class ClosableSyncer(Syncer, Protocol):
         """Ends it, after the sync that runs."""
 
 
-class ClosableOffload(Protocol):
-    """A `core.offload.Offload` with resources of its own."""
-
-    def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
-        """As `core.offload.Offload.run`."""
-
-    def close(self) -> None:
-        """Ends it, after the work that runs."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """The ports of one broker."""
@@ -62,6 +51,10 @@ class Environment:
     clock: Clock
     filesystem: Filesystem
     offload: ClosableOffload
+    new_offload: Callable[[], ClosableOffload]
+    """Makes one with a single child process, for work that would keep `offload` from others too long."""
+    throttle: Callable[[float], Throttle]
+    """Makes what holds a child process to so many bytes a second."""
     syncer: ClosableSyncer
     rng: random.Random
     """Decides what Kafka leaves to chance: ids, the order of replicas."""
@@ -76,7 +69,11 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
     return Environment(
         clock=LoopClock(loop),
         filesystem=OsFilesystem(),
-        offload=ProcessOffload(loop, config["num.recovery.threads.per.data.dir"]),
+        offload=ProcessOffload(
+            loop, config["num.recovery.threads.per.data.dir"] * len(log_directories(config))
+        ),
+        new_offload=lambda: ProcessOffload(loop),
+        throttle=Throttler,
         syncer=ThreadSyncer(loop),
         rng=random.Random(os.urandom(32)),
         open_store=lambda: _open_store(config, loop),

@@ -10,8 +10,8 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import partial
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventFormatter, EventLog
+from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
 
 _log = EventLog("node.offload")
@@ -24,10 +24,6 @@ LINES_MAX: Final = 1000
 
 ATTEMPTS: Final = 2
 """How often a piece of work is begun: a child that ends in the middle of it may have been killed for another's sake."""
-
-
-class ChildEndedError(BarnabasError):
-    """The child process that had the work was killed, each time; nothing is known of the work."""
 
 
 class ProcessOffload:
@@ -53,6 +49,10 @@ class ProcessOffload:
         level = logging.getLogger("barnabas").getEffectiveLevel()
         self._begin(partial(_work, level, function, args, kwargs), outcome, 1)
         return outcome
+
+    def resize(self, processes: int) -> None:
+        """How many children there are, where they have not started yet."""
+        self._processes = processes
 
     def _begin(self, work: Callable[[], "_Done"], outcome: Pending[Any], attempt: int) -> None:
         if self._executor is None:

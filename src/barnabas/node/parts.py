@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from barnabas.broker.auto_topics import AutoTopics
@@ -14,6 +16,7 @@ from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
 from barnabas.cluster.store.contract import MetadataStore
@@ -28,14 +31,13 @@ from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import ListenerConfig
 from barnabas.network.node_link import Node
 from barnabas.network.peer import ListenerId
-from barnabas.node.channels import (
-    BrokerChannels,
-    LocalBroker,
+from barnabas.node.broker_clients import (
     controlled_shutdown_client,
     controller_client,
     fetcher_clients,
     to_controller_client,
 )
+from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
 from barnabas.node.to_controller import NodeToControllerChannelManager
@@ -44,6 +46,7 @@ from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.quota import ReplicationQuotas
 
 _log = EventLog("node.parts")
 
@@ -99,6 +102,7 @@ class Parts:
             listeners.inter_broker_name,
             self.metadata,
             config,
+            clock,
             local=local,
             remote=controlled_shutdown_client(broker_id, config, clock, rng),
         )
@@ -110,7 +114,12 @@ class Parts:
             clock,
             lambda: random_uuid(rng),
         )
-        self._to_leaders = fetcher_clients(broker_id, config, clock, rng)
+        self._quotas = ReplicationQuotas(broker_id, config, clock)
+        self._quotas.broker_configured(dynamic_config.rates)
+        for topic, values in configs.topics.items():
+            self._quotas.topic_configured(topic, values)
+        self._new_fetcher_clients = partial(fetcher_clients, broker_id, clock=clock, rng=rng)
+        self._to_leaders = self._new_fetcher_clients(config)
         self._inter_broker_name = listeners.inter_broker_name
         self.fetchers = ReplicaFetcherManager(
             Follower(broker_id, epoch),
@@ -120,6 +129,7 @@ class Parts:
             FetchSettings.of(config),
             backoff_ms=config["replica.fetch.backoff.ms"],
             truncated=logs.checkpoint_recovery_points,
+            quota=self._quotas.follower,
         )
         self.replicas = ReplicaManager(
             broker_id,
@@ -129,7 +139,9 @@ class Parts:
             metadata=self.metadata,
             alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
             fetchers=self.fetchers,
+            quotas=self._quotas,
         )
+        logs.on_log_start = self.replicas.log_start_moved
         topics = self._topics = TopicAdmin(store, self.metadata, _topic_defaults(config), rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(
@@ -140,6 +152,7 @@ class Parts:
         self.group_coordinator = group_coordinator(
             config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=loader
         )
+        self.finalized_features = FinalizedFeatures(store)
         self.services = local.services = BrokerServices(
             broker_id=broker_id,
             cluster_id=cluster_id,
@@ -158,6 +171,7 @@ class Parts:
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(topics, config),
             group_coordinator=self.group_coordinator,
+            finalized_features_epoch=lambda: self.finalized_features.epoch,
         )
 
     def _epoch(self) -> int:
@@ -168,11 +182,27 @@ class Parts:
         broker = self.metadata.alive_broker(broker_id)
         return None if broker is None else broker.node(self._inter_broker_name)
 
-    def reconfigure(self, config: Config) -> None:
-        """Dynamic keys of the broker were changed: what handlers, new topics and elections go by from now on."""
+    def reconfigure(self, config: Config, rates: Mapping[str, int]) -> None:
+        """Dynamic keys of the broker were changed: what handlers, new topics, elections and throttles go by from now on."""
+        self._resize_fetchers(self.services.config["num.replica.fetchers"], config)
         self.services.config = config
+        self._quotas.broker_configured(rates)
         self._topics.defaults = _topic_defaults(config)
         self.controller.default_unclean_election_changed(config["unclean.leader.election.enable"])
+
+    def _resize_fetchers(self, old: int, config: Config) -> None:
+        number: int = config["num.replica.fetchers"]
+        if number != old:
+            # Clients that are not needed any more stay for the next change; they are connected to nobody.
+            self._to_leaders += self._new_fetcher_clients(config, first=len(self._to_leaders))
+            self.fetchers.resize(self._to_leaders[:number])
+
+    def topic_configured(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic's own settings were changed."""
+        self._quotas.topic_configured(topic, values)
+        if values.get("unclean.leader.election.enable") == "true":
+            # Partitions that wait for an in-sync replica need not wait any longer.
+            self.controller.unclean_election_enabled(topic)
 
     def directory_failed(self) -> None:
         """A log directory went offline: its partitions are not served any more, and the controller hears of it."""

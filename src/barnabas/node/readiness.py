@@ -36,6 +36,12 @@ AT_ONCE: Final = frozenset(
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait at the gate; who sends more finds its connection closed, as if the broker were not up."""
 
+PATIENCE_MS_MIN: Final = 18_000
+"""What a controller may be silent before clients are let in without the rest; the default of
+``zookeeper.session.timeout.ms``. With sessions of a second, a controller that dies after it has named this broker is
+replaced by one that sends the topics only later than that.
+"""
+
 
 class _Held(NamedTuple):
     """A request that waits at the gate."""
@@ -129,15 +135,17 @@ class FirstMetadata:
         hosted: HostedPartitions,
         clock: Clock,
         *,
-        patience_ms: float,
+        session_ms: float,
     ) -> None:
-        """After `patience_ms` in which nothing more came, from a controller that knows the broker, it goes on."""
+        """It goes on after a session time-out and at least `PATIENCE_MS_MIN` in which nothing more came, from a controller that
+        knows the broker.
+        """
         self.topics = topics
         self._broker_id = broker_id
         self._metadata = metadata
         self._hosted = hosted
         self._clock = clock
-        self._patience_ms = patience_ms
+        self._patience_ms = max(session_ms, PATIENCE_MS_MIN)
         self._least: int | None = None
         self._since_ms = clock.monotonic_ms()
         self._next: TopicPartition | None = None

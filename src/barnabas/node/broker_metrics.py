@@ -1,0 +1,258 @@
+"""The metrics of a broker: each name, what it means, and where it is read.
+
+The names are those that the usual rules of the Prometheus JMX exporter make of Kafka's MBeans: domain, type and name in lower case,
+``PerSec`` becomes ``total``, the keys of an MBean are labels. A dashboard for Kafka finds them here. What Kafka has no MBean for
+begins with ``barnabas_``.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import eq
+from typing import Final
+
+from barnabas.broker.request_metrics import Answered, RequestMetrics, local_ms, remote_ms, total_ms
+from barnabas.core.ids import TopicPartition
+from barnabas.core.metrics import Histogram, Kind, Reading, Registry, distribution
+from barnabas.log.log import Log
+from barnabas.log.manager import LogManager
+from barnabas.node.parts import Parts
+from barnabas.replica.manager import ReplicaManager
+from barnabas.replica.partition import Partition
+from barnabas.replica.topic_stats import BrokerTopicStats, TopicStats
+
+COUNTER, GAUGE, SUMMARY = Kind.COUNTER, Kind.GAUGE, Kind.SUMMARY
+
+_OF_PARTITION: Final = ("topic", "partition")
+_OF_REQUEST: Final = ("request",)
+
+_GROUP_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
+"""Of classic groups, as Kafka names the metrics of its coordinator."""
+
+
+def broker_metrics(
+    parts: Parts,
+    logs: LogManager,
+    requests: Mapping[int, RequestMetrics],
+    loop_lag: Histogram,
+    broker_state: Callable[[], int],
+) -> Registry:
+    """All metrics of one broker; they are read from the thread of its loop only."""
+    registry = Registry()
+    registry.gauge(
+        "kafka_server_kafkaserver_brokerstate",
+        "The state of the broker: 3 it runs, 6 it hands over its leaderships to stop.",
+        broker_state,
+    )
+    _add_requests(registry, list(requests.values()))
+    _add_topics(registry, parts.replicas.topic_stats)
+    _add_replicas(registry, parts.replicas)
+    _add_logs(registry, logs)
+    _add_controller(registry, parts)
+    _add_groups(registry, parts)
+    _add_loop(registry, loop_lag)
+    return registry
+
+
+def _add_requests(registry: Registry, apis: list[RequestMetrics]) -> None:
+    def counts() -> Iterator[Reading | None]:
+        for api in apis:
+            for version, count in enumerate(api.requests):
+                if count:
+                    yield (api.name, str(version)), count
+
+    registry.add(
+        "kafka_network_requestmetrics_requests_total",
+        COUNTER,
+        "Requests that were answered.",
+        counts,
+        ("request", "version"),
+    )
+
+    def summary(name: str, doc: str, value: Callable[[Answered], float]) -> None:
+        def readings() -> Iterator[Reading | None]:
+            for api in apis:
+                if api.recent:
+                    yield (api.name,), distribution(sum(api.requests), map(value, api.recent))
+                    yield None
+
+        registry.add(f"kafka_network_requestmetrics_{name}", SUMMARY, doc, readings, _OF_REQUEST)
+
+    summary("totaltimems", "Milliseconds from a request to its answer, of the last 1,028.", total_ms)
+    summary("localtimems", "Of them, milliseconds until its handler had returned.", local_ms)
+    summary(
+        "remotetimems",
+        "Of them, milliseconds for which the answer waited: for replicas, for records, for other members.",
+        remote_ms,
+    )
+    summary("requestbytes", "Bytes of a request.", lambda each: each[3])
+    summary(
+        "throttletimems", "Milliseconds for which the answer asks the client to wait.", lambda each: each[4]
+    )
+
+
+def _add_topics(registry: Registry, stats: BrokerTopicStats) -> None:
+    def counter(name: str, doc: str, value: Callable[[TopicStats], int]) -> None:
+        def readings() -> Iterator[Reading | None]:
+            # As Kafka's: without a topic it is the sum of all, those that were deleted included.
+            yield ("",), value(stats.total())
+            for topic, each in list(stats.topics.items()):
+                yield (topic,), value(each)
+
+        registry.add(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, doc, readings, ("topic",))
+
+    counter(
+        "messagesin",
+        "Records that producers have appended; without a topic, of all.",
+        lambda each: each.messages_in,
+    )
+    counter(
+        "bytesin",
+        "Bytes of these records, as compressed; without a topic, of all.",
+        lambda each: each.bytes_in,
+    )
+    counter(
+        "bytesout",
+        "Bytes of records that consumers were sent; without a topic, of all.",
+        lambda each: each.bytes_out,
+    )
+    registry.counter(
+        "kafka_server_brokertopicmetrics_replicationbytesout_total",
+        "Bytes of records that followers were sent.",
+        lambda: stats.replication_bytes_out,
+    )
+
+
+def _add_replicas(registry: Registry, replicas: ReplicaManager) -> None:
+    partitions = replicas.partitions
+
+    def count(name: str, doc: str, matches: Callable[[Partition], bool]) -> None:
+        registry.gauge(
+            f"kafka_server_replicamanager_{name}", doc, lambda: sum(1 for each in partitions if matches(each))
+        )
+
+    count("partitioncount", "Partitions that this broker has a replica of.", lambda _: True)
+    count("leadercount", "Of them, those that it leads.", lambda each: each.leader_log is not None)
+    count(
+        "underreplicatedpartitions",
+        "Partitions led here that have replicas outside the ISR.",
+        lambda each: each.is_under_replicated,
+    )
+    count(
+        "underminisrpartitioncount",
+        "Partitions led here with fewer replicas in the ISR than min.insync.replicas: they refuse acks=all.",
+        lambda each: each.under_min_isr,
+    )
+    registry.gauge(
+        "kafka_server_replicamanager_offlinereplicacount",
+        "Replicas in log directories that have failed.",
+        lambda: partitions.offline_count,
+    )
+    changes = replicas.isr_changes
+    registry.counter(
+        "kafka_server_replicamanager_isrshrinks_total", "ISRs that lost a replica.", lambda: changes.shrinks
+    )
+    registry.counter(
+        "kafka_server_replicamanager_isrexpands_total", "ISRs that gained a replica.", lambda: changes.expands
+    )
+    purgatories = {
+        "Produce": replicas.produce_purgatory,
+        "Fetch": replicas.fetch_purgatory,
+        "DeleteRecords": replicas.delete_records_purgatory,
+    }
+    registry.add(
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        GAUGE,
+        "Requests that wait: for replicas, for records, for followers to delete.",
+        lambda: [((name,), each.size) for name, each in purgatories.items()],
+        ("delayedoperation",),
+    )
+
+
+def _add_logs(registry: Registry, logs: LogManager) -> None:
+    def of_each(name: str, doc: str, value: Callable[[Log], int]) -> None:
+        def readings() -> Iterator[Reading | None]:
+            # A list: partitions come and go while others are served.
+            for tp, log in list(logs.logs.items()):
+                yield _labels(tp), value(log)
+
+        registry.add(f"kafka_log_log_{name}", GAUGE, doc, readings, _OF_PARTITION)
+
+    of_each("size", "Bytes of a partition's log on this broker.", lambda log: log.size)
+    of_each("logstartoffset", "Its first offset.", lambda log: log.log_start_offset)
+    of_each("logendoffset", "The offset that its next record gets.", lambda log: log.log_end_offset)
+    of_each("numlogsegments", "Its segments.", lambda log: len(log.segments))
+    registry.gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "Log directories that have failed.",
+        lambda: len(logs.directories) - len(logs.online_directories),
+    )
+
+
+def _labels(tp: TopicPartition) -> tuple[str, str]:
+    return tp.topic, str(tp.partition)
+
+
+def _add_controller(registry: Registry, parts: Parts) -> None:
+    controller = parts.controller
+
+    def gauge(name: str, doc: str, read: Callable[[], float]) -> None:
+        registry.gauge(f"kafka_controller_kafkacontroller_{name}", doc, read)
+
+    gauge(
+        "activecontrollercount",
+        "1 where this broker is the controller, else 0.",
+        lambda: controller.is_active,
+    )
+    gauge(
+        "activebrokercount",
+        "Brokers that are registered; 0 where this broker is not the controller, as in the next ones.",
+        lambda: len(context.live_brokers) if (context := controller.context) else 0,
+    )
+    gauge(
+        "globaltopiccount",
+        "Topics of the cluster.",
+        lambda: len(context.topics) if (context := controller.context) else 0,
+    )
+    gauge(
+        "globalpartitioncount",
+        "Partitions of the cluster.",
+        lambda: sum(map(len, context.assignments.values())) if (context := controller.context) else 0,
+    )
+    gauge(
+        "offlinepartitionscount",
+        "Partitions that have no leader, without those of topics that are being deleted.",
+        lambda: context.offline_partition_count if (context := controller.context) else 0,
+    )
+
+
+def _add_groups(registry: Registry, parts: Parts) -> None:
+    coordinator = parts.group_coordinator
+
+    def count(name: str, doc: str, matches: Callable[[str], bool]) -> None:
+        def readings() -> Iterator[Reading | None]:
+            found = 0
+            for state in coordinator.group_states():
+                found += matches(state)
+                yield None
+            yield (), found
+
+        registry.add(f"kafka_coordinator_group_groupmetadatamanager_{name}", GAUGE, doc, readings)
+
+    count("numgroups", "Groups that this broker coordinates, of both protocols.", lambda _: True)
+    for state in _GROUP_STATES:
+        count(f"numgroups{state.lower()}", f"Of them, those in the state {state}.", partial(eq, state))
+
+
+def _add_loop(registry: Registry, lag: Histogram) -> None:
+    registry.add(
+        "barnabas_event_loop_lag_ms",
+        SUMMARY,
+        "Milliseconds that a timer of the event loop comes too late, of the last 1,028: what a request waits for others.",
+        lambda: (((), lag.distribution()),),
+    )
+    registry.counter(
+        "barnabas_event_loop_busy_seconds_total",
+        "Processor time of the event loop's thread; its rate is the share of a core that is used.",
+        time.thread_time,
+    )

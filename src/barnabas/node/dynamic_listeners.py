@@ -1,0 +1,140 @@
+"""Listeners and their limits that change while the broker runs (``DynamicListenerConfig``, ``SocketServer.reconfigure``).
+
+A listener is known by its name. One whose name is new is opened, one whose name is gone is closed with its connections;
+what is advertised goes into the broker's registration, from which the controller tells all brokers. The listener for
+brokers stays: they would lose each other.
+"""
+
+import socket
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from barnabas.cluster.metadata.registration import BrokerRegistration
+from barnabas.core.config import Config, base_name
+from barnabas.core.errors import ConfigError
+from barnabas.core.eventlog import EventLog
+from barnabas.core.pending import Pending
+from barnabas.network.endpoints import Endpoint, ListenerConfig
+from barnabas.network.settings import SocketSettings
+from barnabas.network.socket_server import SocketServer
+
+_log = EventLog("node.dynamic_listeners")
+
+_RECONFIGURABLE: Final = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+"""What may change of a listener that is open (``ListenerReconfigurableConfigs``)."""
+
+
+def parse_listeners(config: Config) -> ListenerConfig:
+    """The listeners that a configuration asks for. Raises ConfigError, also for what this broker does not have."""
+    listeners = ListenerConfig.parse(config, explicit=config.explicit())
+    for endpoint in listeners.listeners:
+        if endpoint.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"Invalid value {endpoint} for configuration listeners: this version serves PLAINTEXT listeners only"
+            )
+    return listeners
+
+
+def validate_listeners(config: Config) -> None:
+    """Raises ConfigError for listeners or limits of connections that no broker could have."""
+    parse_listeners(config)
+    SocketSettings.from_config(config)
+    for name in config.explicit():
+        if base_name(name) in {"max.connections", "max.connection.creation.rate"} and config[name] <= 0:
+            raise ConfigError(f"Invalid {name} {config[name]}")
+
+
+class DynamicListenerConfig:
+    """The listeners of one running broker."""
+
+    def __init__(self, config: Config, server: SocketServer, registration: BrokerRegistration) -> None:
+        """`config` is the one by which the server's listeners were opened."""
+        self._config = config
+        self._server = server
+        self._registration = registration
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the broker listens now."""
+        return tuple(each.endpoint for each in self._server.listeners.values())
+
+    def validate(self, wanted: Config) -> None:
+        """Raises ConfigError for a change that an open listener cannot take, or a listener that cannot be opened."""
+        old, new = parse_listeners(self._config), parse_listeners(wanted)
+        before = {endpoint.name: endpoint for endpoint in old.listeners}
+        after = {endpoint.name: endpoint for endpoint in new.listeners}
+        for name in before.keys() & after.keys():
+            if _own_values(self._config, name) != _own_values(wanted, name):
+                raise ConfigError(
+                    f"Configs cannot be updated dynamically for existing listener ListenerName({name}), "
+                    "restart broker or create a new listener for update"
+                )
+            if old.protocols[name] != new.protocols[name]:
+                raise ConfigError(
+                    f"Security protocol cannot be updated for existing listener ListenerName({name})"
+                )
+            if before[name] != after[name]:
+                # Kafka takes this, and goes on listening where it was.
+                raise ConfigError(
+                    f"Host and port cannot be updated for existing listener ListenerName({name}), "
+                    "restart broker or create a new listener for update"
+                )
+        freed = {endpoint.port for name, endpoint in before.items() if name not in after}
+        self._probe(after[name] for name in after.keys() - before.keys() if after[name].port not in freed)
+
+    def _probe(self, added: Iterable[Endpoint]) -> None:
+        for endpoint in added:
+            try:
+                self._server.probe(endpoint)
+            except OSError as error:
+                raise ConfigError(str(error.strerror)) from error
+
+    def reconfigure(self, wanted: Config) -> None:
+        """Opens and closes listeners, sets limits, and registers what is advertised now."""
+        listeners, server = parse_listeners(wanted), self._server
+        self._config = wanted
+        server.reconfigure(SocketSettings.from_config(wanted))
+        names = {endpoint.name for endpoint in listeners.listeners}
+        for name in server.listeners.keys() - names:
+            server.remove(name)
+            _log.info("listener.closed", listener=name)
+        for endpoint in listeners.listeners:
+            if endpoint.name not in server.listeners:
+                self._open(endpoint)
+        open_ones = [each for each in listeners.advertised if each.name in server.listeners]
+        advertised = replace(listeners, advertised=tuple(open_ones)).advertise(
+            self.endpoints, socket.gethostname()
+        )
+        if advertised != self._registration.broker.endpoints:
+            broker = replace(self._registration.broker, endpoints=advertised)
+            self._registration.update(broker).when_done(_registered)
+
+    def _open(self, endpoint: Endpoint) -> None:
+        try:
+            bound = self._server.bind(endpoint)
+        except OSError as error:
+            # It could be bound when the change was judged, here or by the broker that was asked.
+            _log.error("listener.not_opened", listener=endpoint.name, reason=error.strerror)
+        else:
+            _log.info("listener.opened", endpoint=bound)
+
+    def __repr__(self) -> str:
+        return f"<DynamicListenerConfig {','.join(map(str, self.endpoints))}>"
+
+
+def _registered(done: Pending[None]) -> None:
+    if done.error is not None:
+        # The session has ended; the registration in the next one says the new endpoints.
+        _log.warning("registration.not_updated", reason=done.error)
+
+
+def _own_values(config: Config, listener: str) -> dict[str, Any]:
+    """What is set for this listener alone, as far as it cannot change while it is open (``immutableListenerConfigs``)."""
+    given = {**config.unknown, **{name: config[name] for name in config.explicit()}}
+    prefix = f"listener.name.{listener.lower()}."
+    return {
+        name: value
+        for name, value in given.items()
+        if name.startswith(prefix) and base_name(name) not in _RECONFIGURABLE
+    }

@@ -1,0 +1,174 @@
+"""The HTTP endpoint that a Prometheus server scrapes: ``GET /metrics``, in the text format.
+
+Theory of operation
+-------------------
+One scrape at a time reads the registry on the event loop, in slices (docs/decisions/0010): pieces of at most `PIECE` samples are read
+and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000 partitions holds no request up, and its figures
+are not all of one moment.
+
+Clients are not trusted: there are `CONNECTIONS_MAX` of them at most, a request has `REQUEST_BYTES_MAX`, and after `CONNECTION_S` a
+connection is closed, whatever was sent or taken. Each has one answer.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric as Family
+
+from barnabas.core.clock import Clock
+from barnabas.core.eventlog import EventLog
+from barnabas.core.metrics import QUANTILES, Distribution, Kind, Metric, Reading, Registry
+from barnabas.core.slices import SLICE_MS
+
+_log = EventLog("node.metrics")
+
+PIECE: Final = 128
+"""Samples that are put into text in one go: about 1 ms."""
+CONNECTIONS_MAX: Final = 8
+REQUEST_BYTES_MAX: Final = 8192
+CONNECTION_S: Final = 30.0
+
+
+class MetricsEndpoint:
+    """Serves a registry over HTTP."""
+
+    def __init__(self, registry: Registry, clock: Clock) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._scrape = asyncio.Lock()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> str:
+        """Listens; the URL to scrape, with a free port for port 0. Raises OSError."""
+        self._server = await asyncio.start_server(
+            self._connected, host or None, port, limit=REQUEST_BYTES_MAX, reuse_address=True
+        )
+        bound = self._server.sockets[0].getsockname()
+        address = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        url = f"http://{address}:{bound[1]}/metrics"
+        _log.info("metrics.listening", url=url)
+        return url
+
+    async def close(self) -> None:
+        """Listens no more, and ends every connection."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(CONNECTION_S):
+                writer.write(await self._answer(reader))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            pass  # the client is gone, or too slow
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _response("431 Request Header Fields Too Large")
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return _response("400 Bad Request")
+        method, target, _ = words
+        if target.split(b"?", 1)[0] != b"/metrics":
+            return _response("404 Not Found", b"The metrics are at /metrics.\n")
+        if method not in {b"GET", b"HEAD"}:
+            return _response("405 Method Not Allowed", headers="Allow: GET, HEAD\r\n")
+        async with self._scrape:
+            body = await self._text()
+        return _response("200 OK", body, CONTENT_TYPE_PLAIN_0_0_4, with_body=method == b"GET")
+
+    async def _text(self) -> bytes:
+        """All metrics. One that cannot be read is left out, with an error in the log."""
+        text = bytearray()
+        now_ms = self._clock.monotonic_ms
+        until_ms = now_ms() + SLICE_MS
+        for metric in self._registry:
+            start = len(text)
+            try:
+                for piece in _pieces(metric):
+                    text += piece
+                    if now_ms() >= until_ms:
+                        await asyncio.sleep(0)
+                        until_ms = now_ms() + SLICE_MS
+            except Exception:
+                del text[start:]
+                _log.error("metric.failed", metric=metric.name, exc_info=True)
+        return bytes(text)
+
+
+def _pieces(metric: Metric) -> Iterator[bytes]:
+    """The text of a metric, in pieces of `PIECE` samples; an empty one where the reading makes a pause."""
+    samples: list[Reading] = []
+    is_first = True
+    for looked_at, reading in enumerate(metric.read()):
+        if reading is not None:
+            samples.append(reading)
+        if len(samples) >= PIECE:
+            yield _piece(metric, samples, is_first=is_first)
+            is_first = False
+            samples = []
+        elif looked_at % PIECE == PIECE - 1:
+            yield b""
+    if samples or is_first:
+        yield _piece(metric, samples, is_first=is_first)
+
+
+def _piece(metric: Metric, samples: list[Reading], *, is_first: bool) -> bytes:
+    name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
+    family = Family(name, metric.doc, metric.kind.value)
+    for values, figure in samples:
+        labels = {label: value for label, value in zip(metric.labels, values, strict=True) if value}
+        if not isinstance(figure, Distribution):
+            family.add_sample(metric.name, labels, float(figure))
+            continue
+        for quantile, value in zip(QUANTILES, figure.quantiles, strict=True):
+            family.add_sample(metric.name, {**labels, "quantile": f"{quantile:.3f}".removesuffix("0")}, value)
+        family.add_sample(f"{metric.name}_count", labels, float(figure.count))
+    text = generate_latest(_Only(family))
+    # The two lines about the metric stand before its first samples only.
+    return text if is_first else text.split(b"\n", 2)[2]
+
+
+class _Only:
+    """What the library takes for a registry: one family."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    def collect(self) -> list[Family]:
+        return [self._family]
+
+
+def _response(
+    status: str,
+    body: bytes = b"",
+    content_type: str = "text/plain; charset=utf-8",
+    *,
+    headers: str = "",
+    with_body: bool = True,
+) -> bytes:
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        f"{headers}Connection: close\r\n\r\n"
+    )
+    return head.encode() + (body if with_body else b"")

@@ -1,0 +1,91 @@
+"""A broker whose disk is full: producers wait, readers go on, and records are taken again when there is room."""
+
+import ctypes
+import os
+import time
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.types import NewTopic
+
+ROOM = 12 << 20
+VALUE = bytes(10_000)
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system in memory of so many bytes."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    path = tmp_path / "disk"
+    path.mkdir()
+    if libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", 0, b"size=%d" % ROOM):
+        pytest.skip(f"no file system can be mounted here: {os.strerror(ctypes.get_errno())}")
+    yield path
+    lazily = 2  # MNT_DETACH: a broker that did not stop may still hold it
+    libc.umount2(os.fsencode(path), lazily)
+
+
+def read_all(bootstrap, end):
+    """The values from the beginning up to the offset."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
+    found = []
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        consumer.assign([TopicPartition("t", 0, OFFSET_BEGINNING)])
+        while len(found) < end:
+            assert time.monotonic() < deadline, f"{len(found)} of {end} records can be read"
+            found += [record.value() for record in consumer.consume(500, 1) if not record.error()]
+    finally:
+        consumer.close()
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_full_disk_refuses_records_serves_what_it_has_and_goes_on_when_there_is_room(serve, small_disk):
+    server = serve(small_disk / "data")
+    server.wait_until_ready()
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create(NewTopic("t", 1, 1, configs={"segment.bytes": "1000000"}))
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(4 << 20))
+    acknowledged = []
+    producer = Producer(
+        {
+            "bootstrap.servers": server.bootstrap,
+            "enable.idempotence": True,
+            "message.timeout.ms": TIMEOUT_S * 1000,
+        }
+    )
+
+    def send(number):
+        value = b"%d:" % number + VALUE
+        producer.produce(
+            "t", value, partition=0, on_delivery=lambda error, _: error or acknowledged.append(value)
+        )
+
+    total = 2 * ROOM // 3 // len(VALUE)
+    for number in range(total):
+        send(number)
+    deadline = time.monotonic() + TIMEOUT_S
+    while "directory.full" not in server.tail():
+        assert time.monotonic() < deadline
+        producer.poll(0.1)
+    while producer.poll(0.5):
+        pass
+    fitted = list(acknowledged)
+    assert 0 < len(fitted) < total
+    assert read_all(server.bootstrap, len(fitted))[: len(fitted)] == fitted
+
+    ballast.unlink()
+    assert producer.flush(TIMEOUT_S) == 0
+    assert len(acknowledged) == total
+    assert read_all(server.bootstrap, total) == acknowledged
+    assert "offline" not in server.tail()
+    assert server.stop() == 0
+    again = serve(small_disk / "data")
+    again.wait_until_ready()
+    assert read_all(again.bootstrap, total) == acknowledged
+    assert again.stop() == 0

@@ -1,0 +1,227 @@
+"""The endpoint that a Prometheus server scrapes: what it serves, and whom it refuses."""
+
+import asyncio
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from barnabas.admin.admin import BlockingAdmin
+from barnabas.admin.types import NewTopic
+from barnabas.client import Consumer, Producer
+from barnabas.core.metrics import Kind, Registry
+from barnabas.network.clock import LoopClock
+from barnabas.node.metrics_endpoint import CONNECTIONS_MAX, PIECE, MetricsEndpoint
+from waiting import until
+
+DOCS = Path(__file__).parents[2] / "docs"
+SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def server(serve, tmp_path_factory):
+    """A broker that serves metrics on a port of the system's choice."""
+    started = serve(tmp_path_factory.mktemp("metrics") / "data", "--set", "metrics.port=0")
+    started.wait_until_ready()
+    yield started
+    assert started.stop() == 0, started.tail()
+
+
+@pytest.fixture(scope="module")
+def port(server):
+    return int(re.search(r"metrics=http://127\.0\.0\.1:(\d+)/metrics", server.ready_line)[1])
+
+
+def scrape(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        return answer.read().decode()
+
+
+def samples(text):
+    """By name and labels, what was served."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(found, name, **labels):
+    return found.get((name, frozenset(labels.items())), 0)
+
+
+def test_requests_records_and_bytes_are_counted(server, port):
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create([NewTopic("counted", 1, 1)])
+    before = samples(scrape(port))
+    with Producer(server.bootstrap) as producer:
+        for number in range(100):
+            producer.send("counted", value=b"%05d" % number)
+    with Consumer(server.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("counted", 0)])
+        read = []
+        until(lambda: read.extend(consumer.poll(1)) or len(read) == 100)
+
+    now = samples(scrape(port))
+
+    traffic = "kafka_server_brokertopicmetrics_"
+    assert value(now, f"{traffic}messagesin_total", topic="counted") == 100
+    size = value(now, "kafka_log_log_size", topic="counted", partition="0")
+    assert value(now, f"{traffic}bytesin_total", topic="counted") == size > 500
+    assert value(now, f"{traffic}bytesout_total", topic="counted") >= size
+    assert value(now, "kafka_log_log_logendoffset", topic="counted", partition="0") == 100
+    for name in ("messagesin_total", "bytesin_total", "bytesout_total"):
+        grown = value(now, traffic + name) - value(before, traffic + name)
+        assert grown >= value(now, traffic + name, topic="counted")
+    produced = {
+        dict(labels)["version"]: count
+        for (name, labels), count in now.items()
+        if name == "kafka_network_requestmetrics_requests_total" and ("request", "Produce") in labels
+    }
+    assert sum(produced.values()) >= 1
+    for phase in ("totaltimems", "localtimems", "remotetimems", "throttletimems", "requestbytes"):
+        name = f"kafka_network_requestmetrics_{phase}"
+        assert value(now, f"{name}_count", request="Produce") == sum(produced.values())
+    assert value(now, "kafka_network_requestmetrics_requestbytes", request="Produce", quantile="0.999") > 500
+    total, local, remote = (
+        value(now, f"kafka_network_requestmetrics_{phase}", request="Fetch", quantile="0.50")
+        for phase in ("totaltimems", "localtimems", "remotetimems")
+    )
+    assert total > 0
+    assert 0 <= local <= total
+    assert 0 <= remote <= total
+
+
+def test_the_state_of_a_broker_that_is_alone(port):
+    found = samples(scrape(port))
+
+    assert value(found, "kafka_server_kafkaserver_brokerstate") == 3
+    assert value(found, "kafka_controller_kafkacontroller_activecontrollercount") == 1
+    assert value(found, "kafka_controller_kafkacontroller_activebrokercount") == 1
+    assert value(found, "kafka_server_replicamanager_underreplicatedpartitions") == 0
+    until(lambda: leads_all(samples(scrape(port))))  # a topic of another test may be on its way
+    assert value(found, "barnabas_event_loop_busy_seconds_total") > 0
+
+
+def leads_all(found):
+    led = value(found, "kafka_server_replicamanager_leadercount")
+    held = value(found, "kafka_server_replicamanager_partitioncount")
+    return led == held == value(found, "kafka_controller_kafkacontroller_globalpartitioncount")
+
+
+def test_what_is_deleted_is_not_told_of_and_stays_in_the_sum(server, port):
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create([NewTopic("passing", 1, 1)])
+        with Producer(server.bootstrap) as producer:
+            producer.send("passing", value=b"x")
+        total = value(samples(scrape(port)), "kafka_server_brokertopicmetrics_messagesin_total")
+        admin.topics.delete(["passing"])
+
+    until(lambda: 'topic="passing"' not in scrape(port))
+
+    assert value(samples(scrape(port)), "kafka_server_brokertopicmetrics_messagesin_total") >= total > 0
+
+
+def test_the_page_has_each_metric_with_its_type_and_meaning(port):
+    served = {}
+    for line in scrape(port).splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, doc = line.split(" ", 3)
+        elif line.startswith("# TYPE "):
+            served[name] = (line.rsplit(" ", 1)[1], doc)
+
+    rows = re.findall(
+        r"^\| `(\w+)(?:\{[\w,]+\})?` \| (\w+) \| (.*) \|$", (DOCS / "metrics.md").read_text(), re.MULTILINE
+    )
+
+    assert {name: (kind, doc) for name, kind, doc in rows} == served
+
+
+def test_the_dashboard_asks_for_metrics_that_are_there(port):
+    served = {name for name, _ in samples(scrape(port))}
+    served |= set(re.findall(r"^# TYPE (\w+)", scrape(port), re.MULTILINE))
+    for page in (DOCS / "grafana").glob("*.json"):
+        panels = json.loads(page.read_text())["panels"]
+        expressions = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+        asked = {name for each in expressions for name in re.findall(r"\b(?:kafka|barnabas)_\w+", each)}
+
+        assert expressions
+        assert asked <= served
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"hello\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"HEAD /metrics?x=1 HTTP/1.0\r\n\r\n", b"200"),
+    ],
+)
+def test_other_requests_get_http_s_own_answers(port, request_, status):
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as sock:
+        sock.sendall(request_)
+        assert sock.recv(100).split(b" ")[1] == status
+
+
+def test_clients_that_say_nothing_leave_room_when_they_are_gone(port):
+    silent = [socket.create_connection(("127.0.0.1", port), SECONDS) for _ in range(CONNECTIONS_MAX)]
+
+    with pytest.raises((OSError, urllib.error.URLError)):
+        scrape(port)
+
+    for sock in silent:
+        sock.close()
+    until(lambda: is_served(port))
+
+
+def is_served(port):
+    try:
+        return bool(scrape(port))
+    except OSError:
+        return False
+
+
+def test_many_samples_are_put_together_from_pieces():
+    registry = Registry()
+    count = 5 * PIECE + 1
+
+    def numbered():
+        for number in range(count):
+            yield (str(number),), number
+            yield None
+
+    def broken():
+        yield ("1",), 1
+        raise RuntimeError("a bug")
+
+    registry.add("broken", Kind.GAUGE, "What cannot be read.", broken, ("number",))
+    registry.add("numbered", Kind.GAUGE, "Numbers.", numbered, ("number",))
+    registry.gauge("last", "The last one.", lambda: 1)
+
+    text = asyncio.run(served(registry)).decode()
+
+    assert text.count("# TYPE numbered gauge\n") == 1
+    found = samples(text)
+    assert [value(found, "numbered", number=str(number)) for number in range(count)] == list(range(count))
+    assert value(found, "last") == 1
+    assert "broken" not in text
+
+
+async def served(registry):
+    endpoint = MetricsEndpoint(registry, LoopClock(asyncio.get_running_loop()))
+    url = await endpoint.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    await endpoint.close()
+    return answer.split(b"\r\n\r\n", 1)[1]
