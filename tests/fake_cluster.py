@@ -131,9 +131,12 @@ class FakeCluster:
     async def stop(self):
         for server in self._servers:
             server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for _ in range(5):
+            await asyncio.sleep(0)  # a connection that was just accepted is served some turns later
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, node_id, reader, writer):
         try:

@@ -15,6 +15,7 @@ from barnabas.core.errors import BarnabasError, ConfigError, ErrorCode
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import ProduceResponse
 from barnabas.records.batch import parse_header
+from barnabas.records.record import encode_record
 from fake_cluster import hangup, produce_error
 
 FAST = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20}
@@ -54,6 +55,29 @@ def test_a_record_is_stored_with_key_headers_and_time(run, fake):
             (record,) = cluster.records("t")
             assert (record.key, record.value, record.timestamp) == (b"k", "värde".encode(), 123)
             assert list(record.headers) == [("h", b"1"), ("n", None)]
+
+    run(scenario())
+
+
+def test_encoded_records_go_the_way_of_all_others(run, fake):
+    """Through a lost connection, in order, once; and a record behind them joins their batch."""
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=20, **FAST) as producer:
+            assert producer.try_send_section("t", 0, b"", 0) is None  # the topic is not known yet
+            await producer.partitions_for("t")
+            cluster.faults[ApiKey.PRODUCE].append(hangup)
+            sections = [
+                b"".join(encode_record(n, 0, None, b"%d" % (base + n), ()) for n in range(3))
+                for base in (0, 3)
+            ]
+            deliveries = [producer.try_send_section("t", 0, section, 3) for section in sections]
+            single = await producer.send("t", b"6", partition=0)
+            await producer.flush()
+
+            assert values(cluster) == [b"%d" % number for number in range(7)]
+            assert [(await one).offset for one in (*deliveries, single)] == [2, 5, 6]
+            assert sequences_are_unbroken(cluster)
 
     run(scenario())
 

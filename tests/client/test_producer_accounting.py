@@ -83,7 +83,7 @@ def check_refusal(error, arguments):
     assert error.__class__ is not UnicodeEncodeError, arguments
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(ARGUMENTS, min_size=1, max_size=8))
 @example([{"topic": "t", "headers": [("h", "text")]}])
 @example([{"topic": "t", "timestamp_ms": 1.5}])
@@ -140,7 +140,7 @@ ACTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(ACTIONS, max_size=25), st.sampled_from(["close", "abort", "cancelled close"]))
 def test_every_record_has_an_end_whatever_happens(run, fake, actions, ending):
     async def scenario():
@@ -313,6 +313,27 @@ def test_flush_raises_for_a_record_without_a_reader_beside_a_record_with_one(run
 
 async def wait_for(delivery):
     return await delivery
+
+
+def test_a_callback_gets_each_outcome_once_and_flush_does_not_raise_it(run, fake):
+    async def scenario():
+        seen = []
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, linger_ms=10_000) as producer:
+            for value in ("a", "b"):
+                delivery = await producer.send("t", value, partition=0)
+                delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+            await producer.flush()
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            delivery = await producer.send("t", "c", partition=0)
+            delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+            await producer.flush()
+            delivery.add_done_callback(lambda *outcome: seen.append(outcome))
+        return seen
+
+    first, second, refused, late = run(scenario())
+    assert [(stored.offset, error) for stored, error in (first, second)] == [(0, None), (1, None)]
+    assert (refused[0], refused[1].code) == (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert late == refused
 
 
 def test_flush_raises_for_a_record_whose_wait_was_given_up(run, fake):

@@ -11,11 +11,19 @@ from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
 
 
-def loop_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("barnabas-")]
+@pytest.fixture
+def left_behind():
+    """The clients' threads that were begun in this test and still run; some of other tests last longer."""
+    before = set(threading.enumerate())
+
+    def look():
+        begun = set(threading.enumerate()) - before
+        return [thread.name for thread in begun if thread.name.startswith("barnabas-")]
+
+    return look
 
 
-def test_records_make_the_round(background_cluster):
+def test_records_make_the_round(background_cluster, left_behind):
     with Producer(background_cluster.bootstrap, linger_ms=5) as producer:
         deliveries = [producer.send("t", str(number), key="k") for number in range(500)]
         assert deliveries[0].result(5000).offset == 0
@@ -33,7 +41,7 @@ def test_records_make_the_round(background_cluster):
         consumer.seek(("t", 0), 499)
         assert consumer.poll(2000)[0].value == b"499"
         assert consumer.end_offsets([("t", 0)]) == {("t", 0): 500}
-    assert loop_threads() == []
+    assert left_behind() == []
 
 
 def test_several_threads_may_send(background_cluster):
@@ -55,15 +63,15 @@ def test_several_threads_may_send(background_cluster):
         assert mine == [f"{name}-{number}" for number in range(200)]
 
 
-def test_errors_cross_the_thread_and_nothing_is_left_behind():
+def test_errors_cross_the_thread_and_nothing_is_left_behind(left_behind):
     with pytest.raises(ConfigError):
         Producer("127.0.0.1:1", acks="maybe")
     with pytest.raises(ClientTimeoutError), Consumer("127.0.0.1:1", default_api_timeout_ms=100):
         pass
-    assert loop_threads() == []
+    assert left_behind() == []
 
 
-def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster):
+def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster, left_behind):
     group = serve_group(background_cluster)
     background_cluster.add_topic("t", 2)
     background_cluster.append("t", 0, build_batch([Record(0, 1, None, b"x", ())]))
@@ -103,7 +111,7 @@ def test_a_member_of_a_group_is_called_back_in_its_own_thread(background_cluster
     ]
     assert calls.index((None, 1, here)) in {2, 3}
     assert {tp: offset for tp, (offset, _, _) in group.offsets.items()} == {("t", 0): 1, ("t", 1): 2}
-    assert loop_threads() == []
+    assert left_behind() == []
 
 
 def test_what_a_listener_raises_reaches_the_caller(background_cluster):

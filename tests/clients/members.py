@@ -14,7 +14,8 @@ from aiokafka.coordinator.assignors import roundrobin as aiokafka_roundrobin
 from kafka.coordinator.assignors import cooperative_sticky, roundrobin
 from kafka.coordinator.assignors import range as range_
 
-from group_members import GroupMember, finish_the_join, wait_until
+from group_members import GroupMember, finish_the_join
+from waiting import until
 
 POLL_SECONDS = 0.1
 SESSION_MS = 10_000
@@ -62,13 +63,13 @@ class Member(GroupMember):
 
     def owns(self, *counts):
         """Waits until it owns so many partitions."""
-        wait_until(lambda: self.failure or len(self.owned) in counts, lambda: f"{self!r} owns {counts}")
+        until(lambda: self.failure or len(self.owned) in counts, lambda: f"{self!r} owns {counts}")
         assert self.failure is None, self.failure
         return self.owned
 
     def has_read(self, count):
         """Waits until it has read so many records."""
-        wait_until(lambda: self.failure or len(self.read) >= count, lambda: f"{self!r} reads {count}")
+        until(lambda: self.failure or len(self.read) >= count, lambda: f"{self!r} reads {count}")
         assert self.failure is None, self.failure
         return self.read
 

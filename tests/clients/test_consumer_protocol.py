@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_members import SECONDS, wait_until
+from group_members import SECONDS
 from members import Aiokafka, Confluent, KafkaPython, NewProtocol
+from waiting import until
 
 PARTITIONS = 4
 
@@ -83,7 +84,7 @@ def share(topics, *members):
         owned = [place for each in members for place in each.owned]
         return len(owned) == len(set(owned)) and set(owned) == whole and all(each.owned for each in members)
 
-    wait_until(shared, lambda: f"{members} share {topics}")
+    until(shared, lambda: f"{members} share {topics}")
 
 
 def test_members_share_and_one_takes_over(admin, make_topic, member, group):

@@ -13,8 +13,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from group_members import SECONDS, wait_until
+from group_members import SECONDS
 from members import LIBRARIES, Confluent, KafkaPython
+from waiting import until
 
 PARTITIONS = 4
 
@@ -80,7 +81,7 @@ def numbers(*members):
 
 def everything(*members, count):
     """Waits until the members have read, together, every number at least once."""
-    wait_until(
+    until(
         lambda: len(numbers(*members)) >= count or any(each.failure for each in members),
         lambda: f"{sorted(set(range(count)) - set(numbers(*members)))[:20]} to be read by {members}",
     )
@@ -115,7 +116,7 @@ def test_two_members_share_and_one_takes_over(broker, make_topic, member, librar
     second.owns(PARTITIONS // 2)
     first.owns(PARTITIONS // 2)
     assert not first.owned & second.owned
-    wait_until(lambda: len(second.read) > 20, "the second to read")
+    until(lambda: len(second.read) > 20, "the second to read")
     second.close()
     first.owns(PARTITIONS)
     count = stream.end()
@@ -147,9 +148,7 @@ def test_a_cooperative_member_keeps_what_nobody_else_gets(broker, make_topic, me
     first.owns(PARTITIONS)
     second = member(LIBRARIES[name], topic, strategy="cooperative-sticky")
     whole = {(topic, partition) for partition in range(PARTITIONS)}
-    wait_until(
-        lambda: second.owned and first.owned | second.owned == whole, lambda: f"{first} {second} share"
-    )
+    until(lambda: second.owned and first.owned | second.owned == whole, lambda: f"{first} {second} share")
     first.owns(PARTITIONS // 2)
 
     revoked = [partitions for event, partitions in first.events if event == "revoked"]
@@ -165,7 +164,7 @@ def test_topics_that_match_a_pattern_are_read_when_they_appear(broker, make_topi
     second = make_topic(f"{group}-pattern")
     produce(broker, second, 5, partitions=1)
 
-    wait_until(lambda: {topic for topic, _ in reader.owned} >= {first, second}, "the new topic")
+    until(lambda: {topic for topic, _ in reader.owned} >= {first, second}, "the new topic")
     reader.has_read(5)
 
 
@@ -262,4 +261,4 @@ def test_a_second_static_member_of_one_name_fences_the_first(broker, make_topic,
     second = member(Confluent, topic, instance="me")
     second.owns(PARTITIONS)
 
-    wait_until(lambda: not first.owned, "the first to lose all")
+    until(lambda: not first.owned, "the first to lose all")

@@ -1,6 +1,7 @@
 """The admin client of a Kafka cluster, any vendor's: topics, partitions, offsets, configurations, groups, the cluster."""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
+from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
 from barnabas.admin.group_types import (
     GroupDescription,
     GroupListing,
@@ -10,23 +11,33 @@ from barnabas.admin.group_types import (
     NotAConsumerGroupError,
 )
 from barnabas.admin.types import (
+    AlterConfigOp,
+    AlterOp,
     ClusterDescription,
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
     ElectionType,
+    LogDirDescription,
     NewPartitions,
     NewTopic,
     PartitionReassignment,
+    ProducerState,
+    ReplicaInfo,
+    ReplicaLogDirInfo,
     ResourceType,
     TopicDescription,
     TopicListing,
+    TopicPartitionReplica,
 )
-from barnabas.client.coordinators import CoordinatorAnswer, CoordinatorType
+from barnabas.client.coordinators import CoordinatorAnswer
 from barnabas.client.types import OffsetAndMetadata
+from barnabas.protocol.coordinator_type import CoordinatorType
 
 __all__ = [
     "Admin",
+    "AlterConfigOp",
+    "AlterOp",
     "BlockingAdmin",
     "ClusterDescription",
     "ConfigEntry",
@@ -35,17 +46,25 @@ __all__ = [
     "CoordinatorType",
     "CreatedTopic",
     "ElectionType",
+    "FeatureMetadata",
+    "FeatureUpdate",
     "GroupDescription",
     "GroupListing",
     "GroupState",
     "GroupType",
+    "LogDirDescription",
     "MemberDescription",
     "NewPartitions",
     "NewTopic",
     "NotAConsumerGroupError",
     "OffsetAndMetadata",
     "PartitionReassignment",
+    "ProducerState",
+    "ReplicaInfo",
+    "ReplicaLogDirInfo",
     "ResourceType",
     "TopicDescription",
     "TopicListing",
+    "TopicPartitionReplica",
+    "UpgradeType",
 ]

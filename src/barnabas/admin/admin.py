@@ -13,10 +13,13 @@ from barnabas.admin.cluster import ClusterInfo
 from barnabas.admin.configs import Configs
 from barnabas.admin.context import AdminContext
 from barnabas.admin.coordinators import Coordinators
+from barnabas.admin.features import Features
 from barnabas.admin.groups import Groups
+from barnabas.admin.log_dirs import LogDirs
 from barnabas.admin.offsets import Offsets
 from barnabas.admin.partitions import Partitions
 from barnabas.admin.topics import Topics
+from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import ADMIN_CONFIG, BootstrapServers, client_config
 from barnabas.client.sync import ClientFace, Face, made_in_thread, mirrored
@@ -40,10 +43,13 @@ class Admin:
         self._context = AdminContext(config, self._cluster)
         self.topics = Topics(self._context)
         self.partitions = Partitions(self._context)
+        self.log_dirs = LogDirs(self._context)
         self.offsets = Offsets(self._context)
         self.configs = Configs(self._context)
         self.groups = Groups(self._context)
         self.coordinators = Coordinators(self._context)
+        self.transactions = Transactions(self._context)
+        self.features = Features(self._context)
         self.cluster = ClusterInfo(self._context)
 
     async def start(self, *, timeout_ms: float | None = None) -> Self:
@@ -88,6 +94,7 @@ class _BlockingTopics(Face[Topics]):
     describe = mirrored(Topics.describe)
     try_describe = mirrored(Topics.try_describe)
     describe_all = mirrored(Topics.describe_all)
+    views = mirrored(Topics.views)
     create_partitions = mirrored(Topics.create_partitions)
     try_create_partitions = mirrored(Topics.try_create_partitions)
     delete = mirrored(Topics.delete)
@@ -100,6 +107,17 @@ class _BlockingPartitions(Face[Partitions]):
     reassign = mirrored(Partitions.reassign)
     try_reassign = mirrored(Partitions.try_reassign)
     reassignments = mirrored(Partitions.reassignments)
+    delete_records = mirrored(Partitions.delete_records)
+    try_delete_records = mirrored(Partitions.try_delete_records)
+
+
+class _BlockingLogDirs(Face[LogDirs]):
+    describe = mirrored(LogDirs.describe)
+    try_describe = mirrored(LogDirs.try_describe)
+    alter_replicas = mirrored(LogDirs.alter_replicas)
+    try_alter_replicas = mirrored(LogDirs.try_alter_replicas)
+    describe_replicas = mirrored(LogDirs.describe_replicas)
+    try_describe_replicas = mirrored(LogDirs.try_describe_replicas)
 
 
 class _BlockingOffsets(Face[Offsets]):
@@ -134,8 +152,21 @@ class _BlockingCoordinators(Face[Coordinators]):
     find = mirrored(Coordinators.find)
 
 
+class _BlockingTransactions(Face[Transactions]):
+    describe_producers = mirrored(Transactions.describe_producers)
+    try_describe_producers = mirrored(Transactions.try_describe_producers)
+
+
+class _BlockingFeatures(Face[Features]):
+    describe = mirrored(Features.describe)
+    update = mirrored(Features.update)
+    try_update = mirrored(Features.try_update)
+
+
 class _BlockingClusterInfo(Face[ClusterInfo]):
     describe = mirrored(ClusterInfo.describe)
+    try_api_versions = mirrored(ClusterInfo.try_api_versions)
+    unregister_broker = mirrored(ClusterInfo.unregister_broker)
 
 
 class BlockingAdmin(ClientFace[Admin]):
@@ -146,8 +177,11 @@ class BlockingAdmin(ClientFace[Admin]):
         super().__init__(admin, thread)
         self.topics = _BlockingTopics(admin.topics, thread)
         self.partitions = _BlockingPartitions(admin.partitions, thread)
+        self.log_dirs = _BlockingLogDirs(admin.log_dirs, thread)
         self.offsets = _BlockingOffsets(admin.offsets, thread)
         self.configs = _BlockingConfigs(admin.configs, thread)
         self.groups = _BlockingGroups(admin.groups, thread)
         self.coordinators = _BlockingCoordinators(admin.coordinators, thread)
+        self.transactions = _BlockingTransactions(admin.transactions, thread)
+        self.features = _BlockingFeatures(admin.features, thread)
         self.cluster = _BlockingClusterInfo(admin.cluster, thread)

@@ -1,7 +1,17 @@
-"""``admin.cluster``: brokers, controller and cluster id."""
+"""``admin.cluster``: brokers, controller and cluster id, and what each broker serves."""
 
-from barnabas.admin.context import AdminContext
-from barnabas.admin.types import ClusterDescription
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from barnabas import __version__
+from barnabas.admin.context import AdminContext, error_of
+from barnabas.admin.types import ApiVersions, ClusterDescription
+from barnabas.core.errors import BarnabasError
+from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+_SOFTWARE: Final = "barnabas"
 
 
 class ClusterInfo:
@@ -19,3 +29,38 @@ class ClusterInfo:
             controller=brokers.get(response.controller_id),
             brokers=list(brokers.values()),
         )
+
+    async def try_api_versions(
+        self, brokers: Iterable[int], *, timeout_ms: float | None = None
+    ) -> dict[int, ApiVersions | BarnabasError]:
+        """The lowest and the highest version of each API, by key, that each broker serves; an error per broker."""
+        wanted = list(dict.fromkeys(brokers))
+        deadline = self._context.deadline(timeout_ms)
+        answers = await asyncio.gather(*(self._api_versions(broker, deadline.left_s) for broker in wanted))
+        return dict(zip(wanted, answers, strict=True))
+
+    async def _api_versions(self, broker: int, timeout_s: float) -> ApiVersions | BarnabasError:
+        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=__version__)
+        try:
+            response = await self._context.cluster.send(
+                broker, request, ApiVersionsResponse, timeout_ms=timeout_s * 1000
+            )
+        except BarnabasError as error:
+            return error
+        return error_of(response.error_code) or {
+            each.api_key: (each.min_version, each.max_version) for each in response.api_keys
+        }
+
+    async def unregister_broker(self, broker: int, *, timeout_ms: float | None = None) -> None:
+        """Takes a broker that is gone out of a KRaft cluster (KIP-500).
+
+        Raises `network.errors.UnsupportedVersionError` where the cluster is one with ZooKeeper, KafkaError otherwise.
+        """
+        response = await self._context.cluster.send_to_any(
+            UnregisterBrokerRequest(broker_id=broker),
+            UnregisterBrokerResponse,
+            self._context.deadline(timeout_ms),
+        )
+        error = error_of(response.error_code, response.error_message)
+        if error is not None:
+            raise error

@@ -2,10 +2,17 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
+from barnabas.admin.types import (
+    AlterConfigOp,
+    AlterOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSynonym,
+    ResourceType,
+)
 from barnabas.client.keyed_call import raise_first
 from barnabas.client.retries import Deadline
 from barnabas.core.config import ConfigType, Source
@@ -26,10 +33,10 @@ from barnabas.protocol.messages.incremental_alter_configs import (
 
 Entries = dict[str, ConfigEntry]
 
-R = TypeVar("R", bound=Response)
+Changes = Mapping[str, str | None] | Iterable[AlterConfigOp]
+"""New values by key, None for the default; or operations, of which there are more kinds."""
 
-SET: Final = 0
-DELETE: Final = 1
+R = TypeVar("R", bound=Response)
 
 
 class Configs:
@@ -93,17 +100,20 @@ class Configs:
 
     async def alter(
         self,
-        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        changes: Mapping[ConfigResource, Changes],
         *,
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Sets these keys, and deletes those with None; raises `KafkaError` for the first resource that is refused."""
+        """Sets these keys, and deletes those with None; or does what the operations say.
+
+        Raises `KafkaError` for the first resource that is refused; others may have been changed all the same.
+        """
         raise_first(await self.try_alter(changes, validate_only=validate_only, timeout_ms=timeout_ms))
 
     async def try_alter(
         self,
-        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        changes: Mapping[ConfigResource, Changes],
         *,
         validate_only: bool = False,
         timeout_ms: float | None = None,
@@ -154,15 +164,24 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
     return grouped
 
 
-def _change(resource: ConfigResource, values: Mapping[str, str | None]) -> AlterConfigsResource:
+def _change(resource: ConfigResource, changes: Changes) -> AlterConfigsResource:
     return AlterConfigsResource(
         resource_type=resource.type,
         resource_name=resource.name,
         configs=[
-            AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
-            for name, value in values.items()
+            AlterableConfig(name=one.name, config_operation=one.op, value=one.value)
+            for one in _operations(changes)
         ],
     )
+
+
+def _operations(changes: Changes) -> Iterable[AlterConfigOp]:
+    if not isinstance(changes, Mapping):
+        return changes
+    return [
+        AlterConfigOp(name, value, AlterOp.DELETE if value is None else AlterOp.SET)
+        for name, value in changes.items()
+    ]
 
 
 def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -7,12 +7,12 @@ from barnabas.admin.context import AdminContext
 from barnabas.client.coordinators import (
     COORDINATOR_MOVED,
     CoordinatorAnswer,
-    CoordinatorType,
     find_coordinators,
 )
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.protocol.coordinator_type import CoordinatorType
 
 V = TypeVar("V")
 Answers: TypeAlias = Mapping[str, V | BarnabasError]

@@ -1,18 +1,26 @@
-"""``admin.partitions``: elect leaders, reassign to other brokers, list what is on the move."""
+"""``admin.partitions``: elect leaders, reassign to other brokers, list what is on the move, delete records."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import ElectionType, PartitionReassignment
-from barnabas.client.keyed_call import raise_first
-from barnabas.core.errors import BarnabasError, ErrorCode
-from barnabas.core.ids import TopicPartition
+from barnabas.client.errors import ClientTimeoutError
+from barnabas.client.keyed_call import KeyedCall, raise_first
+from barnabas.client.partition_leaders import LEADER_MOVED, PartitionLeaders
+from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
+from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
+)
+from barnabas.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
 )
 from barnabas.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -29,7 +37,7 @@ NOT_NEEDED: Final = ErrorCode.ELECTION_NOT_NEEDED
 
 
 class Partitions:
-    """Partitions of the cluster: who leads and who holds them."""
+    """Partitions of the cluster: who leads and who holds them, and where they begin."""
 
     def __init__(self, context: AdminContext) -> None:
         self._context = context
@@ -140,6 +148,54 @@ class Partitions:
             for topic in response.topics
             for each in topic.partitions
         }
+
+    async def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Deletes the records before these offsets, -1 for all that consumers may see; where each partition begins now.
+
+        Raises `KafkaError` for the first that is refused: POLICY_VIOLATION for a topic that is only compacted,
+        OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        return raise_first(await self.try_delete_records(offsets, timeout_ms=timeout_ms))
+
+    async def try_delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | BarnabasError]:
+        """As `delete_records`, with an error per partition."""
+        cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
+        cluster.need({tp.topic for tp in offsets})
+
+        async def ask(node: int, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int | BarnabasError]:
+            topics = [
+                DeleteRecordsTopic(
+                    name=name,
+                    partitions=[
+                        DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
+                        for tp in members
+                    ],
+                )
+                for name, members in by_topic(keys).items()
+            ]
+            request = DeleteRecordsRequest(topics=topics, timeout_ms=self._context.request_timeout_ms)
+            response = await cluster.send(node, request, DeleteRecordsResponse)
+            return {
+                TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
+                or each.low_watermark
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        def expired(tp: TopicPartition, last: Exception | None) -> BarnabasError:
+            if isinstance(last, KafkaError):
+                return last
+            return ClientTimeoutError(f"Records of {tp} were not deleted in {deadline.total_ms:.0f} ms")
+
+        leaders = PartitionLeaders(cluster)
+        call: KeyedCall[TopicPartition, int] = KeyedCall(
+            cluster, leaders.look_up, ask, deadline, moved=LEADER_MOVED, expired=expired
+        )
+        return await call.run(offsets)
 
 
 def _raise_for(code: int, message: str | None = None) -> None:

@@ -1,11 +1,13 @@
 """``admin.topics``: create, list, describe, create partitions, delete."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 
 from barnabas.admin.context import AdminContext, error_of
 from barnabas.admin.types import CreatedTopic, NewPartitions, NewTopic, TopicDescription, TopicListing
 from barnabas.client.keyed_call import raise_first
-from barnabas.client.metadata import TopicMetadata
+from barnabas.client.metadata import ClusterMetadata, TopicMetadata
+from barnabas.client.retries import Deadline
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -26,6 +28,7 @@ from barnabas.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
 class Topics:
@@ -107,6 +110,34 @@ class Topics:
             for name, topic in sorted(self._context.cluster.metadata.topics.items())
             if internal or not topic.is_internal
         }
+
+    async def views(
+        self, name: str, *, timeout_ms: float | None = None
+    ) -> dict[int, TopicDescription | BarnabasError]:
+        """A topic as the metadata of each broker has it, by broker: the controller tells them one by one."""
+        deadline = self._context.deadline(timeout_ms)
+        await self._context.metadata([], deadline)
+        brokers = sorted(self._context.cluster.metadata.brokers)
+        return dict(
+            zip(
+                brokers,
+                await asyncio.gather(*(self._view(each, name, deadline) for each in brokers)),
+                strict=True,
+            )
+        )
+
+    async def _view(self, broker: int, name: str, deadline: Deadline) -> TopicDescription | BarnabasError:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        try:
+            response = await self._context.cluster.send(
+                broker, request, MetadataResponse, timeout_ms=deadline.left_s * 1000
+            )
+        except BarnabasError as error:
+            return error
+        seen = ClusterMetadata().updated(response, complete=True)
+        if name in seen.topics:
+            return _description(seen.topics[name])
+        return KafkaError(seen.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     async def create_partitions(
         self,

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple, TypeAlias
 
 from barnabas.client.metadata import Broker, PartitionMetadata
 from barnabas.core.config import ConfigType, Source
-from barnabas.core.ids import Uuid
+from barnabas.core.errors import KafkaError
+from barnabas.core.ids import TopicPartition, Uuid
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,18 @@ class PartitionReassignment:
     removing: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a log remembers of one producer (KIP-664); -1 and None where there is nothing to say."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_transaction_start_offset: int | None
+
+
 class ResourceType(IntEnum):
     """What a configuration belongs to, numbered as on the wire (``ConfigResource.Type``)."""
 
@@ -133,6 +147,72 @@ class ConfigEntry:
     def is_default(self) -> bool:
         """Whether it was not set anywhere."""
         return self.source is Source.DEFAULT
+
+
+class AlterOp(IntEnum):
+    """What becomes of a key, numbered as on the wire (``AlterConfigOp.OpType``, KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    """Back to the default; the value is not looked at."""
+    APPEND = 2
+    """Adds elements, separated by commas, to a key that is a list."""
+    SUBTRACT = 3
+    """Takes elements from a key that is a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigOp:
+    """One change of one key."""
+
+    name: str
+    value: str | None
+    op: AlterOp = AlterOp.SET
+
+
+ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
+"""The lowest and the highest version of each API, by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaInfo:
+    """One replica in a log directory: bytes, and how many offsets it lags (-1 where the broker cannot say)."""
+
+    size: int
+    offset_lag: int
+    is_future: bool
+    """Whether it is being copied here, to take the place of one in another directory of the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """A log directory of a broker; sizes in bytes, -1 where an older broker does not say them."""
+
+    error: KafkaError | None
+    replicas: Mapping[TopicPartition, ReplicaInfo]
+    total_bytes: int
+    usable_bytes: int
+
+
+class TopicPartitionReplica(NamedTuple):
+    """One replica of one partition; they sort as Kafka's tools list them."""
+
+    broker: int
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.broker}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLogDirInfo:
+    """Where a replica is and where it moves to; None for a directory, and -1 for its lag in offsets, where there is none."""
+
+    current_log_dir: str | None = None
+    current_offset_lag: int = -1
+    future_log_dir: str | None = None
+    future_offset_lag: int = -1
 
 
 @dataclass(frozen=True, slots=True)

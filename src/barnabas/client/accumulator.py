@@ -113,6 +113,22 @@ class RecordAccumulator:
                     return Delivery(batch, batch.builder.count - 1, timestamp)
             return self._append_first(queue, timestamp, key, value, headers)
 
+    def try_append_section(
+        self, topic: str, partition: int, section: bytes, count: int, timestamp: int
+    ) -> Delivery | None:
+        """Adds a batch of records that are encoded already; as `try_append`, for the last of them."""
+        with self._lock:
+            if self._closed:
+                raise ClientClosedError("The producer was closed")
+            known = self._topics.get(topic)
+            if known is None or not self.has_room:
+                return None
+            queue = _explicit(known, topic, partition)
+            batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
+            batch.builder.fill(section, count, timestamp)
+            self._enqueue(queue, batch)
+            return Delivery(batch, count - 1, timestamp)
+
     def _append_first(
         self, queue: PartitionQueue, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
@@ -120,6 +136,11 @@ class RecordAccumulator:
         # first record would take in all later ones, and would never be sent.
         batch = ProducerBatch(queue.tp, self._codec, self._monotonic())
         batch.builder.append(timestamp, key, value, headers, self.batch_bytes)
+        self._enqueue(queue, batch)
+        return Delivery(batch, 0, timestamp)
+
+    def _enqueue(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """A new batch waits at the end of its queue. Raises RecordTooLargeError and ClientClosedError."""
         if batch.size_bytes > self._request_bytes_max:
             raise RecordTooLargeError(
                 f"A record of {batch.size_bytes} bytes is larger than max.request.size,"
@@ -129,7 +150,6 @@ class RecordAccumulator:
         queue.add(batch)
         self.waiting_bytes += batch.size_bytes
         self._active[queue] = None
-        return Delivery(batch, 0, timestamp)
 
     def due(self, linger_s: float) -> list[tuple[float, PartitionQueue]]:
         """Every queue whose first batch waits for nothing but time, with that time. No batch lingers while

@@ -44,6 +44,13 @@ class BatchBuilder:
         self.max_timestamp = max(self.max_timestamp, timestamp)
         return True
 
+    def fill(self, section: bytes, count: int, timestamp: int) -> None:
+        """Puts records that are encoded already, all of one time, into a batch that is empty."""
+        self.base_timestamp = self.max_timestamp = timestamp
+        self._pieces.append(section)
+        self.count = count
+        self.size_bytes += len(section)
+
     def close(self) -> bytes:
         """The compressed records; nothing can be added afterwards."""
         if self._section is None:

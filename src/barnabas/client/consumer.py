@@ -43,7 +43,7 @@ from barnabas.client.types import (
     RawFetch,
 )
 from barnabas.core.errors import BarnabasError, KafkaError
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -390,6 +390,10 @@ class AsyncConsumer:
         """The partitions of a topic; raises `KafkaError` or `ClientTimeoutError` when it is not there."""
         known = await self._cluster.topic(topic, Deadline(self._timeout_ms))
         return list(known.partitions)
+
+    async def topic_id(self, topic: str) -> Uuid:
+        """The id of the topic that is read under this name now, as far as the client knows; all zeros where it does not."""
+        return self._cluster.metadata.topic_id(topic)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition | tuple[str, int]]

@@ -1,12 +1,12 @@
 """FindCoordinator: which broker coordinates a group or a transactional id, as one broker answers it, in one attempt."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from barnabas.client.cluster import Cluster
 from barnabas.core.errors import ErrorCode
 from barnabas.network.errors import UnsupportedVersionError
+from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -18,13 +18,6 @@ _SINGLE: Final = (0, 3)
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 """Answers of a coordinator after which it has to be looked up again."""
-
-
-class CoordinatorType(IntEnum):
-    """What a coordinator is asked for, numbered as on the wire."""
-
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class CoordinatorAnswer(NamedTuple):

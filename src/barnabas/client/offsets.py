@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from barnabas.client.cluster import Cluster
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall
+from barnabas.client.partition_leaders import LEADER_MOVED, PartitionLeaders
 from barnabas.client.retries import Deadline
 from barnabas.client.types import (
     EARLIEST_LOCAL_TIMESTAMP,
@@ -18,7 +19,6 @@ from barnabas.client.types import (
     OffsetAndTimestamp,
 )
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
-from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, by_topic
 from barnabas.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -31,9 +31,6 @@ from barnabas.protocol.messages.list_offsets import (
 _CONSUMER: Final = -1
 _KNOWN_FROM: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 """The first version of ListOffsets that knows a special timestamp (KIP-734, KIP-405, KIP-1005)."""
-_LEADER_MOVED: Final = frozenset(code for code in ErrorCode if code.retriable)
-
-_log = EventLog("client.offsets")
 
 Results: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | BarnabasError]
 
@@ -71,43 +68,10 @@ async def list_offsets(
             f"No offset of {tp} in {deadline.total_ms:.0f} ms from the brokers at {cluster.bootstrap}{reason}"
         )
 
-    leaders = _Leaders(cluster)
-    call = KeyedCall(cluster, leaders.look_up, ask, deadline, moved=_LEADER_MOVED, expired=expired)
+    leaders = PartitionLeaders(cluster)
+    call = KeyedCall(cluster, leaders.look_up, ask, deadline, moved=LEADER_MOVED, expired=expired)
     results = await call.run(sorted(wanted))
     return {tp: results[tp] for tp in wanted}
-
-
-class _Leaders:
-    """Leaders of partitions: at first those that are known, then those of fresh metadata."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._outdated = False
-
-    async def look_up(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int | Exception]:
-        failure: Exception | None = None
-        if self._outdated or any(self._cluster.metadata.leader(tp) < 0 for tp in partitions):
-            try:
-                await self._cluster.refresh()
-            except (BarnabasError, OSError) as error:
-                _log.debug("metadata.failed", error=error)
-                failure = error
-        self._outdated = True
-        return {tp: self._leader(tp, failure) for tp in partitions}
-
-    def _leader(self, tp: TopicPartition, failure: Exception | None) -> int | Exception:
-        metadata = self._cluster.metadata
-        leader = metadata.leader(tp)
-        if leader >= 0:
-            return leader
-        if failure is not None and not metadata.brokers:
-            return failure
-        code = metadata.errors.get(tp.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if metadata.partition(tp) is not None:
-            code = ErrorCode.LEADER_NOT_AVAILABLE
-        elif tp.topic in metadata.topics:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return KafkaError(code, f"{code.message} ({tp})")
 
 
 def _request(

@@ -34,6 +34,7 @@ from barnabas.client.sender import Sender
 from barnabas.client.topic_names import check_valid, plain_topic
 from barnabas.client.types import Headers, RecordMetadata
 from barnabas.core.eventlog import EventLog
+from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
 
 _NS_PER_MS = 1_000_000
@@ -162,6 +163,11 @@ class AsyncProducer:
             headers = plain_headers(headers)
         return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
 
+    def try_send_section(self, topic: str, partition: int, section: bytes, count: int) -> Delivery | None:
+        """Accepts a batch's worth of encoded records (`records.columnar_encoder`), with the time of now; as `try_send`."""
+        timestamp_ms = time.time_ns() // _NS_PER_MS
+        return self._accumulator.try_append_section(topic, partition, section, count, timestamp_ms)
+
     async def make_ready(self, topic: str, deadline: Deadline) -> None:
         """Waits until the topic is known and there is room; raises as `send` does."""
         self._attach()
@@ -266,6 +272,16 @@ class AsyncProducer:
         """The partitions of a topic; raises as `send` does."""
         known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
         return list(known.partitions)
+
+    async def available_partitions(self, topic: str) -> list[int]:
+        """Those of them that have a leader, all where none has: where records without a key go. Raises as `send`."""
+        known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
+        return list(known.available or known.partitions)
+
+    @property
+    def section_bytes(self) -> int:
+        """How many bytes of records fit into a batch (``batch.size``)."""
+        return self._accumulator.batch_bytes - HEADER_SIZE
 
     @property
     def held_records(self) -> int:

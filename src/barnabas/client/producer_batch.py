@@ -5,10 +5,10 @@ awaited on any event loop, or waited for in any thread.
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Any
+from typing import Any, TypeAlias
 
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.client.errors import ClientTimeoutError
@@ -17,6 +17,9 @@ from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
 
 NO_SEQUENCE = -1
+
+DeliveryCallback: TypeAlias = Callable[[RecordMetadata | None, Exception | None], object]
+"""Gets where the record was stored, or why it was not (Java's ``Callback``)."""
 
 
 class ProducerBatch:
@@ -98,6 +101,22 @@ class Delivery:
     def done(self) -> bool:
         """Whether the outcome is known."""
         return self._batch.future.done()
+
+    def add_done_callback(self, callback: DeliveryCallback) -> None:
+        """Calls it once when the outcome is known, in the thread of the producer's event loop; at once where it is
+        known already. The order is that of the records of a partition. It must be quick and must not raise.
+        """
+        self._batch.observed.add(self._index)
+
+        def done(future: "Future[tuple[int, int]]") -> None:
+            error = future.exception()
+            if error is None:
+                callback(self._metadata(*future.result()), None)
+            else:
+                assert isinstance(error, Exception)  # `fail` takes no other
+                callback(None, error)
+
+        self._batch.future.add_done_callback(done)
 
     def result(self, timeout_ms: float | None = None) -> RecordMetadata:
         """Blocks until the record is stored. Raises `KafkaError` if it was not, `ClientTimeoutError` when

@@ -33,6 +33,8 @@ SyncListener: TypeAlias = Callable[[list[TopicPartition]], object]
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+"""A face of a subclass is one of the class: it may have mirrors of what it inherits."""
 C = TypeVar("C", bound="Client")
 
 
@@ -135,10 +137,10 @@ class LoopThread:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Face(Generic[A]):
+class Face(Generic[A_co]):
     """A synchronous face: an asynchronous twin and the thread that its loop runs in."""
 
-    def __init__(self, twin: A, thread: LoopThread) -> None:
+    def __init__(self, twin: A_co, thread: LoopThread) -> None:
         self._twin = twin
         self._thread = thread
         self._ending = threading.RLock()
@@ -272,8 +274,24 @@ class Producer(ClientFace[AsyncProducer]):
         """As `send`, and waits until the record is stored; raises `KafkaError` when it is refused."""
         return self.send(topic, value, key, **options).result()
 
+    def send_section(self, topic: str, partition: int, section: bytes, count: int) -> Delivery:
+        """Accepts a batch's worth of records that are encoded already; `section_bytes` says how much that is.
+
+        The delivery is that of the last record. Raises as `AsyncProducer.send`.
+        """
+        twin, deadline = self._twin, Deadline(self._max_block_ms)
+        while (delivery := twin.try_send_section(topic, partition, section, count)) is None:
+            self._thread.run(twin.make_ready(topic, deadline))
+        return delivery
+
+    @property
+    def section_bytes(self) -> int:
+        """How many bytes of records fit into a batch."""
+        return self._twin.section_bytes
+
     flush = mirrored(AsyncProducer.flush)
     partitions_for = mirrored(AsyncProducer.partitions_for)
+    available_partitions = mirrored(AsyncProducer.available_partitions)
 
     def __del__(self) -> None:
         thread = getattr(self, "_thread", None)
@@ -349,6 +367,7 @@ class Consumer(ClientFace[AsyncConsumer]):
     poll_arrow = mirrored(AsyncConsumer.poll_arrow)
     fetch_raw = mirrored(AsyncConsumer.fetch_raw)
     partitions_for = mirrored(AsyncConsumer.partitions_for)
+    topic_id = mirrored(AsyncConsumer.topic_id)
     beginning_offsets = mirrored(AsyncConsumer.beginning_offsets)
     end_offsets = mirrored(AsyncConsumer.end_offsets)
     offsets_for_times = mirrored(AsyncConsumer.offsets_for_times)

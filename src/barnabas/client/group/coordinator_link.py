@@ -16,13 +16,14 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from barnabas.client.cluster import Cluster, Versions
-from barnabas.client.coordinators import CoordinatorType, find_coordinator
+from barnabas.client.coordinators import find_coordinator
 from barnabas.client.errors import GroupError
 from barnabas.client.retries import Attempts, is_retriable
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
+from barnabas.protocol.coordinator_type import CoordinatorType
 from barnabas.protocol.message import Request, Response
 
 R = TypeVar("R", bound=Response)
