@@ -15,9 +15,16 @@ K = TypeVar("K")
 _BUCKETS: Final = 16
 
 
-def text_order(texts: Iterable[str]) -> list[str]:
+def text_order(texts: Iterable[str], buckets: int | None = None) -> list[str]:
+    """Texts as the keys of a HashMap come; without a number of buckets, of a map that grew from empty."""
     keys = list(dict.fromkeys(texts))
-    return _walked(keys, java_hash, grown(len(keys)))
+    return _walked(keys, java_hash, grown(len(keys)) if buckets is None else buckets)
+
+
+def number_order(numbers: Iterable[int], buckets: int | None = None) -> list[int]:
+    """The same for integers."""
+    keys = list(dict.fromkeys(numbers))
+    return _walked(keys, lambda number: number, grown(len(keys)) if buckets is None else buckets)
 
 
 def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
@@ -37,6 +44,14 @@ def grown(count: int) -> int:
     while count > buckets * 3 // 4:
         buckets *= 2
     return buckets
+
+
+def sized(count: int) -> int:
+    """The buckets of a map that was made for so many entries (``new HashMap<>(count)``) and holds them."""
+    buckets = 1
+    while buckets < count:
+        buckets *= 2
+    return buckets if count <= buckets * 3 // 4 else buckets * 2
 
 
 def copied(count: int) -> int:

@@ -28,15 +28,66 @@ class _Entry(NamedTuple):
 COMMANDS: Final = {
     "serve": _Entry("serve:serve", "Run one broker in the foreground."),
     "demo": _Entry("demo:demo", "Replay a year of flights through a broker and PySpark; ends with a report."),
+    "pipeline": _Entry("pipeline:pipeline", "Write topics into tables by PySpark, from a TOML file."),
     "topics": _Entry("topics:topics", "Create, list, describe and delete topics (kafka-topics.sh)."),
+    "configs": _Entry(
+        "configs:configs", "Show and change settings of topics and brokers (kafka-configs.sh)."
+    ),
+    "reassign-partitions": _Entry(
+        "reassign_partitions:reassign_partitions",
+        "Move replicas to other brokers (kafka-reassign-partitions.sh).",
+    ),
+    "leader-election": _Entry(
+        "leader_election:leader_election", "Elect leaders of partitions (kafka-leader-election.sh)."
+    ),
     "produce": _Entry("produce:produce", "Send lines of standard input (kafka-console-producer.sh)."),
     "consume": _Entry("consume:consume", "Print the records of topics (kafka-console-consumer.sh)."),
     "groups": _Entry(
         "groups:groups", "List, describe, reset and delete consumer groups (kafka-consumer-groups.sh)."
     ),
     "get-offsets": _Entry("get_offsets:get_offsets", "Print offsets of partitions (kafka-get-offsets.sh)."),
+    "delete-records": _Entry(
+        "delete_records:delete_records", "Delete records up to an offset (kafka-delete-records.sh)."
+    ),
+    "broker-api-versions": _Entry(
+        "broker_api_versions:broker_api_versions",
+        "Show which versions of which APIs brokers serve (kafka-broker-api-versions.sh).",
+    ),
+    "cluster": _Entry("cluster:cluster", "Show the id of a cluster (kafka-cluster.sh)."),
+    "features": _Entry(
+        "features:features", "Show and change the feature levels of a cluster (kafka-features.sh)."
+    ),
+    "transactions": _Entry(
+        "transactions:transactions", "Show the producers that partitions remember (kafka-transactions.sh)."
+    ),
+    "producer-perf-test": _Entry(
+        "producer_perf_test:producer_perf_test",
+        "Measure how fast records go in (kafka-producer-perf-test.sh).",
+    ),
+    "consumer-perf-test": _Entry(
+        "consumer_perf_test:consumer_perf_test",
+        "Measure how fast records come out (kafka-consumer-perf-test.sh).",
+    ),
+    "verifiable-producer": _Entry(
+        "verifiable_producer:verifiable_producer",
+        "Send numbers and print what became of each (kafka-verifiable-producer.sh).",
+    ),
+    "verifiable-consumer": _Entry(
+        "verifiable_consumer:verifiable_consumer",
+        "Read, and print fetches, rebalances and commits (kafka-verifiable-consumer.sh).",
+    ),
+    "log-dirs": _Entry(
+        "log_dirs:log_dirs", "Show what the log directories of brokers hold (kafka-log-dirs.sh)."
+    ),
     "dump-log": _Entry("dump_log:dump_log", "Print the files of a log directory (kafka-dump-log.sh)."),
-    "explain": _Entry("explain:explain", "Explain who coordinates a group, and why."),
+    "analyze": _Entry("analyze:analyze", "Analyse logs with Spark: what fills the disk."),
+    "kafka-scripts": _Entry(
+        "kafka_scripts:kafka_scripts", "Write scripts with Kafka's names that call these commands."
+    ),
+    "store": _Entry("store:store", "Show znodes of ZooKeeper or of the embedded store."),
+    "explain": _Entry(
+        "explain:explain", "Explain who coordinates a group, who leads a partition, which listener is used."
+    ),
 }
 
 

@@ -21,6 +21,27 @@ LONG_MAX: Final = 2**63 - 1
 """What Java's numbers hold, and the protocol's."""
 
 
+ARGUMENTS: Final = "barnabas.arguments"
+
+
+class ScriptCommand(click.Command):
+    """A command that keeps its arguments as they were given (`ARGUMENTS` in the context's meta).
+
+    For scripts whose errors repeat the command line.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+class ArgparseCommand(click.Command):
+    """A command whose script reads its flags with argparse4j: without any it prints its help and ends with 0."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ["--help"])
+
+
 def bootstrap_option(*, required: bool = False) -> Callable[[F], F]:
     return click.option(
         "--bootstrap-server",
@@ -39,6 +60,36 @@ def file_option(flag: str, name: str, what: str) -> Callable[[F], F]:
 command_config_option: Final = file_option(
     "--command-config", "command_config", "Options of the admin client."
 )
+
+
+def timeout_option(
+    what: str = "How long a request to the cluster may take, in milliseconds.",
+) -> Callable[[F], F]:
+    return click.option(
+        "--timeout",
+        "timeout_ms",
+        type=click.IntRange(min=1),
+        default=10_000,
+        show_default=True,
+        metavar="MS",
+        help=what,
+    )
+
+
+def on_store(command: F) -> F:
+    """The options that name a metadata store: ``folder``, ``zookeeper`` and ``timeout_ms``."""
+    for option in (
+        timeout_option("How long a server may take to answer, in milliseconds."),
+        click.option("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help="The ZooKeeper servers."),
+        click.option(
+            "--store",
+            "folder",
+            type=click.Path(path_type=Path),
+            help="The folder of an embedded store, or its file; for a broker alone its data folder.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def pairs_option(flag: str, name: str, what: str) -> Callable[[F], F]:
@@ -145,6 +196,11 @@ class TopicFilter:
     def allows(self, topic: str, *, exclude_internal: bool = False) -> bool:
         internal = exclude_internal and topic in INTERNAL_TOPICS
         return not internal and self._pattern.fullmatch(topic) is not None
+
+
+def kafka_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a command by Kafka's names of its options."""
+    return {name.replace("_", "-"): value for name, value in parameters.items()}
 
 
 def refuse_together(given: Mapping[str, Any], option: str, others: Iterable[str]) -> None:

@@ -6,11 +6,20 @@ from typing import Any
 
 import click
 
-from barnabas.admin import Admin, ConfigEntry, ConfigResource, NewTopic, TopicDescription
+from barnabas.admin import (
+    Admin,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    PartitionReassignment,
+    TopicDescription,
+)
 from barnabas.cli.options import INT_MAX, TopicFilter, admin_options, connected_admin, key_values
 from barnabas.client.metadata import PartitionMetadata
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import ZERO_UUID, uuid_from_text, uuid_text
+from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_from_text, uuid_text
+from barnabas.network.errors import UnsupportedVersionError
 
 _COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could"
@@ -31,6 +40,8 @@ async def _run(given: Given) -> None:
     async with connected_admin(options) as admin:
         if new_topic is not None:
             await _create(admin, new_topic, if_not_exists=given["if-not-exists"])
+        elif given["alter"]:
+            await _add_partitions(admin, given)
         elif given["list"]:
             click.echo("\n".join(await _names(admin, given)))
         elif given["describe"]:
@@ -45,8 +56,7 @@ def _new_topic(given: Given) -> NewTopic:
         raise click.ClickException(f"The replication factor must be between 1 and {_SHORT_MAX} inclusive")
     if partitions is not None and partitions < 1:
         raise click.ClickException("The partitions must be greater than 0")
-    if partitions is not None and partitions > INT_MAX:
-        raise click.ClickException(f"The partitions must be between 1 and {INT_MAX} inclusive")
+    _check_count(partitions)
     if not all("=" in pair for pair in given["config"]):
         raise click.ClickException(
             'Invalid topic config: all configs to be added must be in the format "key=val".'
@@ -58,6 +68,11 @@ def _new_topic(given: Given) -> NewTopic:
         assignment=parse_replica_assignment(given["replica-assignment"] or ""),
         configs={key.strip(): value.strip() for key, value in key_values(given["config"]).items()},
     )
+
+
+def _check_count(partitions: int | None) -> None:
+    if partitions is not None and partitions > INT_MAX:
+        raise click.ClickException(f"The partitions must be between 1 and {INT_MAX} inclusive")
 
 
 def parse_replica_assignment(text: str) -> dict[int, list[int]]:
@@ -98,6 +113,19 @@ async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None
     click.echo(f"Created topic {topic.name}.")
 
 
+async def _add_partitions(admin: Admin, given: Given) -> None:
+    """``alterTopic``: an assignment names the replicas of all partitions; those that are there keep theirs."""
+    assignment = list(parse_replica_assignment(given["replica-assignment"] or "").values())
+    _check_count(given["partitions"])
+    described = await admin.topics.describe(await _existing(admin, given))
+    wanted = {
+        name: NewPartitions(given["partitions"], assignment[len(topic.partitions) :] if assignment else None)
+        for name, topic in described.items()
+    }
+    if wanted:
+        await admin.topics.create_partitions(wanted)
+
+
 async def _names(admin: Admin, given: Given) -> list[str]:
     wanted = TopicFilter(given["topic"]) if given["topic"] else None
     exclude = given["exclude-internal"]
@@ -125,10 +153,25 @@ async def _describe(admin: Admin, given: Given) -> None:
     described = await admin.topics.describe(names)
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
-    report = Report(given, alive)
+    report = Report(given, alive, await _reassignments(admin, described.values()))
     for name, topic in described.items():
         for line in report.lines(topic, configs[ConfigResource.topic(name)]):
             click.echo(line)
+
+
+async def _reassignments(
+    admin: Admin, topics: Iterable[TopicDescription]
+) -> Mapping[TopicPartition, PartitionReassignment]:
+    """The partitions on the move; none where the cluster is too old to say, or may not (``listAllReassignments``)."""
+    partitions = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
+    try:
+        return await admin.partitions.reassignments(partitions)
+    except UnsupportedVersionError:
+        return {}
+    except KafkaError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return {}
 
 
 async def _by_id(admin: Admin, given: Given) -> list[str]:
@@ -146,8 +189,11 @@ async def _by_id(admin: Admin, given: Given) -> list[str]:
 class Report:
     """The lines of ``--describe``."""
 
-    def __init__(self, given: Given, alive: Iterable[int]) -> None:
+    def __init__(
+        self, given: Given, alive: Iterable[int], moving: Mapping[TopicPartition, PartitionReassignment]
+    ) -> None:
         self._alive = frozenset(alive)
+        self._moving = moving
         self._overridden_only = given["topics-with-overrides"]
         checks = {
             "under-replicated-partitions": self._is_under_replicated,
@@ -162,33 +208,40 @@ class Report:
         lines = []
         overridden = any(not entry.is_default for entry in config.values())
         if not self._checks and (overridden or not self._overridden_only):
-            lines.append(topic_line(topic, config))
+            factor = self._factor(topic.name, topic.partitions[0]) if topic.partitions else 0
+            lines.append(topic_line(topic, factor, config))
         if not self._overridden_only:
             minimum = int(config["min.insync.replicas"].value or 1)
             lines += [
-                partition_line(topic.name, one)
+                partition_line(topic.name, one, self._moving.get(TopicPartition(topic.name, one.partition)))
                 for one in topic.partitions
-                if not self._checks or any(check(one, minimum) for check in self._checks)
+                if not self._checks or any(check(topic.name, one, minimum) for check in self._checks)
             ]
         return lines
 
-    @staticmethod
-    def _is_under_replicated(one: PartitionMetadata, _minimum: int) -> bool:
-        return len(one.isr) < len(one.replicas)
+    def _factor(self, topic: str, one: PartitionMetadata) -> int:
+        """How many replicas the partition is to have: those that only come or go do not count."""
+        moving = self._moving.get(TopicPartition(topic, one.partition))
+        if moving and not {*moving.adding, *moving.removing}.isdisjoint(one.replicas):
+            return len(moving.replicas) - len(moving.adding)
+        return len(one.replicas)
 
-    def _is_unavailable(self, one: PartitionMetadata, _minimum: int) -> bool:
+    def _is_under_replicated(self, topic: str, one: PartitionMetadata, _minimum: int) -> bool:
+        return len(one.isr) < self._factor(topic, one)
+
+    def _is_unavailable(self, _topic: str, one: PartitionMetadata, _minimum: int) -> bool:
         return one.leader not in self._alive
 
     @staticmethod
-    def _is_under_min_isr(one: PartitionMetadata, minimum: int) -> bool:
+    def _is_under_min_isr(_topic: str, one: PartitionMetadata, minimum: int) -> bool:
         return one.leader < 0 or len(one.isr) < minimum
 
     @staticmethod
-    def _is_at_min_isr(one: PartitionMetadata, minimum: int) -> bool:
+    def _is_at_min_isr(_topic: str, one: PartitionMetadata, minimum: int) -> bool:
         return len(one.isr) == minimum
 
 
-def topic_line(topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> str:
+def topic_line(topic: TopicDescription, factor: int, config: Mapping[str, ConfigEntry]) -> str:
     """The line of a topic. Values count as set when they are not the built-in default, as in TopicCommand."""
     shown = ",".join(f"{name}={entry.value}" for name, entry in config.items() if not entry.is_default)
     parts = [f"Topic: {topic.name}"]
@@ -196,21 +249,27 @@ def topic_line(topic: TopicDescription, config: Mapping[str, ConfigEntry]) -> st
         parts.append(f"TopicId: {uuid_text(topic.topic_id)}")
     parts += [
         f"PartitionCount: {len(topic.partitions)}",
-        f"ReplicationFactor: {len(topic.partitions[0].replicas) if topic.partitions else 0}",
+        f"ReplicationFactor: {factor}",
         f"Configs: {shown}",
     ]
     return "\t".join(parts)
 
 
-def partition_line(name: str, one: PartitionMetadata) -> str:
+def partition_line(name: str, one: PartitionMetadata, moving: PartitionReassignment | None) -> str:
     """The line of a partition. Eligible leader replicas (KIP-966) belong to KRaft and are not known here."""
     parts = [
         f"Topic: {name}",
         f"Partition: {one.partition}",
         f"Leader: {one.leader if one.leader >= 0 else 'none'}",
-        f"Replicas: {','.join(map(str, one.replicas))}",
-        f"Isr: {','.join(map(str, one.isr))}",
+        f"Replicas: {_numbers(one.replicas)}",
+        f"Isr: {_numbers(one.isr)}",
+        *([f"Adding Replicas: {_numbers(moving.adding)}"] if moving else []),
+        *([f"Removing Replicas: {_numbers(moving.removing)}"] if moving else []),
         "Elr: N/A",
         "LastKnownElr: N/A",
     ]
     return "\t" + "\t".join(parts)
+
+
+def _numbers(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

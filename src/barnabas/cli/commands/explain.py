@@ -5,7 +5,20 @@ from pathlib import Path
 
 import click
 
-from barnabas.cli.options import admin_options, bootstrap_option, command_config_option, connected_admin
+from barnabas.cli.options import (
+    admin_options,
+    bootstrap_option,
+    command_config_option,
+    connected_admin,
+    file_option,
+    key_values,
+    on_store,
+    pairs_option,
+    printable,
+    properties,
+    timeout_option,
+)
+from barnabas.core.broker_config import broker_config
 
 
 @click.group()
@@ -16,7 +29,103 @@ def explain() -> None:
     Examples:
       barnabas explain coordinator billing --bootstrap-server 127.0.0.1:9092
       barnabas explain coordinator payments-1 --type transaction --bootstrap-server 127.0.0.1:9092
+      barnabas explain partition orders 0 --store ./store --bootstrap-server 127.0.0.1:9092
+      barnabas explain listener --config server.properties
     """
+
+
+@explain.command()
+@click.argument("topic")
+@click.argument("number", metavar="PARTITION", type=click.IntRange(min=0))
+@bootstrap_option(required=True)
+@on_store
+@command_config_option
+def partition(
+    topic: str,
+    number: int,
+    bootstrap_server: str,
+    folder: Path | None,
+    zookeeper: str | None,
+    timeout_ms: int,
+    command_config: Path | None,
+) -> None:
+    """Print who leads a partition, since which leader epoch, which replicas are not in sync, and what each broker knows.
+
+    The controller tells the replicas of a partition by LeaderAndIsr, and all brokers by UpdateMetadata. This asks every
+    broker for its metadata, so that one that was not told shows. With --store or --zookeeper it also reads the
+    partition's znode: which controller's epoch stands in it, how often it was written, and when last.
+
+    \b
+    Examples:
+      barnabas explain partition orders 0 --bootstrap-server 127.0.0.1:9092
+      barnabas explain partition orders 0 --bootstrap-server 127.0.0.1:9092 --store ./store
+      barnabas explain partition orders 0 --bootstrap-server 127.0.0.1:9092 --zookeeper 127.0.0.1:2181/kafka
+    """
+    from barnabas.cli.partition_stations import lines, look
+    from barnabas.cli.store_reader import opened
+
+    if folder is not None and zookeeper is not None:
+        raise click.UsageError("Name one store: either --store or --zookeeper")
+    options = admin_options(command_config, bootstrap_server, "barnabas-explain")
+    named = folder is not None or zookeeper is not None
+
+    async def explained() -> list[tuple[str, str]]:
+        async with connected_admin(options, timeout_ms) as admin:
+            if not named:
+                return lines(await look(admin, topic, number, None, timeout_ms))
+            async with opened(folder, zookeeper, timeout_ms) as reader:
+                return lines(await look(admin, topic, number, reader, timeout_ms))
+
+    for station, text in asyncio.run(explained()):
+        click.echo(printable(f"{station:<18}{text}"))
+
+
+@explain.command()
+@file_option("--config", "config_file", "The configuration of a broker, as for `barnabas serve`.")
+@pairs_option("--set", "settings", "One configuration value, as for `barnabas serve`; repeatable.")
+@bootstrap_option()
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The running broker to ask.")
+@command_config_option
+@timeout_option()
+def listener(
+    config_file: Path | None,
+    settings: tuple[str, ...],
+    bootstrap_server: str | None,
+    broker: int | None,
+    command_config: Path | None,
+    timeout_ms: int,
+) -> None:
+    """Print which listener, and which endpoint of this broker, each of the four paths of requests takes, and why.
+
+    The paths are those from the controller to a broker, from a broker to the controller, between brokers, and from
+    clients. The configuration comes from a file, or from a running broker.
+
+    \b
+    Examples:
+      barnabas explain listener --config server.properties
+      barnabas explain listener --set listeners=IN://:9091,OUT://:9092 --set inter.broker.listener.name=IN \\
+          --set listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT
+      barnabas explain listener --bootstrap-server 127.0.0.1:9092 --broker 0
+    """
+    from barnabas.cli.listener_stations import lines, of_broker
+
+    if (bootstrap_server is None) != (broker is None):
+        raise click.UsageError("A running broker is asked with both --bootstrap-server and --broker")
+    if (broker is None) == (config_file is None and not settings):
+        raise click.UsageError("Give either --config or --set, or --bootstrap-server with --broker")
+    if bootstrap_server is None or broker is None:
+        given = broker_config({**properties(config_file), **key_values(settings)})
+        found = lines(given, given.explicit())
+    else:
+        options = admin_options(command_config, bootstrap_server, "barnabas-explain")
+
+        async def asked() -> list[tuple[str, str]]:
+            async with connected_admin(options, timeout_ms) as admin:
+                return lines(*await of_broker(admin, broker, timeout_ms))
+
+        found = asyncio.run(asked())
+    for path, text in found:
+        click.echo(printable(f"{path:<22}{text}"))
 
 
 @explain.command()
@@ -33,15 +142,7 @@ def explain() -> None:
 @click.option("--create", is_flag=True, help="Ask even when that creates the internal topic.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @command_config_option
-@click.option(
-    "--timeout",
-    "timeout_ms",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    metavar="MS",
-    help="How long a request to the cluster may take, in milliseconds.",
-)
+@timeout_option()
 @click.pass_context
 def coordinator(
     ctx: click.Context,

@@ -2,7 +2,7 @@
 
 import click
 
-from barnabas.cli.options import bootstrap_option
+from barnabas.cli.options import bootstrap_option, kafka_names
 
 
 @click.command()
@@ -93,7 +93,7 @@ def groups(ctx: click.Context, /, **_given: object) -> None:
     """
     from barnabas.cli import group_flags
 
-    given = {name.replace("_", "-"): value for name, value in ctx.params.items()}
+    given = kafka_names(ctx.params)
     group_flags.check(given)
 
     from barnabas.cli import group_service

@@ -16,7 +16,8 @@ from barnabas.core.broker_config import SHIPPED_VALUES, broker_config, read_prop
 from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
-from barnabas.core.eventlog import EventFormatter, EventLog
+from barnabas.core.eventlog import KAFKA_LOGGERS, EventFormatter, EventLog
+from barnabas.core.odd_keys import warn_of_odd_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 _log = EventLog("serve")
 
 LEVELS = ["debug", "info", "warning", "error"]
+
+
+def _logger_and_level(text: str) -> tuple[str, str]:
+    """A value of --log. Raises BadParameter."""
+    logger, _, level = text.partition("=")
+    if logger not in KAFKA_LOGGERS and logger.partition(".")[0] != "barnabas":
+        raise click.BadParameter(
+            f"{logger!r} is no logger of the broker: it is barnabas or barnabas.PART, {' or '.join(KAFKA_LOGGERS)}"
+        )
+    if level.lower() not in LEVELS:
+        raise click.BadParameter(f"{text!r} is not LOGGER=LEVEL with a level of {', '.join(LEVELS)}")
+    return logger, level.upper()
 
 
 @click.command()
@@ -44,6 +57,16 @@ LEVELS = ["debug", "info", "warning", "error"]
     help="A file in the form of Kafka's server.properties.",
 )
 @click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    help="Folder of the metadata store that brokers on one machine share.  [default: the first log directory]",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[,...][/PATH]",
+    help="Keep the metadata in ZooKeeper, below this path; for brokers on several machines.",
+)
+@click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One configuration value; wins over all."
 )
 @click.option(
@@ -52,6 +75,15 @@ LEVELS = ["debug", "info", "warning", "error"]
     default="warning",
     show_default=True,
     help="What goes to stderr.",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="LOGGER=LEVEL",
+    callback=lambda _context, _option, values: [_logger_and_level(each) for each in values],
+    help="The level of one logger, by the name that its lines have. Off without it: state.change.logger (what the "
+    "controller sends and brokers do; debug names each partition), kafka.request.logger (debug: each request).",
 )
 @click.option(
     "--event-loop",
@@ -66,8 +98,11 @@ def serve(
     port: int | None,
     broker_id: int | None,
     config_file: Path | None,
+    store: Path | None,
+    zookeeper: str | None,
     settings: tuple[str, ...],
     log_level: str,
+    logs: list[tuple[str, str]],
     event_loop: str,
 ) -> None:
     """Run one broker in the foreground, until SIGTERM or Ctrl-C.
@@ -80,45 +115,76 @@ def serve(
       barnabas serve
       barnabas serve --port 0 --data /tmp/try
       barnabas serve --config server.properties --set log.retention.hours=24
+
+    \b
+    Three brokers on one machine, with one metadata store:
+      barnabas serve --id 1 --port 19091 --data ./data-1 --store ./store
+      barnabas serve --id 2 --port 19092 --data ./data-2 --store ./store
+      barnabas serve --id 3 --port 19093 --data ./data-3 --store ./store
+
+    \b
+    A broker of a cluster on ZooKeeper, which may have Apache Kafka 3.9 brokers too:
+      barnabas serve --id 7 --data ./data --host 10.0.0.7 --zookeeper zk1:2181,zk2:2181/kafka
     """
     lines = logging.StreamHandler()
     lines.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=log_level.upper(), handlers=[lines])
+    for logger, level in [*((each, "WARNING") for each in KAFKA_LOGGERS), *logs]:
+        logging.getLogger(logger).setLevel(level)
     try:
-        given = _given(data, host, port, broker_id, config_file, settings)
+        given = _from_file(config_file) | _from_options(data, host, port, broker_id, config_file)
+        _name_metadata_store(given, store, zookeeper)
+        given |= _from_settings(settings)
         config = broker_config(given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
-    for key in sorted(config.unknown):
-        _log.warning("config.unknown", key=key, meaning="this broker does not obey it")
+    warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
     raise_limit()
     _run(config, event_loop)
 
 
-def _given(
-    data: Path | None,
-    host: str | None,
-    port: int | None,
-    broker_id: int | None,
-    config_file: Path | None,
-    settings: tuple[str, ...],
-) -> dict[str, str]:
-    """The configuration as texts: the file or Kafka's shipped values, then the options, then ``--set``."""
+def _from_file(config_file: Path | None) -> dict[str, str]:
+    """What the file says; without one, Kafka's shipped values."""
     if config_file is None:
-        given = {"broker.id": "0", "log.dirs": "barnabas-data", **SHIPPED_VALUES}
-    else:
-        try:
-            given = read_properties(config_file.read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{config_file} is not a text in UTF-8") from error
-        except OSError as error:
-            raise ConfigError(f"{config_file} cannot be read: {error.strerror}") from error
+        return {"broker.id": "0", "log.dirs": "barnabas-data", **SHIPPED_VALUES}
+    try:
+        return read_properties(config_file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{config_file} is not a text in UTF-8") from error
+    except OSError as error:
+        raise ConfigError(f"{config_file} cannot be read: {error.strerror}") from error
+
+
+def _from_options(
+    data: Path | None, host: str | None, port: int | None, broker_id: int | None, config_file: Path | None
+) -> dict[str, str]:
+    given = {}
     if data is not None:
         given["log.dirs"] = str(data)
     if broker_id is not None:
         given["broker.id"] = str(broker_id)
     if host is not None or port is not None or config_file is None:
         given["listeners"] = f"PLAINTEXT://{host or '127.0.0.1'}:{9092 if port is None else port}"
+    return given
+
+
+def _name_metadata_store(given: dict[str, str], store: Path | None, zookeeper: str | None) -> None:
+    """Has the configuration name the store of the two options; a file may have named another."""
+    if store is not None and zookeeper is not None:
+        raise ConfigError("--store and --zookeeper name two metadata stores: give one of them")
+    if zookeeper is not None:
+        if not zookeeper.strip():
+            raise ConfigError("--zookeeper names no server: write it as host:port, or host:port/path")
+        given["zookeeper.connect"] = zookeeper
+    if store is not None:
+        from barnabas.node.environment import METADATA_FILE
+
+        given.pop("zookeeper.connect", None)
+        given["barnabas.metadata.path"] = str(store / METADATA_FILE)
+
+
+def _from_settings(settings: tuple[str, ...]) -> dict[str, str]:
+    given = {}
     for setting in settings:
         key, separator, value = setting.partition("=")
         if not separator or not key.strip():
@@ -170,7 +236,8 @@ async def _serve(config: Config) -> None:
         await node.stop()
         return
     listeners = ",".join(str(endpoint) for endpoint in node.endpoints)
-    click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}")
+    metrics = f" metrics={node.metrics_url}" if node.metrics_url else ""
+    click.echo(f"ready {listeners} broker={node.broker_id} data={','.join(map(str, node.log_dirs))}{metrics}")
     sys.stdout.flush()
     stopped = asyncio.ensure_future(stop.wait())
     failed = asyncio.ensure_future(node.failed())

@@ -1,0 +1,167 @@
+"""``barnabas analyze``: what fills the disk of a broker."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from barnabas.cli.options import bootstrap_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from barnabas.spark.analyses import Analysis, Retention
+
+_WEEK_MS: Final = 7 * 24 * 3600 * 1000
+
+
+@click.group()
+def analyze() -> None:
+    """Analyse the logs of brokers, Apache Kafka's or ours: tables here, a page with charts and Parquet files in --out.
+
+    Needs the extra "spark" and Java 17, or the extra "jvm". Directories are only read; the broker may run.
+
+    \b
+    Examples:
+      barnabas analyze disk /var/lib/kafka
+      barnabas analyze disk /var/lib/kafka --topics orders,payments --out usage
+      barnabas analyze disk /var/lib/kafka --bootstrap-server 127.0.0.1:9092
+    """
+
+
+def _reporting(command: Any) -> Any:
+    for option in (
+        click.option("--rows", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table to print."),
+        click.option(
+            "--out",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Write report.html and a Parquet file for each table there.",
+        ),
+        click.option("--topics", default="", metavar="LIST", help="These topics only, with commas.  [default: all]"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@analyze.command()
+@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY...")
+@_reporting
+@bootstrap_option()
+@click.option(
+    "--retention-ms",
+    type=click.IntRange(min=-1),
+    default=_WEEK_MS,
+    show_default=True,
+    metavar="MS",
+    help="retention.ms of topics whose brokers are not asked.",
+)
+@click.option(
+    "--retention-bytes",
+    type=click.IntRange(min=-1),
+    default=-1,
+    show_default=True,
+    metavar="BYTES",
+    help="retention.bytes of such topics.",
+)
+@click.option("--key-prefix", metavar="REGEX", help="What of a key is its prefix.")
+def disk(
+    directories: tuple[str, ...],
+    topics: str,
+    out: Path | None,
+    rows: int,
+    bootstrap_server: str | None,
+    retention_ms: int,
+    retention_bytes: int,
+    key_prefix: str | None,
+) -> None:
+    """Show what fills log directories: by topic, partition, codec, age, size of records and prefix of keys,
+    each as bytes on the disk and without compression; and which segments retention drops next, and when.
+
+    The retention of topics is asked of --bootstrap-server, if there is one: directories do not hold it.
+
+    \b
+    Examples:
+      barnabas analyze disk /var/lib/kafka
+      barnabas analyze disk /disk1/kafka /disk2/kafka --out usage
+      barnabas analyze disk /var/lib/kafka --topics orders --key-prefix '^[^-]*'
+    """
+    with _spark_failures():
+        from barnabas.spark import analyses
+        from barnabas.spark.analyses.disk import KEY_PREFIX
+
+        found = analyses.directories(directories, topics=_names(topics))
+        retention: dict[str, Retention] = {}
+        if bootstrap_server:
+            retention = analyses.retention_of(bootstrap_server, {tp.topic for tp in found.partitions})
+        with _session("reading the directories") as spark:
+            usage = analyses.disk_usage(
+                spark,
+                found,
+                retention=retention,
+                default_retention=analyses.Retention(retention_ms, retention_bytes),
+                key_prefix=key_prefix or KEY_PREFIX,
+            )
+    _show(usage, out, rows)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+@contextlib.contextmanager
+def _session(doing: str) -> "Iterator[SparkSession]":
+    """A Spark session whose messages are seen only when it fails, and what it does meanwhile."""
+    from rich.console import Console
+
+    from barnabas.spark import session
+
+    with (
+        tempfile.TemporaryDirectory(prefix="barnabas-analyze-") as folder,
+        Console(stderr=True).status(f"{doing} ..."),
+    ):
+        spark = session("barnabas analyze", log_file=Path(folder) / "spark.log")
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+@contextlib.contextmanager
+def _spark_failures() -> Iterator[None]:
+    """Whatever Spark or the system raises becomes one line."""
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+        from pyspark.errors import PySparkException
+
+        from barnabas.spark import analyses  # noqa: F401 - here, so that what is missing shows
+        from barnabas.spark.errors import first_line
+    except ImportError as error:
+        raise click.ClickException(
+            f"this needs packages that are not here ({error.name}): pip install 'barnabas[spark,jvm]'"
+        ) from error
+    try:
+        yield
+    except (PySparkException, Py4JError) as failure:
+        raise click.ClickException(f"Spark failed: {first_line(failure)}") from failure
+    except OSError as failure:
+        place = f" ({failure.filename})" if failure.filename else ""
+        raise click.ClickException(f"{failure.strerror or failure}{place}") from failure
+
+
+def _show(analysis: "Analysis", out: Path | None, rows: int) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a file or a pipe has no edge at which lines would break
+    for one in analysis.printable(rows):
+        console.print(one)
+    if out is not None:
+        try:
+            page = analysis.write(out)
+        except OSError as error:
+            raise click.ClickException(f"cannot write to {out}: {error.strerror}") from error
+        click.echo(f"\nReport: {page.resolve()}")

@@ -1,0 +1,91 @@
+"""``barnabas broker-api-versions``: kafka-broker-api-versions.sh."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
+from barnabas.core.errors import BarnabasError
+from barnabas.protocol.api import ApiKey
+from barnabas.protocol.message import Request
+from barnabas.protocol.registry import REQUESTS
+
+if TYPE_CHECKING:
+    from barnabas.admin.types import ApiVersions
+
+_LATEST_OF_3_9: Final = 87
+"""The script of 3.9 names the APIs up to this key that a broker does not have; it knows none above."""
+_NAMES_OF_3_9: Final = {74: "ListClientMetricsResources"}
+"""Where an API has another name since."""
+
+
+@click.command()
+@bootstrap_option()
+@command_config_option
+def broker_api_versions(bootstrap_server: str | None, command_config: Path | None) -> None:
+    """Print for each broker the versions of each API that it serves, and the highest that this client can use.
+
+    \b
+    Examples:
+      barnabas broker-api-versions --bootstrap-server 127.0.0.1:9092
+    """
+    if not bootstrap_server:
+        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    try:
+        asyncio.run(_print_versions(bootstrap_server, command_config))
+    except BarnabasError as error:
+        raise ToolError(str(error)) from error
+
+
+async def _print_versions(bootstrap: str, file: Path | None) -> None:
+    from barnabas.cli.java_errors import java_text
+    from barnabas.cli.options import admin_options, connected_admin
+
+    async with connected_admin(admin_options(file, bootstrap, "admin-1")) as admin:
+        brokers = {broker.node_id: broker for broker in (await admin.cluster.describe()).brokers}
+        found = await admin.cluster.try_api_versions(brokers)
+    for broker_id, versions in found.items():
+        if isinstance(versions, BarnabasError):
+            click.echo(f"{brokers[broker_id]} -> ERROR: {java_text(versions)}")
+        else:
+            lines = ",\n\t".join(_lines(versions))
+            click.echo(f"{brokers[broker_id]} -> (\n\t{lines}\n)")
+
+
+def _lines(versions: "ApiVersions") -> list[str]:
+    """A line for each API that the broker or this client knows, in the order of their keys (``NodeApiVersions.toString``)."""
+    known = {int(key): _request_of(key) for key in ApiKey}
+    lines = []
+    for key in sorted(
+        {*versions, *(key for key, request in known.items() if request and key <= _LATEST_OF_3_9)}
+    ):
+        request = known.get(key)
+        if request is None:
+            lines.append(f"UNKNOWN({key}): {_range(*versions[key])}")
+            continue
+        name = f"{_NAMES_OF_3_9.get(key, request.__name__.removesuffix('Request'))}({key})"
+        if key not in versions:
+            lines.append(f"{name}: UNSUPPORTED")
+            continue
+        low, high = versions[key]
+        usable = f"usable: {min(high, request.max_version)}"
+        if request.max_version < low:
+            usable = "unusable: node too new"
+        elif high < request.min_version:
+            usable = "unusable: node too old"
+        lines.append(f"{name}: {_range(low, high)} [{usable}]")
+    return lines
+
+
+def _request_of(key: ApiKey) -> type[Request] | None:
+    """What a client asks; None for what only controllers say to each other."""
+    try:
+        return REQUESTS[key]
+    except KeyError:
+        return None
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"

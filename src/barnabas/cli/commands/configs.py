@@ -1,0 +1,59 @@
+"""``barnabas configs``: kafka-configs.sh."""
+
+import click
+
+from barnabas.cli.options import (
+    ARGUMENTS,
+    ScriptCommand,
+    bootstrap_option,
+    command_config_option,
+    kafka_names,
+)
+
+
+@click.command(cls=ScriptCommand)
+@bootstrap_option()
+@command_config_option
+@click.option("--describe", is_flag=True, help="Show what was changed while the cluster ran.")
+@click.option("--alter", is_flag=True, help="Set values, or put them back to their defaults.")
+@click.option("--all", is_flag=True, help="With --describe: all keys, those of files and defaults too.")
+@click.option("--entity-type", multiple=True, metavar="TYPE", help="topics, brokers or broker-loggers.")
+@click.option("--entity-name", multiple=True, metavar="NAME", help="The topic's name, or the broker's id.")
+@click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
+@click.option("--topic", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
+@click.option("--broker", metavar="ID", help="Short for --entity-type brokers --entity-name ID.")
+@click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option(
+    "--broker-logger", metavar="ID", help="Short for --entity-type broker-loggers --entity-name ID."
+)
+@click.option(
+    "--add-config",
+    multiple=True,
+    metavar="K=V,K=[V,V]",
+    help="With --alter: values to set; brackets around one with commas.",
+)
+@click.option("--add-config-file", metavar="FILE", help="With --alter: a file of properties to set.")
+@click.option(
+    "--delete-config", multiple=True, metavar="K,K", help="With --alter: keys to put back to their defaults."
+)
+@click.pass_context
+def configs(ctx: click.Context, /, **_given: object) -> None:
+    """Show and change settings of topics and brokers, with the flags and lines of kafka-configs.sh.
+
+    Clients, users, addresses and client metrics, which that script also knows, are not supported yet.
+
+    \b
+    Examples:
+      barnabas configs --describe --topic orders --all --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --topic orders --add-config retention.ms=60000,cleanup.policy=[compact,delete] \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --topic orders --delete-config retention.ms --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --broker-defaults --add-config log.retention.ms=3600000 \\
+          --bootstrap-server 127.0.0.1:9092
+      barnabas configs --describe --entity-type brokers --bootstrap-server 127.0.0.1:9092
+    """
+    from barnabas.cli import config_flags, config_service
+
+    given = kafka_names(ctx.params)
+    config_flags.check(given)
+    config_service.run(given, ctx.meta[ARGUMENTS])

@@ -1,0 +1,109 @@
+"""``barnabas features``: kafka-features.sh."""
+
+from pathlib import Path
+
+import click
+
+from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
+
+_metadata = click.option(
+    "--metadata", metavar="VERSION", help="The metadata.version to have, such as 3.9-IV0."
+)
+_levels = click.option(
+    "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level; repeatable."
+)
+_unsafe = click.option("--unsafe", is_flag=True, help="Go down even where metadata may be lost.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Check it, and change nothing.")
+
+
+@click.group()
+@bootstrap_option()
+@click.option(
+    "--bootstrap-controller", metavar="HOST:PORT", help="Controllers of KRaft; this client asks brokers only."
+)
+@command_config_option
+@click.pass_context
+def features(
+    ctx: click.Context,
+    bootstrap_server: str | None,
+    bootstrap_controller: str | None,
+    command_config: Path | None,
+) -> None:
+    """Show and change the feature levels of a cluster, with the lines of kafka-features.sh.
+
+    Clusters with ZooKeeper, and so the brokers of barnabas, have no features: every change is refused.
+
+    \b
+    Examples:
+      barnabas features --bootstrap-server 127.0.0.1:9092 describe
+    """
+    if (bootstrap_server is None) == (bootstrap_controller is None):
+        raise click.UsageError("exactly one of --bootstrap-server, --bootstrap-controller is required")
+    if bootstrap_server is None:
+        raise click.UsageError(
+            "--bootstrap-controller: this client asks brokers only; give --bootstrap-server"
+        )
+    ctx.obj = (bootstrap_server, command_config)
+
+
+@features.command("describe")
+@click.pass_obj
+def describe(where: tuple[str, Path | None]) -> None:
+    """Print each feature with its supported levels and the finalized one."""
+    from barnabas.cli import feature_service
+
+    feature_service.describe(*where)
+
+
+@features.command("upgrade")
+@_metadata
+@_levels
+@_dry_run
+@click.pass_obj
+def upgrade(
+    where: tuple[str, Path | None], metadata: str | None, features: tuple[str, ...], dry_run: bool
+) -> None:
+    """Raise levels."""
+    from barnabas.admin.features import UpgradeType
+    from barnabas.cli import feature_service
+
+    updates = feature_service.level_updates(metadata, features, UpgradeType.UPGRADE)
+    feature_service.update("upgrade", updates, *where, dry_run=dry_run)
+
+
+@features.command("downgrade")
+@_metadata
+@_levels
+@_unsafe
+@_dry_run
+@click.pass_obj
+def downgrade(
+    where: tuple[str, Path | None],
+    metadata: str | None,
+    features: tuple[str, ...],
+    unsafe: bool,
+    dry_run: bool,
+) -> None:
+    """Lower levels."""
+    from barnabas.cli import feature_service
+
+    updates = feature_service.level_updates(metadata, features, feature_service.downgrade_type(unsafe=unsafe))
+    feature_service.update("downgrade", updates, *where, dry_run=dry_run)
+
+
+@features.command("disable")
+@click.option("--feature", "names", multiple=True, metavar="NAME", help="A feature; repeatable.")
+@_unsafe
+@_dry_run
+@click.pass_obj
+def disable(where: tuple[str, Path | None], names: tuple[str, ...], unsafe: bool, dry_run: bool) -> None:
+    """Take features away; the same as a downgrade to level 0."""
+    from barnabas.admin.features import FeatureUpdate
+    from barnabas.cli import feature_service
+
+    update = FeatureUpdate(0, feature_service.downgrade_type(unsafe=unsafe))
+    updates = dict.fromkeys(names, update)
+    for name in names:
+        if names.count(name) > 1:
+            raise ToolError(f"Feature {name} was specified more than once.")
+    feature_service.update("disable", updates, *where, dry_run=dry_run)

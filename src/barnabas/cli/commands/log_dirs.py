@@ -1,0 +1,117 @@
+"""``barnabas log-dirs``: kafka-log-dirs.sh."""
+
+import asyncio
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from barnabas.cli.options import ToolError, bootstrap_option, command_config_option
+from barnabas.core.errors import BarnabasError
+
+if TYPE_CHECKING:
+    from barnabas.admin import LogDirDescription
+
+
+@click.command()
+@bootstrap_option()
+@click.option("--describe", is_flag=True, help="Show the log directories.")
+@click.option(
+    "--topic-list", metavar="LIST", default="", help="These topics only, with commas.  [default: all]"
+)
+@click.option("--broker-list", metavar="LIST", default="", help="Ids of brokers with commas.  [default: all]")
+@command_config_option
+def log_dirs(
+    bootstrap_server: str | None,
+    describe: bool,
+    topic_list: str,
+    broker_list: str,
+    command_config: Path | None,
+) -> None:
+    """Print as JSON what the log directories of brokers hold: each replica's size in bytes and its lag.
+
+    \b
+    Examples:
+      barnabas log-dirs --describe --topic-list orders --bootstrap-server 127.0.0.1:9092
+    """
+    if not bootstrap_server:
+        raise click.UsageError('Missing required argument "[bootstrap-server]"')
+    if not describe:
+        raise click.UsageError('Missing required argument "[describe]"')
+    topics = {name for name in topic_list.split(",") if name}
+    brokers = {_number(text) for text in broker_list.split(",") if text}
+    try:
+        asyncio.run(_describe(bootstrap_server, command_config, brokers, topics))
+    except BarnabasError as error:
+        from barnabas.cli.java_errors import java_text
+
+        raise ToolError(java_text(error)) from error
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ToolError(f'For input string: "{text}"') from None
+
+
+async def _describe(bootstrap: str, file: Path | None, wanted: set[int], topics: Collection[str]) -> None:
+    from barnabas.cli.java_order import number_order
+    from barnabas.cli.options import admin_options, connected_admin
+
+    async with connected_admin(admin_options(file, bootstrap, "log-dirs-tool")) as admin:
+        there = [broker.node_id for broker in (await admin.cluster.describe()).brokers]
+        if unknown := wanted.difference(there):
+            raise ToolError(
+                "ERROR: The given brokers do not exist from --broker-list:"
+                f" {_joined(number_order(unknown))}. Current existent brokers: {_joined(number_order(there))}"
+            )
+        brokers = number_order(wanted or there)
+        click.echo("Querying brokers for log directories information")
+        found = await admin.log_dirs.describe(brokers)
+    click.echo(f"Received log directory information from brokers {_joined(brokers)}")
+    click.echo(json.dumps(_printable(found, topics), separators=(",", ":"), ensure_ascii=False))
+
+
+def _joined(brokers: Collection[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _printable(
+    found: "Mapping[int, Mapping[str, LogDirDescription]]", topics: Collection[str]
+) -> dict[str, Any]:
+    """What the script prints, the keys of each object in the order in which Java has them."""
+    from barnabas.cli.java_order import number_order, sized, text_order
+
+    brokers = [
+        {
+            "broker": broker,
+            "logDirs": [
+                _log_dir(path, found[broker][path], topics)
+                for path in text_order(found[broker], sized(len(found[broker])))
+            ],
+        }
+        for broker in number_order(found, sized(len(found)))
+    ]
+    return {"brokers": brokers, "version": 1}
+
+
+def _log_dir(path: str, directory: "LogDirDescription", topics: Collection[str]) -> dict[str, Any]:
+    from barnabas.cli.java_errors import java_class
+    from barnabas.cli.java_order import partition_order
+
+    return {
+        "partitions": [
+            {
+                "partition": str(tp),
+                "size": directory.replicas[tp].size,
+                "offsetLag": directory.replicas[tp].offset_lag,
+                "isFuture": directory.replicas[tp].is_future,
+            }
+            for tp in partition_order(tp for tp in directory.replicas if not topics or tp.topic in topics)
+        ],
+        "error": None if directory.error is None else java_class(directory.error),
+        "logDir": path,
+    }

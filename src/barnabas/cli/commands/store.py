@@ -1,0 +1,158 @@
+"""``barnabas store``: the znodes of a cluster. Kafka has zookeeper-shell.sh, which shows the bytes."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from barnabas.cli.options import on_store, printable
+
+if TYPE_CHECKING:
+    from barnabas.cli.store_reader import StoreReader
+    from barnabas.cluster.store.contract import Stat
+
+_LABEL_WIDTH: Final = 18
+
+
+@click.group()
+def store() -> None:
+    """Show what a cluster keeps in ZooKeeper or in the embedded store; changes nothing.
+
+    \b
+    Examples:
+      barnabas store ls /brokers/ids --store ./barnabas-data
+      barnabas store get /controller --store ./store
+      barnabas store get /brokers/topics/orders/partitions/0/state --zookeeper 127.0.0.1:2181/kafka
+      barnabas store ls / --recursive --zookeeper 127.0.0.1:2181
+    """
+
+
+@store.command()
+@click.argument("path", default="/")
+@click.option("--recursive", is_flag=True, help="All znodes below, with their paths.")
+@on_store
+def ls(path: str, recursive: bool, **where: Any) -> None:
+    """Print the names of the znodes below PATH, one a line.
+
+    \b
+    Examples:
+      barnabas store ls /brokers/topics --store ./barnabas-data
+      barnabas store ls / --recursive --zookeeper 127.0.0.1:2181/kafka
+    """
+
+    async def show(reader: "StoreReader") -> None:
+        names = await reader.children(path)
+        if recursive:
+            for name in names:
+                await _walk(reader, f"{path.rstrip('/')}/{name}")
+        else:
+            for name in names:
+                click.echo(printable(name))
+
+    _read(path, show, **where)
+
+
+async def _walk(reader: "StoreReader", path: str) -> None:
+    from barnabas.cluster.store.contract import NoNodeError
+
+    click.echo(printable(path))
+    try:
+        names = await reader.children(path)
+    except NoNodeError:
+        return  # it went away meanwhile
+    for name in names:
+        await _walk(reader, f"{path}/{name}")
+
+
+@store.command()
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@on_store
+def get(path: str, as_json: bool, **where: Any) -> None:
+    """Print a znode: its data, JSON laid out, and its versions.
+
+    czxid and mzxid are the transactions that made it and that wrote it last. An ephemeral znode goes with the session
+    that owns it, which is that of a broker.
+
+    \b
+    Examples:
+      barnabas store get /controller --store ./barnabas-data
+      barnabas store get /brokers/ids/1 --json --zookeeper 127.0.0.1:2181/kafka
+    """
+
+    async def show(reader: "StoreReader") -> None:
+        data, stat = await reader.get(path)
+        children = len(await reader.children(path))
+        if as_json:
+            described = {"path": path, "data": _value(data), **stat._asdict(), "children": children}
+            click.echo(json.dumps(described, indent=2, ensure_ascii=False))
+        else:
+            _print_znode(path, data, stat, children)
+
+    _read(path, show, **where)
+
+
+def _print_znode(path: str, data: bytes | None, stat: "Stat", children: int) -> None:
+    lines = {
+        "path": path,
+        "version": str(stat.version),
+        "czxid": f"{stat.czxid:#x}, {_time(stat.created_ms)}",
+        "mzxid": f"{stat.mzxid:#x}, {_time(stat.modified_ms)}",
+        "ephemeral owner": f"session {stat.ephemeral_owner:#x}" if stat.ephemeral_owner else "none",
+        "children": str(children),
+    }
+    for label, text in lines.items():
+        click.echo(f"{label:<{_LABEL_WIDTH}}{printable(text)}")
+    value = _value(data)
+    click.echo(value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _value(data: bytes | None) -> Any:
+    """The data as JSON, else as the text it is, else as hexadecimal digits; None where there is none."""
+    if not data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return printable(text)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _read(
+    path: str,
+    show: Callable[["StoreReader"], Awaitable[None]],
+    folder: Path | None,
+    zookeeper: str | None,
+    timeout_ms: int,
+) -> None:
+    """Runs `show` with a reader. Raises ClickException for a path or a store that is not there."""
+    from barnabas.cli.store_reader import opened
+    from barnabas.cluster.store import tree
+    from barnabas.cluster.store.contract import NoNodeError
+
+    if (folder is None) == (zookeeper is None):
+        raise click.UsageError("Name the store: either --store or --zookeeper")
+    try:
+        tree.check_path(path)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+    async def look() -> None:
+        async with opened(folder, zookeeper, timeout_ms) as reader:
+            await show(reader)
+
+    try:
+        asyncio.run(look())
+    except NoNodeError as error:
+        raise click.ClickException(f"There is no znode {path}") from error

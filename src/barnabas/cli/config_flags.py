@@ -1,0 +1,149 @@
+"""Which flags of ``barnabas configs`` go together, and which entity they name, in the words of kafka-configs.sh.
+
+The checks stand in the order of ``ConfigCommandOptions.checkArgs``, since only the first failure is printed.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from barnabas.cli.options import ToolError
+
+Given = Mapping[str, Any]
+"""What was given, by Kafka's names of the options; None, False or () for what was not."""
+
+TOPICS: Final = "topics"
+BROKERS: Final = "brokers"
+BROKER_LOGGERS: Final = "broker-loggers"
+_SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS)
+_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
+_TYPES_OF_ZOOKEEPER: Final = ("users", "brokers")
+_OPTION_OF: Final = {TOPICS: "topic", BROKERS: "broker", BROKER_LOGGERS: "broker-logger"}
+_OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
+
+
+class Entity(NamedTuple):
+    """What is configured: its type, and its name, empty for the default of all, None when there was none given."""
+
+    type: str
+    name: str | None
+
+    @property
+    def noun(self) -> str:
+        """The type as a word for one of them."""
+        return self.type[:-1]
+
+
+def entity_of(given: Given) -> Entity:
+    """The entity that checked flags name."""
+    names = _names(given)
+    return Entity(_types(given)[0], names[0] if names else None)
+
+
+def _types(given: Given) -> list[str]:
+    short = [kind for kind, option in _OPTION_OF.items() if given[option] is not None]
+    return [*given["entity-type"], *short, *([BROKERS] if given["broker-defaults"] else [])]
+
+
+def _names(given: Given) -> list[str]:
+    short = [given[option] for option in _OPTION_OF.values() if given[option] is not None]
+    defaults = [given["entity-default"], given["broker-defaults"]]
+    return [*given["entity-name"], *short, *("" for default in defaults if default)]
+
+
+def check(given: Given) -> None:
+    """Raises ToolError when the flags do not go together."""
+    if given["alter"] == given["describe"]:
+        raise _wrong_use("Command must include exactly one action: --describe, --alter")
+    for option in ("add-config", "delete-config"):
+        if given["describe"] and given[option]:
+            raise _wrong_use(f'Option "[describe]" can\'t be used with option "[{option}]"')
+    _check_entity(given)
+    if given["alter"]:
+        _check_alter(given)
+
+
+def _wrong_use(message: str) -> ToolError:
+    return ToolError(f"{message}\nSee barnabas configs --help for the options, with examples.")
+
+
+def _check_entity(given: Given) -> None:
+    types, names = _types(given), _names(given)
+    if repeated := [kind for number, kind in enumerate(types) if kind in types[:number]]:
+        raise ToolError(f"Duplicate entity type(s) specified: {','.join(repeated)}")
+    server = given["bootstrap-server"]
+    allowed = _TYPES if server else _TYPES_OF_ZOOKEEPER
+    connection = "--bootstrap-server or --bootstrap-controller" if server else "--zookeeper"
+    for kind in types:
+        if kind not in allowed:
+            raise ToolError(
+                f"Invalid entity type {kind}, the entity type must be one of {', '.join(allowed)}"
+                f" with a {connection} argument"
+            )
+    if not types:
+        raise ToolError("At least one entity type must be specified")
+    if len(types) > 1 and set(types) != {"users", "clients"}:
+        raise ToolError("Only 'users' and 'clients' entity types may be specified together")
+    short = given["broker-defaults"] or any(given[option] is not None for option in _OPTION_OF.values())
+    if short and (given["entity-name"] or given["entity-type"] or given["entity-default"]):
+        raise ToolError(
+            "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
+        )
+    if not server:
+        raise ToolError(
+            "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be specified"
+        )
+    if types[0] not in _SUPPORTED:
+        raise ToolError(f"Entity type {types[0]} is not supported yet: there are {', '.join(_SUPPORTED)}")
+    for name in names:
+        if types[0] != TOPICS and name and not re.fullmatch(r"[-+]?[0-9]+", name):
+            raise ToolError(
+                f"The entity name for {types[0]} must be a valid integer broker id, but it is: {name}"
+            )
+    if given["describe"] and types[0] == BROKER_LOGGERS and not any(names):
+        raise ToolError("an entity name must be specified with --describe of broker-loggers")
+
+
+def _check_alter(given: Given) -> None:
+    kind, names = _types(given)[0], _names(given)
+    if kind == BROKERS and not names:
+        raise ToolError(
+            "an entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+        )
+    if kind != BROKERS and not any(names):
+        raise ToolError(f"an entity name must be specified with --alter of {kind}")
+    if given["add-config"] and given["add-config-file"]:
+        raise ToolError("Only one of --add-config or --add-config-file must be specified")
+    if not (given["add-config"] or given["add-config-file"] or given["delete-config"]):
+        raise ToolError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if len(given["add-config"]) > 1:
+        raise ToolError("Found multiple arguments for option add-config, but you asked for only one")
+    if len(names) > 1:
+        raise ToolError("An entity name must be specified for every entity type")
+
+
+def parse_added(text: str) -> dict[str, str]:
+    """``k=v,k=[v,v]`` as values by key. Raises ToolError for anything else (``parseConfigsToBeAdded``)."""
+    pairs = re.split(f",{_OUTSIDE_BRACKETS}", text)
+    while pairs and not pairs[-1]:
+        pairs.pop()  # Java's split leaves out what is empty at the end
+    parts = [re.split(rf"\s*=\s*{_OUTSIDE_BRACKETS}", pair) for pair in pairs]
+    if not all(len(part) == 2 for part in parts):
+        raise ToolError(
+            'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
+        )
+    return {key.strip(): re.sub(r"[\[\]]", "", value).strip() for key, value in parts}
+
+
+def check_keys(keys: Mapping[str, str]) -> None:
+    """Raises ToolError for a key that cannot be one."""
+    for key in keys:
+        if not re.fullmatch(r"[a-zA-Z0-9._-]*", key):
+            raise ToolError(f"Invalid character found for config key: {key}")
+
+
+def deleted_keys(given: Given) -> list[str]:
+    """The keys of all ``--delete-config``."""
+    return [key.strip() for keys in given["delete-config"] for key in keys.split(",")]

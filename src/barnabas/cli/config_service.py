@@ -1,0 +1,165 @@
+"""What ``barnabas configs`` does once its flags are understood (``ConfigCommand``)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from barnabas.admin import Admin, AlterConfigOp, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from barnabas.cli.config_flags import (
+    BROKER_LOGGERS,
+    BROKERS,
+    TOPICS,
+    Entity,
+    Given,
+    check_keys,
+    deleted_keys,
+    entity_of,
+    parse_added,
+)
+from barnabas.cli.java_errors import EXECUTION, java_text
+from barnabas.cli.java_order import text_order
+from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
+from barnabas.core.config import Source
+from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import validate_topic_name
+
+_TIMEOUT_MS: Final = 30_000
+_RESOURCES: Final = {
+    TOPICS: ResourceType.TOPIC,
+    BROKERS: ResourceType.BROKER,
+    BROKER_LOGGERS: ResourceType.BROKER_LOGGER,
+}
+# As DescribeConfigsResponse.ConfigSource names them; 6 is that of a logger.
+_SOURCES: Final = {
+    Source.TOPIC: "DYNAMIC_TOPIC_CONFIG",
+    Source.DYNAMIC_BROKER: "DYNAMIC_BROKER_CONFIG",
+    Source.DYNAMIC_DEFAULT_BROKER: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    Source.STATIC_BROKER: "STATIC_BROKER_CONFIG",
+    Source.DEFAULT: "DEFAULT_CONFIG",
+}
+
+
+class _FailedError(Exception):
+    """A failure of the script that is not an answer of the cluster, as Java prints it."""
+
+
+def run(given: Given, arguments: Sequence[str]) -> None:
+    """Runs the one action that was asked for.
+
+    Raises ToolError with the script's lines: for what the cluster refuses, the command line and the Java error.
+    """
+    try:
+        asyncio.run(_run(given))
+    except _FailedError as error:
+        failure = str(error)
+    except BarnabasError as error:
+        failure = EXECUTION + java_text(error)
+    else:
+        return
+    raise ToolError(f"Error while executing config command with args '{' '.join(arguments)}'\n{failure}")
+
+
+async def _run(given: Given) -> None:
+    options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-configs")
+    entity = entity_of(given)
+    async with connected_admin(options, _TIMEOUT_MS) as admin:
+        if given["alter"]:
+            await _alter(admin, entity, _added(given), deleted_keys(given))
+        else:
+            await _describe(admin, entity, everything=given["all"])
+
+
+def _added(given: Given) -> dict[str, str]:
+    added: dict[str, str] = {}
+    if given["add-config-file"]:
+        file = Path(given["add-config-file"])
+        if not file.is_file():
+            raise _FailedError(f"java.nio.file.NoSuchFileException: {file}")
+        added.update(properties(file))
+    for text in given["add-config"]:
+        added.update(parse_added(text))
+    check_keys(added)
+    return added
+
+
+async def _describe(admin: Admin, entity: Entity, *, everything: bool) -> None:
+    for name in await _names(admin, entity):
+        one = Entity(entity.type, name)
+        if name:
+            click.echo(f"{'All' if everything else 'Dynamic'} configs for {one.noun} {name} are:")
+        else:
+            click.echo(f"Default configs for {one.type} in the cluster are:")
+        for entry in await _entries(admin, one, everything=everything):
+            click.echo(printable(_entry_line(entry, one)))
+
+
+async def _names(admin: Admin, entity: Entity) -> list[str]:
+    if entity.name is not None:
+        return [entity.name]
+    if entity.type == TOPICS:
+        return text_order(one.name for one in await admin.topics.list(internal=True))
+    return [*(str(broker.node_id) for broker in (await admin.cluster.describe()).brokers), ""]
+
+
+async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
+    """The entries of an entity by name: all of them, or those that were set for just this entity."""
+    resource = _resource(entity)
+    described = (await admin.configs.describe(resource, synonyms=True, timeout_ms=_TIMEOUT_MS))[resource]
+    sources: Mapping[str, Source | None] = {
+        TOPICS: Source.TOPIC,
+        BROKERS: Source.DYNAMIC_BROKER if entity.name else Source.DYNAMIC_DEFAULT_BROKER,
+        BROKER_LOGGERS: None,
+    }
+    own = sources[entity.type]
+    return sorted(
+        (entry for entry in described.values() if everything or own is None or entry.source is own),
+        key=lambda entry: entry.name,
+    )
+
+
+def _resource(entity: Entity) -> ConfigResource:
+    name = entity.name or ""
+    if entity.type == TOPICS and name:
+        try:
+            validate_topic_name(name)
+        except BarnabasError as error:
+            raise _FailedError(java_text(error)) from error
+    return ConfigResource(_RESOURCES[entity.type], name)
+
+
+def _entry_line(entry: ConfigEntry, entity: Entity) -> str:
+    # A source that this client does not know is that of loggers, where it has loggers before it.
+    unknown = "DYNAMIC_BROKER_LOGGER_CONFIG" if entity.type == BROKER_LOGGERS else "UNKNOWN"
+    synonyms = ", ".join(
+        f"{_SOURCES[one.source] if one.source else unknown}:{one.name}={_text(one.value)}"
+        for one in entry.synonyms
+    )
+    sensitive = str(entry.is_sensitive).lower()
+    return f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+async def _alter(admin: Admin, entity: Entity, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    before = {entry.name for entry in await _entries(admin, entity, everything=False)}
+    if entity.type == BROKER_LOGGERS:
+        if unknown := [name for name in [*deleted, *added] if name not in before]:
+            raise ToolError(f"Invalid broker logger(s): {','.join(unknown)}")
+    elif unset := [key for key in deleted if key not in before]:
+        raise ToolError(f"Invalid config(s): {','.join(unset)}")
+    operations = [AlterConfigOp(key, value) for key, value in added.items()]
+    if entity.type == BROKERS:
+        # The script replaces all values of a broker at once (AlterConfigs), where a key that is deleted is not set.
+        # Single operations come to the same, and keep what another tool sets at this moment.
+        operations = [one for one in operations if one.name not in deleted]
+    operations += [AlterConfigOp(key, "", AlterOp.DELETE) for key in deleted]
+    await admin.configs.alter({_resource(entity): operations}, timeout_ms=2 * _TIMEOUT_MS)
+    if entity.name:
+        click.echo(f"Completed updating config for {entity.noun} {entity.name}.")
+    else:
+        click.echo(f"Completed updating default config for {entity.type} in the cluster.")

@@ -1,0 +1,141 @@
+"""What ``barnabas features`` does once its flags are understood (``FeatureCommand``)."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import click
+
+from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
+from barnabas.cli.options import ToolError, admin_options, connected_admin
+from barnabas.core.errors import BarnabasError
+
+_METADATA_VERSION: Final = "metadata.version"
+_SHORT_MAX: Final = 2**15 - 1
+_RELEASES: Final = {
+    "3.0": (1,),
+    "3.1": (0,),
+    "3.2": (0,),
+    "3.3": (0, 1, 2, 3),
+    "3.4": (0,),
+    "3.5": (0, 1, 2),
+    "3.6": (0, 1, 2),
+    "3.7": (0, 1, 2, 3, 4),
+    "3.8": (0,),
+    "3.9": (0,),
+    "4.0": (0, 1),
+}
+"""``MetadataVersion`` of 3.9: the inter-broker versions of each release, in the order of their levels from 1 on."""
+_VERSIONS: Final = [f"{release}-IV{number}" for release, numbers in _RELEASES.items() for number in numbers]
+_LEVELS: Final = {version: level for level, version in enumerate(_VERSIONS, 1)}
+_FIRST_SUPPORTED, _LAST_SUPPORTED = _LEVELS["3.3-IV0"], _LEVELS["3.9-IV0"]
+
+
+def downgrade_type(*, unsafe: bool) -> UpgradeType:
+    return UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+
+
+def level_updates(
+    metadata: str | None, features: Iterable[str], upgrade_type: UpgradeType
+) -> dict[str, FeatureUpdate]:
+    """What ``--metadata`` and each ``--feature`` ask for. Raises ToolError in the words of Kafka's script."""
+    wanted = [] if metadata is None else [(_METADATA_VERSION, _metadata_level(metadata))]
+    updates: dict[str, FeatureUpdate] = {}
+    for name, level in (*wanted, *map(_name_and_level, features)):
+        if level == 0 and upgrade_type is UpgradeType.UPGRADE:
+            raise ToolError(
+                "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided"
+                f" maxVersionLevel:{level} is < 1."
+            )
+        if level < 0:
+            raise ToolError("Cannot specify a negative version level.")
+        if name in updates:
+            raise ToolError(f"Feature {name} was specified more than once.")
+        updates[name] = FeatureUpdate(level, upgrade_type)
+    return updates
+
+
+def _metadata_level(text: str) -> int:
+    """The level of ``3.9-IV0``; ``3.9``, or ``3.9.2``, stands for the last of its release."""
+    release = ".".join(text.split(".")[:2])
+    for version, level in reversed(_LEVELS.items()):
+        if release in {version, version.partition("-")[0]}:
+            return level
+    supported = ", ".join(_VERSIONS[_FIRST_SUPPORTED - 1 : _LAST_SUPPORTED])
+    raise ToolError(f"Unsupported metadata.version {text}. Supported metadata.version are {supported}")
+
+
+def _name_and_level(text: str) -> tuple[str, int]:
+    failure = f"Can't parse feature=level string {text}: "
+    name, equals, level = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise ToolError(f"{failure}equals sign not found.")
+    try:
+        number = int(level)
+    except ValueError:
+        number = _SHORT_MAX + 1
+    if not -_SHORT_MAX <= number + 1 <= _SHORT_MAX + 1:
+        raise ToolError(f"{failure}unable to parse {level} as a short.")
+    return name, number
+
+
+def describe(bootstrap: str, command_config: Path | None) -> None:
+    """A line for each supported feature. Raises ToolError."""
+
+    async def ask() -> FeatureMetadata:
+        async with connected_admin(admin_options(command_config, bootstrap, "features")) as admin:
+            return await admin.features.describe()
+
+    try:
+        found = asyncio.run(ask())
+    except BarnabasError as error:
+        raise ToolError(str(error)) from error
+    epoch = "-" if found.finalized_epoch is None else found.finalized_epoch
+    for name, (lowest, highest) in sorted(found.supported.items()):
+        low, high, final = (_shown(name, level) for level in (lowest, highest, found.finalized.get(name, 0)))
+        click.echo(
+            f"Feature: {name}\tSupportedMinVersion: {low}\tSupportedMaxVersion: {high}"
+            f"\tFinalizedVersionLevel: {final}\tEpoch: {epoch}"
+        )
+
+
+def _shown(name: str, level: int) -> str:
+    if name != _METADATA_VERSION:
+        return str(level)
+    return _VERSIONS[level - 1] if 0 < level <= len(_VERSIONS) else f"UNKNOWN {level}"
+
+
+def update(
+    verb: str,
+    updates: Mapping[str, FeatureUpdate],
+    bootstrap: str,
+    command_config: Path | None,
+    *,
+    dry_run: bool,
+) -> None:
+    """Asks for the levels and prints what became of each feature. Raises ToolError where one was refused."""
+    if not updates:
+        raise ToolError(f"You must specify at least one feature to {verb}")
+    if not all(name.strip() for name in updates):
+        raise ToolError("Provided feature can not be empty.")
+
+    async def ask() -> dict[str, BarnabasError | None]:
+        async with connected_admin(admin_options(command_config, bootstrap, "features")) as admin:
+            return await admin.features.try_update(updates, validate_only=dry_run)
+
+    try:
+        results = asyncio.run(ask())
+    except BarnabasError as error:
+        results = dict.fromkeys(updates, error)
+    failures = 0
+    for name in sorted(results):
+        level = "" if verb == "disable" else f" to {updates[name].level}"
+        refused = results[name]
+        if refused is None:
+            click.echo(f"{name} {'can be' if dry_run else 'was'} {verb}d{level}.")
+        else:
+            failures += 1
+            click.echo(f"{'Can' if dry_run else 'Could'} not {verb} {name}{level}. {refused}")
+    if failures:
+        raise ToolError(f"{failures} out of {len(updates)} operation(s) failed.")

@@ -1,0 +1,94 @@
+"""What ``barnabas explain listener`` finds: which listener each of the four paths of requests takes, and why.
+
+The rules are those of Kafka 3.9: ``KafkaConfig.interBrokerListenerName``, ``controlPlaneListenerName``, and
+``ControllerChannelManager.addNewBroker``, which looks that name up among the endpoints of the other broker.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+import click
+
+from barnabas.admin import Admin, ConfigResource
+from barnabas.core.config import Source
+from barnabas.network.endpoints import (
+    ADVERTISED,
+    CONTROL_PLANE_NAME,
+    INTER_BROKER_NAME,
+    INTER_BROKER_PROTOCOL,
+    LISTENERS,
+    PROTOCOL_MAP,
+    Endpoint,
+    ListenerConfig,
+)
+
+Line = tuple[str, str]
+"""A path, and what it takes."""
+
+KEYS: Final[tuple[str, ...]] = (
+    LISTENERS,
+    ADVERTISED,
+    PROTOCOL_MAP,
+    INTER_BROKER_NAME,
+    INTER_BROKER_PROTOCOL,
+    CONTROL_PLANE_NAME,
+)
+
+
+async def of_broker(admin: Admin, broker: int, timeout_ms: int) -> tuple[dict[str, Any], frozenset[str]]:
+    """The keys above as a running broker has them, and which were set. Raises KafkaError, ClickException."""
+    if broker not in {one.node_id for one in (await admin.cluster.describe(timeout_ms=timeout_ms)).brokers}:
+        raise click.ClickException(f"There is no broker {broker} in the cluster now")
+    resource = ConfigResource.broker(broker)
+    described = (await admin.configs.describe(resource, timeout_ms=timeout_ms))[resource]
+    found = {key: described[key] for key in KEYS if key in described and described[key].value is not None}
+    values = {key: entry.value for key, entry in found.items()}
+    return values, frozenset(key for key, entry in found.items() if entry.source is not Source.DEFAULT)
+
+
+def lines(config: Mapping[str, Any], explicit: AbstractSet[str]) -> list[Line]:
+    """The four paths of a broker with this configuration. Raises ConfigError where it is none."""
+    listeners = ListenerConfig.parse(config, explicit)
+    inter = listeners.inter_broker_name
+    control = listeners.control_plane_name or inter
+    if config.get(INTER_BROKER_NAME) is not None:
+        why_inter = f"{INTER_BROKER_NAME}={inter}"
+    else:
+        why_inter = f"{INTER_BROKER_NAME} is not set, so the one named as {INTER_BROKER_PROTOCOL}={inter}"
+    if listeners.control_plane_name:
+        why_control = f"{CONTROL_PLANE_NAME}={control}"
+    else:
+        why_control = f"{CONTROL_PLANE_NAME} is not set, so that of the brokers"
+    advertised = {one.name: one for one in listeners.advertised}
+    return [
+        (
+            "controller to broker",
+            (
+                f"{_shown(advertised[control])}: {why_control}. LeaderAndIsr, UpdateMetadata, StopReplica; the controller"
+                f" looks the name {control} up among the endpoints of each broker, and one without it never becomes live"
+            ),
+        ),
+        (
+            "broker to controller",
+            (
+                f"{_shown(advertised[control])}: {why_control}. AlterPartition, AllocateProducerIds; ControlledShutdown"
+                f" takes {inter}"
+            ),
+        ),
+        (
+            "broker to broker",
+            f"{_shown(advertised[inter])}: {why_inter}. Fetch, ListOffsets, OffsetForLeaderEpoch",
+        ),
+        (
+            "client to broker",
+            (
+                f"{', '.join(map(_shown, listeners.advertised))}: a client stays on the listener of its bootstrap servers,"
+                " since Metadata and FindCoordinator answer with the endpoints of the listener that was asked"
+            ),
+        ),
+    ]
+
+
+def _shown(endpoint: Endpoint) -> str:
+    return str(endpoint) if endpoint.host else f"{endpoint.name}://<name of this machine>:{endpoint.port}"

@@ -1,0 +1,118 @@
+"""What ``barnabas producer-perf-test`` does once its flags are understood (``ProducerPerformance``)."""
+
+import itertools
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from barnabas.cli.java_errors import java_text
+from barnabas.cli.perf_statistics import ProducerStatistics
+from barnabas.cli.throughput_throttler import ThroughputThrottler, now_ms
+from barnabas.client import AsyncProducer
+from barnabas.client.types import RecordMetadata
+from barnabas.core.errors import BarnabasError
+
+_REPORTING_INTERVAL_MS: Final = 5000
+_SEED: Final = 0
+_LETTERS: Final = bytes(ord("A") + byte * 26 // 256 for byte in range(256))
+
+
+def random_payloads(size: int) -> Iterator[bytes]:
+    """Values of random capital letters, the same in each run."""
+    rng = random.Random(_SEED)
+    while True:
+        yield rng.randbytes(size).translate(_LETTERS)
+
+
+def monotonic_payloads() -> Iterator[bytes]:
+    """The numbers from 0 on, as text."""
+    return (str(number).encode() for number in itertools.count())
+
+
+def file_payloads(path: Path, delimiter: str) -> Iterator[bytes]:
+    r"""Values drawn at random from a file, split as Java's ``String.split`` does; ``\n`` stands for a line break.
+
+    Prints how many there are. Raises ClickException.
+    """
+    click.echo(f"Reading payloads from: {path.absolute()}")
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    if not text:
+        raise click.ClickException("File does not exist or empty file provided.")
+    values = _split(text, delimiter)
+    click.echo(f"Number of messages read: {len(values)}")
+    if not values:
+        raise click.ClickException("The file holds nothing but delimiters")
+    rng = random.Random(_SEED)
+    return (rng.choice(values) for _ in itertools.count())
+
+
+def _split(text: str, delimiter: str) -> list[bytes]:
+    """Empty values at the end do not count, nor does the empty one before a match of no length at the start."""
+    try:
+        matches = list(re.finditer("\n" if delimiter == "\\n" else delimiter, text))
+    except re.error as error:
+        raise click.ClickException(f"Invalid regular expression {delimiter}: {error}") from None
+    if not matches:
+        return [text.encode()]
+    values, start = [], 0
+    for match in matches:
+        if match.end():
+            values.append(text[start : match.start()])
+            start = match.end()
+    values.append(text[start:])
+    while values and not values[-1]:
+        values.pop()
+    return [value.encode() for value in values]
+
+
+async def send_all(
+    topic: str, count: int, payloads: Iterator[bytes], throughput: float, options: dict[str, Any]
+) -> None:
+    """Sends so many records and prints the statistics; a record that is refused gives a line on stderr."""
+    producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
+    started_ms = now_ms()
+    statistics = ProducerStatistics(count, _REPORTING_INTERVAL_MS, started_ms)
+    throttler = ThroughputThrottler(throughput, started_ms)
+    try:
+        for number in range(count):
+            payload = next(payloads)
+            sent_ms = now_ms()
+            await _send(producer, topic, payload, sent_ms, statistics)
+            if throttler.should_throttle(number, sent_ms):
+                await throttler.throttle()
+    except BaseException:
+        await producer.abort()
+        raise
+    await producer.close()
+    click.echo(statistics.total(now_ms()))
+
+
+async def _send(
+    producer: AsyncProducer, topic: str, payload: bytes, sent_ms: int, statistics: ProducerStatistics
+) -> None:
+    def done(_stored: RecordMetadata | None, error: Exception | None) -> None:
+        if error is not None:
+            click.echo(_java_text(error), err=True)
+            return
+        acknowledged_ms = now_ms()
+        line = statistics.record(acknowledged_ms - sent_ms, len(payload), acknowledged_ms)
+        if line is not None:
+            click.echo(line)
+
+    try:
+        delivery = await producer.send(topic, payload)
+    except BarnabasError as error:
+        done(None, error)
+    else:
+        delivery.add_done_callback(done)
+
+
+def _java_text(error: Exception) -> str:
+    return java_text(error) if isinstance(error, BarnabasError) else str(error)

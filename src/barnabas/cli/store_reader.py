@@ -1,0 +1,113 @@
+"""Reads znodes without being a broker: of the embedded store's file, or of ZooKeeper. Changes nothing."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import click
+
+from barnabas.cluster.store import tree
+from barnabas.cluster.store.contract import MetadataStore, NoNodeError, Stat
+from barnabas.cluster.store.sqlite_table import Database
+from barnabas.network.selector import completed
+from barnabas.node.environment import METADATA_FILE
+
+Znode = tuple[bytes | None, Stat]
+"""The data of a znode, and what the store knows beside it."""
+
+
+class StoreReader(Protocol):
+    """What both stores can be asked. Raises NoNodeError."""
+
+    async def get(self, path: str) -> Znode:
+        """The znode of a path."""
+
+    async def children(self, path: str) -> list[str]:
+        """The names below a path, sorted."""
+
+
+@contextlib.asynccontextmanager
+async def opened(store: Path | None, zookeeper: str | None, timeout_ms: int) -> AsyncIterator[StoreReader]:
+    """A reader of the one that was named. Raises ClickException where it cannot be reached."""
+    if zookeeper is not None:
+        async with _on_zookeeper(zookeeper, timeout_ms) as reader:
+            yield reader
+        return
+    assert store is not None
+    with _on_file(store) as reader:
+        yield reader
+
+
+class _FileReader:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, path: str) -> Znode:
+        znode = self._database.find(path)
+        if znode is None:
+            raise NoNodeError(path)
+        return znode.data, znode.stat
+
+    async def children(self, path: str) -> list[str]:
+        await self.get(path)
+        return self._database.children(path)
+
+
+@contextlib.contextmanager
+def _on_file(store: Path) -> Iterator[_FileReader]:
+    file = store / METADATA_FILE if store.is_dir() else store
+    if not file.is_file():
+        raise click.ClickException(
+            f"{file} is not there: --store names the folder of a metadata store, or its file"
+        )
+    try:
+        database = Database.read_only(file)
+        try:
+            yield _FileReader(database)
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        raise click.ClickException(f"the metadata store {file} cannot be read: {error}") from error
+
+
+class _ZookeeperReader:
+    def __init__(self, store: MetadataStore, chroot: str) -> None:
+        self._store = store
+        self._chroot = chroot
+
+    async def get(self, path: str) -> Znode:
+        found: Znode = await completed(self._store.get(self._full(path)))
+        return found
+
+    async def children(self, path: str) -> list[str]:
+        names: list[str] = await completed(self._store.children(self._full(path)))
+        return names
+
+    def _full(self, path: str) -> str:
+        return (self._chroot + path).removesuffix(tree.ROOT) or tree.ROOT
+
+
+@contextlib.asynccontextmanager
+async def _on_zookeeper(zookeeper: str, timeout_ms: int) -> AsyncIterator[_ZookeeperReader]:
+    from barnabas.cluster.store.zookeeper import ZookeeperStore
+
+    servers, slash, chroot = zookeeper.partition("/")
+    # The store would make its path where it is missing: this one has none, and the reader puts it before each.
+    session = ZookeeperStore(
+        servers,
+        asyncio.get_running_loop().call_soon_threadsafe,
+        session_timeout_ms=timeout_ms,
+        connection_timeout_ms=timeout_ms,
+    )
+    try:
+        await completed(session.start())
+        yield _ZookeeperReader(session, (slash + chroot).rstrip("/"))
+    except TimeoutError as error:
+        raise click.ClickException(
+            f"no ZooKeeper server of {servers} answered within {timeout_ms} ms"
+        ) from error
+    finally:
+        await completed(session.close())

@@ -1,0 +1,169 @@
+"""``barnabas configs`` and ``barnabas topics --alter`` on a running broker."""
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from waiting import until
+
+
+@pytest.fixture
+def topic(broker, topic_name):
+    name = topic_name("configured")
+    with BlockingAdmin(broker.bootstrap) as admin:
+        admin.topics.create(NewTopic(name, partitions=1, replication_factor=1))
+    return name
+
+
+@pytest.fixture
+def tool(barnabas, broker):
+    return lambda command, *flags: barnabas(command, "--bootstrap-server", broker.bootstrap, *flags)
+
+
+@pytest.fixture
+def configs(tool):
+    return lambda *flags: tool("configs", *flags)
+
+
+def test_values_of_a_topic_are_set_shown_and_deleted(configs, topic, tmp_path):
+    of_topic = ("--entity-type", "topics", "--entity-name", topic)
+    assert configs("--describe", *of_topic).stdout == f"Dynamic configs for topic {topic} are:\n"
+
+    done = configs("--alter", *of_topic, "--add-config", "retention.ms=7, cleanup.policy = [compact,delete]")
+    assert (done.stdout, done.exit_code) == (f"Completed updating config for topic {topic}.\n", 0)
+    file = tmp_path / "more.properties"
+    file.write_text("max.message.bytes=5000\n")
+    assert configs("--alter", "--topic", topic, "--add-config-file", str(file)).exit_code == 0
+    assert configs("--describe", *of_topic).stdout.splitlines()[1:] == [
+        (
+            "  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete,"
+            " DEFAULT_CONFIG:log.cleanup.policy=delete}"
+        ),
+        (
+            "  max.message.bytes=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:max.message.bytes=5000,"
+            " DEFAULT_CONFIG:message.max.bytes=1048588}"
+        ),
+        "  retention.ms=7 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=7}",
+    ]
+
+    assert (
+        configs("--alter", "--topic", topic, "--delete-config", "retention.ms,cleanup.policy").exit_code == 0
+    )
+    assert [line.split("=")[0] for line in configs("--describe", *of_topic).stdout.splitlines()[1:]] == [
+        "  max.message.bytes"
+    ]
+    everything = configs("--describe", "--topic", topic, "--all").stdout.splitlines()
+    assert everything[0] == f"All configs for topic {topic} are:"
+    assert any(line.startswith("  retention.bytes=-1 ") for line in everything)
+
+
+def test_brokers_have_values_of_their_own_and_shared_ones(configs, serve, barnabas, tmp_path):
+    server = serve(tmp_path / "own")
+    own = lambda *flags: barnabas("configs", "--bootstrap-server", server.bootstrap, *flags)  # noqa: E731
+    server.wait_until_ready()
+    one = ("--entity-type", "brokers", "--entity-name", "0")
+
+    assert own("--alter", "--broker-defaults", "--add-config", "log.retention.ms=900000").stdout == (
+        "Completed updating default config for brokers in the cluster.\n"
+    )
+    assert own("--alter", *one, "--add-config", "message.max.bytes=2000").exit_code == 0
+    shown = [
+        "Dynamic configs for broker 0 are:",
+        (
+            "  message.max.bytes=2000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:message.max.bytes=2000,"
+            " DEFAULT_CONFIG:message.max.bytes=1048588}"
+        ),
+        "Default configs for brokers in the cluster are:",
+        (
+            "  log.retention.ms=900000 sensitive=false"
+            " synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=900000}"
+        ),
+    ]
+    # A broker gets its new values by a watch, as any broker of the cluster does.
+    described = lambda *flags: own("--describe", *flags).stdout.splitlines()  # noqa: E731
+    until(lambda: described("--entity-type", "brokers") == shown, "both values")
+    assert own("--alter", "--broker", "0", "--delete-config", "message.max.bytes").exit_code == 0
+    until(lambda: described("--broker", "0") == ["Dynamic configs for broker 0 are:"], "no value")
+    assert server.stop() == 0
+
+
+def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broker):
+    flags = ("--alter", "--topic", topic, "--add-config", "retention.ms=soon")
+    result = configs(*flags)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        (
+            "Error while executing config command with args"
+            f" '--bootstrap-server {broker.bootstrap} {' '.join(flags)}'"
+        ),
+        (
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.InvalidConfigurationException:"
+            f" Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'):"
+            " Invalid value soon for configuration retention.ms: Not a number of type LONG"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ("--describe --alter", "Command must include exactly one action: --describe, --alter"),
+        ("--describe", "At least one entity type must be specified"),
+        (
+            "--describe --entity-type clients",
+            "Entity type clients is not supported yet: there are topics, brokers, broker-loggers",
+        ),
+        (
+            "--describe --entity-type topic",
+            "Invalid entity type topic, the entity type must be one of topics, ",
+        ),
+        (
+            "--describe --broker one",
+            "The entity name for brokers must be a valid integer broker id, but it is: one",
+        ),
+        ("--describe --topic a --entity-name b", "--entity-{type,name,default} should not be used in "),
+        (
+            "--alter --entity-type topics --add-config a=b",
+            "an entity name must be specified with --alter of top",
+        ),
+        ("--alter --topic a", "At least one of --add-config, --add-config-file, or --delete-config must be "),
+        (
+            "--alter --topic a --add-config a=b --add-config c=d",
+            "Found multiple arguments for option add-config",
+        ),
+        (
+            "--alter --topic a --add-config a=b=c",
+            "requirement failed: Invalid entity config: all configs to be",
+        ),
+        ("--alter --topic a --add-config a/b=c", "Invalid character found for config key: a/b"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_said_in_a_line(configs, flags, line):
+    result = configs(*flags.split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(line)
+
+
+def test_a_key_that_was_not_set_cannot_be_deleted(configs, topic):
+    result = configs("--alter", "--topic", topic, "--delete-config", "retention.ms")
+    assert (result.exit_code, result.stderr) == (1, "Invalid config(s): retention.ms\n")
+
+
+def test_a_topic_gets_more_partitions(tool, broker, topic):
+    assert tool("topics", "--alter", "--topic", topic, "--partitions", "3").exit_code == 0
+    assignment = ("--partitions", "4", "--replica-assignment", "0,0,0,0")
+    assert tool("topics", "--alter", "--topic", topic, *assignment).exit_code == 0
+    with BlockingAdmin(broker.bootstrap) as admin:
+        assert len(admin.topics.describe([topic])[topic].partitions) == 4
+
+    fewer = tool("topics", "--alter", "--topic", topic, "--partitions", "2")
+    assert (fewer.exit_code, fewer.stderr) == (
+        1,
+        "Error while executing topic command : Topic currently has 4 partitions, which is higher than the requested 2.\n",
+    )
+    assert (
+        tool("topics", "--alter", "--topic", "never-made", "--partitions", "2", "--if-exists").exit_code == 0
+    )
+    wrong = tool("topics", "--alter", "--topic", topic, "--partitions", "9", "--config", "a=b")
+    assert wrong.stderr.startswith(
+        'Error: Option combination "[[bootstrap-server], [config]]" can\'t be used'
+    )

@@ -1,0 +1,82 @@
+"""``barnabas features`` and `admin.features` on a running broker, which has none."""
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, FeatureUpdate
+from barnabas.core.errors import ErrorCode, KafkaError
+
+UNSUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
+
+
+@pytest.mark.parametrize(
+    ("flags", "out", "err"),
+    [
+        (("describe",), "", ""),
+        (
+            ("upgrade", "--metadata", "3.9", "--feature", "b=2", "--feature", "a=1"),
+            "".join(
+                f"Could not upgrade {change}. {UNSUPPORTED}\n"
+                for change in ("a to 1", "b to 2", "metadata.version to 21")
+            ),
+            "3 out of 3 operation(s) failed.\n",
+        ),
+        (
+            ("disable", "--feature", "a", "--dry-run"),
+            "Can not disable a. Can not delete non-existing finalized feature.\n",
+            "1 out of 1 operation(s) failed.\n",
+        ),
+        (("downgrade",), "", "You must specify at least one feature to downgrade\n"),
+        (
+            ("downgrade", "--feature", "a"),
+            "",
+            "Can't parse feature=level string a: equals sign not found.\n",
+        ),
+        (
+            ("upgrade", "--feature", "a=32768"),
+            "",
+            "Can't parse feature=level string a=32768: unable to parse 32768 as a short.\n",
+        ),
+        (("upgrade", "--feature", "a=-32768"), "", "Cannot specify a negative version level.\n"),
+        (
+            ("upgrade", "--feature", "a=1", "--feature", "a=2"),
+            "",
+            "Feature a was specified more than once.\n",
+        ),
+        (("disable", "--feature", "a", "--feature", "a"), "", "Feature a was specified more than once.\n"),
+        (("disable", "--feature", " "), "", "Provided feature can not be empty.\n"),
+    ],
+)
+def test_lines_and_exit_codes(barnabas, broker, flags, out, err):
+    done = barnabas("features", "--bootstrap-server", broker.bootstrap, *flags)
+
+    assert (done.stdout, done.stderr, done.exit_code) == (out, err, 1 if err else 0)
+
+
+@pytest.mark.parametrize("version", ["2.8", "3.0", "99"])
+def test_metadata_versions(barnabas, broker, version):
+    done = barnabas("features", "--bootstrap-server", broker.bootstrap, "upgrade", "--metadata", version)
+
+    assert done.exit_code == 1
+    if version == "3.0":
+        assert done.stdout.startswith("Could not upgrade metadata.version to 1. ")
+    else:
+        assert done.stderr.startswith(f"Unsupported metadata.version {version}. Supported ")
+        assert done.stderr.endswith("3.8-IV0, 3.9-IV0\n")
+
+
+@pytest.mark.parametrize("flags", [(), ("--bootstrap-controller", "127.0.0.1:1")])
+def test_brokers_have_to_be_named(barnabas, flags):
+    done = barnabas("features", *flags, "describe")
+
+    assert done.exit_code == 1
+    assert "--bootstrap-server" in done.stderr
+
+
+def test_the_admin_client(broker):
+    with BlockingAdmin(broker.bootstrap) as admin:
+        found = admin.features.describe()
+        assert (found.supported, found.finalized) == ({}, {})
+        with pytest.raises(KafkaError) as refused:
+            admin.features.update({"a": FeatureUpdate(1)}, validate_only=True)
+
+    assert (refused.value.code, refused.value.message) == (ErrorCode.INVALID_REQUEST, UNSUPPORTED)

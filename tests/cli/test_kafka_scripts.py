@@ -1,0 +1,79 @@
+"""``barnabas kafka-scripts``: what calls Kafka's scripts gets ours."""
+
+import subprocess
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.cli.kafka_scripts import TOOLS
+from barnabas.cli.main import COMMANDS
+
+
+def run(*command):
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def home(tmp_path, barnabas):
+    folder = tmp_path / "kafka home"
+    done = barnabas("kafka-scripts", str(folder))
+    assert done.exit_code == 0, done.stderr
+    return folder / "bin"
+
+
+def test_each_script_calls_a_command_that_there_is(home):
+    names = {file.name for file in home.iterdir()}
+
+    assert names == {f"{tool.script}.sh" for tool in TOOLS} | {"kafka-run-class.sh", "kafka-server-start.sh"}
+    assert {tool.command for tool in TOOLS} <= set(COMMANDS)
+
+
+def test_scripts_and_classes_run_the_same_tool(home, broker, topic_name):
+    name = topic_name("scripts")
+    with BlockingAdmin(broker.bootstrap) as admin:
+        admin.topics.create(NewTopic(name, partitions=1))
+    by_script = run(home / "kafka-get-offsets.sh", "--bootstrap-server", broker.bootstrap, "--topic", name)
+    old = ("kafka.tools.GetOffsetShell", "--broker-list", broker.bootstrap, "--topic", name, "--time", "-1")
+    by_class = run(home / "kafka-run-class.sh", "-name", "shell", "-loggc", *old)
+
+    assert (by_script.returncode, by_script.stdout) == (0, f"{name}:0:0\n"), by_script.stderr
+    assert (by_class.returncode, by_class.stdout) == (0, f"{name}:0:0\n"), by_class.stderr
+
+
+def test_a_class_that_is_not_there(home):
+    done = run(home / "kafka-run-class.sh", "kafka.tools.Nothing")
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: Could not find or load main class kafka.tools.Nothing\n",
+    )
+
+
+def test_the_server_takes_overrides(home, tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\n")
+    done = run(home / "kafka-server-start.sh", file, "--override", "num.partitions=none")
+
+    assert done.returncode == 1
+    assert "num.partitions" in done.stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("-daemon", "server.properties")])
+def test_what_the_server_script_does_not_take(home, flags):
+    done = run(home / "kafka-server-start.sh", *flags)
+
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_it_writes_over_its_own_files_only(home, barnabas):
+    again = barnabas("kafka-scripts", str(home.parent))
+    assert again.exit_code == 0
+    (home / "kafka-topics.sh").write_text("#!/bin/bash\nexec something else\n")
+    (home / "kafka-configs.sh").unlink()
+    refused = barnabas("kafka-scripts", str(home.parent))
+
+    assert refused.exit_code == 1
+    assert "kafka-topics.sh is not a file of this command" in refused.stderr
+    assert "something else" in (home / "kafka-topics.sh").read_text()
+    assert not (home / "kafka-configs.sh").exists(), "nothing is written then"

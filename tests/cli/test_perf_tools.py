@@ -1,0 +1,170 @@
+"""``barnabas producer-perf-test`` and ``consumer-perf-test`` on a running broker."""
+
+import re
+
+import pytest
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import Consumer
+
+TOTAL = re.compile(
+    r"(\d+) records sent, \d+\.\d{6} records/sec \(\d+\.\d\d MB/sec\), \d+\.\d\d ms avg latency,"
+    r" \d+\.\d\d ms max latency, \d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99\.9th\.\n"
+)
+HEADER = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms,"
+    " fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+)
+
+
+@pytest.fixture
+def topic(broker, topic_name):
+    name = topic_name("perf")
+    with BlockingAdmin(broker.bootstrap) as admin:
+        admin.topics.create(NewTopic(name, partitions=1))
+    return name
+
+
+@pytest.fixture
+def produce(barnabas, broker, topic):
+    """Runs producer-perf-test on the topic."""
+
+    def run(*flags):
+        props = ("--producer-props", f"bootstrap.servers={broker.bootstrap}", "linger.ms=1")
+        return barnabas("producer-perf-test", "--topic", topic, *props, *flags, "--throughput", "-1")
+
+    return run
+
+
+def values(broker, topic, count):
+    with Consumer(broker.bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning()
+        found = []
+        while len(found) < count:
+            found += [record.value for record in consumer.poll(30_000)]
+    return found
+
+
+def test_random_records_are_sent_and_read(produce, barnabas, broker, topic):
+    done = produce("--num-records", "700", "--record-size", "100")
+    assert done.exit_code == 0, done.stderr
+    assert TOTAL.fullmatch(done.stdout)[1] == "700"
+    assert re.fullmatch(rb"[A-Z]{100}", values(broker, topic, 700)[42])
+
+    flags = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", "700")
+    done = barnabas("consumer-perf-test", *flags, "--timeout", "60000")
+    assert done.exit_code == 0, done.stderr
+    header, line = done.stdout.splitlines()
+    assert header == HEADER
+    start, end, mib, _mib_rate, count, *_ = line.split(", ")
+    assert (mib, count) == ("0.0668", "700")
+    assert start <= end
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", end)
+
+
+def test_numbers_are_sent(produce, broker, topic):
+    done = produce("--num-records", "3", "--payload-monotonic", "--print-metrics")
+
+    assert (done.exit_code, done.stderr) == (0, "Warning: this client keeps no metrics to print\n")
+    assert values(broker, topic, 3) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "wanted"), [("\\n", {b"a;b", b"", b"c;d"}), (";", {b"a", b"b\n\nc", b"d\n"})]
+)
+def test_values_of_a_file_are_sent(produce, broker, topic, tmp_path, delimiter, wanted):
+    file = tmp_path / "values"
+    file.write_text("a;b\n\nc;d\n")
+    done = produce("--num-records", "60", "--payload-file", str(file), "--payload-delimiter", delimiter)
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == [f"Reading payloads from: {file}", "Number of messages read: 3"]
+    assert set(values(broker, topic, 60)) == wanted
+
+
+def test_a_record_that_is_refused_is_not_counted(produce, topic):
+    done = produce("--num-records", "2", "--record-size", "2000000")
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith("0 records sent, ")
+    assert len(done.stderr.splitlines()) == 2
+    assert "Exception: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--num-records", "1"), "exactly one of --record-size, --payload-file, --payload-monotonic"),
+        (("--num-records", "0", "--record-size", "1"), "--num-records"),
+        (("--num-records", "1", "--record-size", "1", "--producer-props", "acks"), "Invalid property: acks"),
+        (("--num-records", "1", "--record-size", "1", "--producer-props", "acks=1"), '"bootstrap.servers"'),
+        (("--num-records", "1", "--record-size", "1", "--producer-props"), "expected at least one argument"),
+        (("--num-records", "1", "--record-size", "1", "--transaction-duration-ms", "5"), "transactions"),
+    ],
+)
+def test_what_producer_perf_test_does_not_take(produce, flags, words):
+    done = produce(*flags)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_empty_file_of_values(produce, tmp_path):
+    file = tmp_path / "values"
+    file.write_text("")
+    done = produce("--num-records", "1", "--payload-file", str(file))
+
+    assert (done.exit_code, done.stderr) == (1, "Error: File does not exist or empty file provided.\n")
+
+
+def test_without_options_for_the_producer(barnabas):
+    flags = ("--topic", "t", "--num-records", "1", "--record-size", "1", "--throughput", "-1")
+    done = barnabas("producer-perf-test", *flags)
+
+    assert done.exit_code == 1
+    assert "Either --producer-props or --producer.config must be specified" in done.stderr
+
+
+def test_no_flags_at_all_show_the_help(barnabas):
+    done = barnabas("producer-perf-test")
+
+    assert done.exit_code == 0
+    assert "--num-records" in done.stdout
+
+
+def test_reading_ends_when_nothing_comes(barnabas, broker, topic):
+    flags = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", "1", "--timeout", "1")
+    done = barnabas("consumer-perf-test", *flags, "--show-detailed-stats", "--threads", "2")
+
+    assert done.exit_code == 0
+    ignored, header, over = done.stdout.splitlines()
+    assert ignored == (
+        "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test"
+    )
+    assert header == HEADER.replace("start.time, end.time", "time, threadId")
+    assert over == (
+        "WARNING: Exiting before consuming the expected number of messages: timeout (1 ms) exceeded. You can use the"
+        " --timeout option to increase the timeout."
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--messages", "1"), 'Missing required argument "[topic]"'),
+        (("--topic", "t"), 'Missing required argument "[messages]"'),
+        (
+            ("--topic", "t", "--messages", "1", "--reporting-interval", "0"),
+            "Reporting interval must be greater",
+        ),
+        (("--topic", "t", "--messages", "1", "--date-format", "b"), "Illegal pattern character 'b'"),
+    ],
+)
+def test_what_consumer_perf_test_does_not_take(barnabas, flags, words):
+    done = barnabas("consumer-perf-test", "--bootstrap-server", "127.0.0.1:1", *flags)
+
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) == 1
