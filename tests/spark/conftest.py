@@ -30,10 +30,16 @@ def spark():
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory):
+def broker_folder(tmp_path_factory):
+    """The log directory of `broker`."""
+    return tmp_path_factory.mktemp("broker") / "broker"
+
+
+@pytest.fixture(scope="session")
+def broker(broker_folder):
     """The address of a broker in a child process."""
     from barnabas.spark.demo.broker import DemoBroker
 
-    running = DemoBroker(tmp_path_factory.mktemp("broker"))
+    running = DemoBroker(broker_folder.parent)
     yield running.address
     running.stop()

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from barnabas.cli.commands.demo import demo
 from barnabas.core.ids import TopicPartition
-from barnabas.spark.demo import charts, report
+from barnabas.spark import charts
+from barnabas.spark.demo import figures, report
 from barnabas.spark.demo.broker import DemoBroker
 from barnabas.spark.demo.data import (
     CALM,
@@ -30,7 +31,9 @@ from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings, differing
 from barnabas.spark.demo.replay import Replay
 from barnabas.spark.demo.story import Story
-from barnabas.spark.demo.streams import MicroBatch, first_line, micro_batches
+from barnabas.spark.demo.streams import MicroBatch, micro_batches
+from barnabas.spark.errors import first_line
+from barnabas.spark.offsets import Place
 
 NAN = float("nan")
 
@@ -112,7 +115,7 @@ def test_skew_is_from_the_youngest_read_back_to_the_oldest_unread():
 def test_the_checks_pass_on_the_right_answers(findings, replay):
     findings.verify(replay)
 
-    assert len(findings.checks) == 12
+    assert len(findings.checks) == 18
     assert all(check.passed for check in findings.checks)
 
 
@@ -180,11 +183,11 @@ def test_the_report_is_one_whole_page(findings, replay):
     assert len(pictures) == 5
     for picture in pictures:
         assert "nan" not in "".join(ET.fromstring(picture).itertext()).lower()
-    assert report.worst_routes(findings.routes, 1)[0].name in text
+    assert figures.worst_routes(findings.routes, 1)[0].name in text
 
 
 def test_the_worst_routes_are_worst(findings):
-    routes = report.worst_routes(findings.routes, 5)
+    routes = figures.worst_routes(findings.routes, 5)
     totals = findings.routes.groupby(["origin", "dest"])["lost_minutes"].sum()
 
     assert [route.lost for route in routes] == sorted(totals, reverse=True)[:5]
@@ -192,10 +195,32 @@ def test_the_worst_routes_are_worst(findings):
 
 
 def test_bad_weather_costs_minutes():
-    weather = [report.Weather(RAIN, 10, 40.0, 400), report.Weather(CALM, 90, 10.0, 900)]
+    # Two of ten flights in the rain did not arrive: they lost no minutes, and are no flights to divide by.
+    weather = [figures.Weather(RAIN, 10, 8, 50.0, 400), figures.Weather(CALM, 90, 90, 10.0, 900)]
 
-    share, lost_share, factor = report.bad_weather(weather)
-    assert (share, round(lost_share, 3), factor) == (0.1, 0.308, 4.0)
+    share, lost_share, factor = figures.bad_weather(weather)
+    assert (share, round(lost_share, 3), factor) == (0.1, 0.308, 5.0)
+
+
+def test_each_figure_in_words_is_one_of_pandas(findings):
+    compared = figures.compare(findings.routes, findings.delays, findings.data)
+
+    assert all(found == expected for found, expected in compared.values())
+    changed = findings.routes.assign(arrived=findings.routes["arrived"] + 5)
+    assert any(
+        found != expected
+        for found, expected in figures.compare(changed, findings.delays, findings.data).values()
+    )
+
+
+def test_a_short_run_says_what_it_covers(findings, replay):
+    findings.verify(replay)
+    text = report.html(findings)
+
+    assert "<h1>4 days of flights, and where the minutes go</h1>" in text
+    assert "In the first 4 days of 2013" in text
+    assert "Each batch ended at the same event time in all partitions" in text
+    assert "year" not in re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", text, flags=re.DOTALL)
 
 
 def test_the_terminal_table_names_routes(findings):
@@ -203,7 +228,7 @@ def test_the_terminal_table_names_routes(findings):
     console.print(report.terminal_table(findings, 3))
     console.file.close()
 
-    assert report.worst_routes(findings.routes, 1)[0].name in console.export_text()
+    assert figures.worst_routes(findings.routes, 1)[0].name in console.export_text()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +266,7 @@ def progress(rows, end, *, newest=None, dropped=0):
 
 
 def test_micro_batches_from_progress_reports():
-    end = '{"flights": {"0": 7}, "@from": {"flights": {"0": 0}}}'
+    end = json.dumps(Place({TopicPartition("flights", 0): 7}, {"flights": "id"}).encode())
     first, second = micro_batches(
         FakeQuery(progress(7, end, newest="2013-01-01T10:00:00.000Z"), progress(0, None, dropped=2))
     )

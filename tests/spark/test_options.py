@@ -5,7 +5,7 @@ import pytest
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 from barnabas.spark.offsets import OffsetSpec, SpecKind
-from barnabas.spark.options import parse_duration_ms, sink_options, source_options
+from barnabas.spark.options import check_reading, parse_duration_ms, sink_options, source_options
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a"}
 
@@ -20,6 +20,17 @@ def refused(given, *, streaming=False):
     with pytest.raises(OptionError) as caught:
         source_options(given, streaming=streaming)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("startingOffsets", "names no group"), ("endingOffsets", "Expected e.g.")]
+)
+def test_only_a_start_has_a_group_and_it_has_a_name(option, words):
+    assert source_options({**BASE, "startingOffsets": "group: g "}, streaming=True).starting.group == "g"
+    with pytest.raises(OptionError, match=words):
+        source_options(
+            {**BASE, option: "group:" if option == "startingOffsets" else "group:g"}, streaming=False
+        )
 
 
 def test_defaults_are_the_official_ones():
@@ -43,6 +54,41 @@ def test_option_names_are_case_insensitive():
         True,
         {"bootstrap.servers": "h:1"},
     )
+
+
+@pytest.mark.parametrize("value", ['{"t":["0"]}', '{"t":[0.5]}', '{"t":[false]}', '{"t":0}', "{1}"])
+def test_partitions_to_assign_are_whole_numbers(value):
+    given = {"kafka.bootstrap.servers": "h:1", "assign": value}
+    assert refused(given) == f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}'
+
+
+def test_a_load_refuses_what_is_wrong_in_a_batch_and_in_a_stream():
+    with pytest.raises(OptionError) as caught:
+        check_reading({**BASE, "startingOffsets": '{"a":{"0":-3}}'})
+    assert str(caught.value).startswith("startingOffsets for a-0 is -3")
+
+    with pytest.raises(
+        OptionError, match=r"as a batch: starting offset can't be latest.*; as a stream: ending offset"
+    ):
+        check_reading({**BASE, "startingOffsets": "latest", "endingOffsets": "latest"})
+
+    assert check_reading({**BASE, "startingOffsets": "latest", "includeHeaders": "true"}) is True
+    assert check_reading({**BASE, "endingOffsets": "latest"}) is False
+
+
+@pytest.mark.parametrize(
+    ("given", "client_id"),
+    [
+        ({"kafka.group.id": "nightly"}, "consumer-nightly-1"),
+        ({"groupIdPrefix": "team"}, "consumer-team-1"),
+        ({"kafka.group.id": "nightly", "groupIdPrefix": "team"}, "consumer-nightly-1"),
+        ({"kafka.group.id": "nightly", "kafka.client.id": "mine"}, "mine"),
+    ],
+)
+def test_a_group_id_names_the_query_to_the_brokers(given, client_id):
+    client = source_options({**BASE, **given}, streaming=True).client
+
+    assert client == {"bootstrap.servers": "127.0.0.1:9092", "client.id": client_id}
 
 
 def test_exactly_one_strategy():
@@ -106,6 +152,19 @@ def test_bootstrap_servers_are_needed():
             False,
             'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}, got soon',
         ),
+        (
+            "startingOffsets",
+            '{"a":{"0":-3}}',
+            True,
+            "startingOffsets for a-0 is -3: it must be an offset, -2 for",
+        ),
+        ("endingOffsets", '{"a":{"0":-3}}', False, "endingOffsets for a-0 is -3"),
+        ("startingOffsets", '{"a":{"0":"5"}}', False, "Expected e.g."),
+        ("startingOffsets", '{"a":{"0":5.7}}', False, "Expected e.g."),
+        ("startingOffsets", '{"a":{"0":true}}', False, "Expected e.g."),
+        ("startingOffsets", '{"a":{"0":null}}', False, "Expected e.g."),
+        ("startingTimestamp", "-3", False, "startingTimestamp is -3: it must be milliseconds since 1970"),
+        ("endingOffsetsByTimestamp", '{"a":{"0":-4}}', False, "endingOffsetsByTimestamp for a-0 is -4"),
         ("startingOffsetsByTimestamp", "1", False, 'Expected e.g. {"topicA": {"0": 123456789'),
         ("startingTimestamp", "noon", False, "Expected a single long value, got noon"),
         ("minPartitions", "0", False, "minPartitions must be positive"),

@@ -2,17 +2,19 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import DataLossError, OffsetError
 from barnabas.spark.limits import TriggerDelay, prorate
-from barnabas.spark.offsets import UNRESOLVED, from_nested, to_nested
+from barnabas.spark.offsets import UNRESOLVED, Place, from_nested, to_nested
 from barnabas.spark.options import source_options
-from barnabas.spark.planner import Planner
+from barnabas.spark.planner import Found, Planner
 from barnabas.spark.ranges import OffsetRange, Packing, pack, plan_tasks, split
 from barnabas.spark.stream import TopicStream
 
@@ -24,9 +26,12 @@ class FakeCatalog:
 
     def __init__(self, logs):
         self.logs = dict(logs)
+        self.ids = {}
+        self.missing = {}
+        self.groups = {}
 
-    def partitions(self, options):
-        return set(self.logs)
+    def topics(self, options):
+        return Found(set(self.logs), self.ids, self.missing)
 
     def offsets(self, wanted):
         found = {}
@@ -34,6 +39,9 @@ class FakeCatalog:
             first, end = self.logs[tp]
             found[tp] = {-2: first, -1: end}.get(timestamp, timestamp if timestamp < end else -1)
         return found
+
+    def committed(self, group, partitions):
+        return {tp: self.groups[group, tp] for tp in partitions if (group, tp) in self.groups}
 
 
 def make(logs, *, streaming=False, **extra):
@@ -69,6 +77,18 @@ class TestBatch:
         _, _, planner = make({A0: (0, 10)}, startingTimestamp="4", endingTimestamp="99")
 
         assert planner.batch_ranges() == [OffsetRange(A0, 4, 10)]
+
+    def test_a_group_says_where_to_begin(self):
+        catalog, _, planner = make({A0: (3, 10), A1: (2, 9)}, startingOffsets="group:billing")
+        with pytest.raises(OffsetError, match=r"The group billing has committed no offsets in \{a-0,a-1\}"):
+            planner.batch_ranges()
+
+        catalog.groups["billing", A0] = 7
+        assert planner.batch_ranges() == [OffsetRange(A0, 7, 10), OffsetRange(A1, 2, 9)]
+
+        catalog.groups["billing", A0] = 1
+        with pytest.raises(DataLossError, match="Starting offset for a-0 was 1"):
+            planner.batch_ranges()
 
     def test_a_start_behind_all_records_is_an_error_or_latest(self):
         _, _, planner = make({A0: (0, 10)}, startingTimestamp="99")
@@ -128,7 +148,7 @@ class TestStream:
         catalog, _, topics = stream({A0: (3, 10), B0: (0, 4)}, startingOffsets="earliest")
 
         end = topics.next_end(UNRESOLVED, None)
-        assert end == {"a": {"0": 10}, "b": {"0": 4}, "@from": {"a": {"0": 3}, "b": {"0": 0}}}
+        assert Place.decode(end) == Place({A0: 10, B0: 4}, {}, start={A0: 3, B0: 0})
 
         # Killed before the batch was committed: a new process replays it from the log, whatever is new.
         catalog.logs = {A0: (3, 99), B0: (0, 99)}
@@ -178,6 +198,93 @@ class TestStream:
 
         assert topics.ranges(start, topics.next_end(start, None)) == [OffsetRange(A0, 0, 5)]
 
+    def test_the_official_connector_sees_no_partition_in_the_note(self):
+        catalog, _, topics = stream({A0: (3, 10)}, startingOffsets="earliest")
+        catalog.ids = {"a": "A"}
+        end = topics.next_end(UNRESOLVED, None)
+
+        # JsonUtils.partitionOffsets reads maps from topics to maps from partitions to offsets.
+        assert {
+            (topic, number): offset for topic, numbers in end.items() for number, offset in numbers.items()
+        } == {("a", "0"): 10}
+
+    def test_a_first_batch_that_another_connector_planned_begins_where_the_user_says(self):
+        planned = {"a": {"0": 1_100}}
+        _, _, topics = stream({A0: (0, 2_000)}, startingOffsets="latest")
+        with pytest.raises(OffsetError, match="startingOffsets to the JSON text in the file sources/0/0"):
+            topics.ranges(UNRESOLVED, planned)
+
+        _, _, topics = stream({A0: (0, 2_000)}, startingOffsets='{"a":{"0":1000}}')
+        assert topics.ranges(UNRESOLVED, planned) == [OffsetRange(A0, 1_000, 1_100)]
+
+    def test_a_topic_that_was_created_again_is_told_by_its_id(self):
+        """It may be longer than the one before: by offsets alone 100 records would be skipped in silence."""
+        catalog, options, _ = make({A0: (0, 100)}, streaming=True, startingOffsets="earliest")
+        catalog.ids = {"a": "A"}
+        topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
+        start = topics.next_end(UNRESOLVED, None)
+        catalog.logs, catalog.ids = {A0: (0, 150)}, {"a": "B"}
+
+        end = topics.next_end(start, None)
+        with pytest.raises(DataLossError, match="Topic a has been deleted and created again"):
+            topics.ranges(start, end)
+
+        lenient = replace(options, fail_on_data_loss=False)
+        topics = TopicStream(lenient, Planner(lenient, catalog), lambda: 0.0)
+        assert topics.ranges(start, end) == [OffsetRange(A0, 0, 150)]
+        limited = Place.decode(topics.next_end(start, 60))
+        assert limited == Place({A0: 60}, {"a": "B"})
+
+    def test_a_topic_that_was_created_again_as_long_as_before_is_a_new_batch(self):
+        catalog, _, topics = stream({A0: (0, 100)}, startingOffsets="earliest")
+        catalog.ids = {"a": "A"}
+        start = topics.next_end(UNRESOLVED, None)
+        catalog.ids = {"a": "B"}
+
+        assert topics.next_end(start, None) != start
+
+    def test_a_planned_batch_whose_topic_was_created_again_is_lost(self):
+        start, end = Place({A0: 5}, {"a": "A"}).encode(), Place({A0: 9}, {"a": "A"}).encode()
+        catalog, options, _ = make({A0: (0, 50)}, streaming=True)
+        catalog.ids = {"a": "B"}
+        topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
+        with pytest.raises(DataLossError, match=r"Partitions {a-0} have been deleted"):
+            topics.ranges(start, end)
+
+        lenient = replace(options, fail_on_data_loss=False)
+        assert TopicStream(lenient, Planner(lenient, catalog), lambda: 0.0).ranges(start, end) == []
+
+    def test_a_topic_that_is_deleted_keeps_its_place_until_it_is_there_again(self):
+        catalog, _, topics = stream(
+            {A0: (0, 10), B0: (0, 4)}, startingOffsets="earliest", failOnDataLoss="false"
+        )
+        catalog.ids = {"a": "A", "b": "B"}
+        start = topics.next_end(UNRESOLVED, None)
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        catalog.logs, catalog.ids, catalog.missing = {A0: (0, 12)}, {"a": "A"}, {"b": unknown}
+        end = topics.next_end(start, None)
+        assert Place.decode(end) == Place({A0: 12, B0: 4}, {"a": "A", "b": "B"})
+        assert topics.ranges(start, end) == [OffsetRange(A0, 10, 12)]
+
+        catalog.logs, catalog.ids, catalog.missing = {A0: (0, 12), B0: (0, 9)}, {"a": "A", "b": "B"}, {}
+        assert topics.ranges(end, topics.next_end(end, None)) == [
+            OffsetRange(A0, 12, 12),
+            OffsetRange(B0, 4, 9),
+        ]
+
+    def test_a_topic_that_is_deleted_is_a_failure_unless_told_otherwise(self):
+        catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
+        start = topics.next_end(UNRESOLVED, None)
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        catalog.logs, catalog.missing = {}, {"a": unknown}
+        with pytest.raises(DataLossError, match="Topic a has been deleted"):
+            topics.next_end(start, None)
+
+        other = stream({A0: (0, 10)}, startingOffsets="earliest", failOnDataLoss="false")
+        other[0].logs, other[0].missing = {}, {"a": unknown}
+        with pytest.raises(KafkaError):
+            other[2].next_end(UNRESOLVED, None)
+
     @pytest.mark.parametrize(
         ("logs", "end", "condition", "left"),
         [
@@ -222,16 +329,16 @@ class TestStream:
         catalog.logs = {A0: (0, 4)}
         assert topics.next_end(start, None) is start
         clock[0] = 60_000
-        assert topics.next_end(start, None) == {"a": {"0": 4}}
+        assert Place.decode(topics.next_end(start, None)).positions == {A0: 4}
         start, catalog.logs = {"a": {"0": 4}}, {A0: (0, 14)}
-        assert topics.next_end(start, None) == {"a": {"0": 14}}
+        assert Place.decode(topics.next_end(start, None)).positions == {A0: 14}
 
     def test_available_now_never_waits(self):
         _, _, topics = stream({A0: (0, 4)}, startingOffsets="earliest", minOffsetsPerTrigger="10")
         topics.stop_at_latest()
         first = topics.next_end(UNRESOLVED, 3)
 
-        assert topics.next_end(first, 3) == {"a": {"0": 4}}
+        assert Place.decode(topics.next_end(first, 3)).positions == {A0: 4}
 
 
 positions = st.dictionaries(
@@ -303,10 +410,27 @@ def test_tasks_are_few_and_even():
     assert [sum(piece.size for piece in task) for task in tasks] == [150, 130]
 
 
-def test_min_partitions_cuts_the_large_ones():
-    tasks = plan_tasks(ranges_of([1_000, 10]), Packing(1, min_partitions=5))
+def test_a_task_reads_one_partition_unless_told_otherwise():
+    tasks = plan_tasks(ranges_of([100, 0, 40, 30]), Packing())
 
-    assert [[piece.size for piece in task] for task in tasks] == [[250], [250], [250], [250], [10]]
+    assert [[piece.size for piece in task] for task in tasks] == [[100], [40], [30]]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "planned"),
+    [
+        ([1_000, 10], 5, [250, 250, 250, 250, 10]),
+        # 2.5 parts each: rounded up, as Java rounds.
+        ([50, 50], 5, [16, 17, 17, 16, 17, 17]),
+        # Less than one and a half shares stay whole and are left out of the proportions of the others.
+        ([140, 80, 80], 5, [46, 47, 47, 80, 80]),
+        ([9, 9, 9], 2, [9, 9, 9]),
+    ],
+)
+def test_min_partitions_cuts_the_large_ones(sizes, wanted, planned):
+    tasks = plan_tasks(ranges_of(sizes), Packing(1, min_partitions=wanted))
+
+    assert [[piece.size for piece in task] for task in tasks] == [[size] for size in planned]
 
 
 def test_a_short_range_is_not_cut_into_empty_pieces():

@@ -7,10 +7,10 @@ import pytest
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.spark.errors import DataLossError
+from barnabas.spark.errors import DataLossError, OutOfRangeError
 from barnabas.spark.options import source_options
-from barnabas.spark.ranges import OffsetRange
-from barnabas.spark.reading import ROWS_PER_BATCH, OutOfRangeError, Progress, read_ranges
+from barnabas.spark.ranges import OffsetRange, Progress
+from barnabas.spark.reading import ROWS_PER_BATCH, read_ranges
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -30,6 +30,7 @@ class ListFetcher:
         self.first = first or {}
         self.positions = {}
         self.silent = False
+        self.id = None
 
     def start(self, positions):
         self.positions = dict(positions)
@@ -39,6 +40,9 @@ class ListFetcher:
 
     def finish(self, tp):
         del self.positions[tp]
+
+    def topic_id(self, topic):
+        return self.id
 
     def log_start_offset(self, tp):
         return self.first.get(tp, 0)
@@ -61,6 +65,34 @@ class ListFetcher:
         start, end = next((start, end) for start, end in self.logs[tp] if end > at)
         batch = build_batch([Record(offset, 0, None, b"%d" % offset) for offset in range(start, end)])
         return Raw(tp, at, memoryview(batch)), end
+
+
+@pytest.mark.parametrize("known", [None, "planned"])
+def test_the_topic_that_was_planned_is_read(known):
+    fetcher = ListFetcher({A: [(0, 5)]})
+    fetcher.id = known
+
+    batches = read_ranges([OffsetRange(A, 0, 5)], fetcher, options(), {"t": "planned"})
+    assert sum(batch.num_rows for batch in batches) == 5
+
+
+def test_a_topic_that_was_created_again_while_it_is_read_is_another():
+    class CreatedAgain(ListFetcher):
+        def fetch(self, timeout_ms):
+            self.id = "planned" if self.positions[A] < 5 else "another"
+            return super().fetch(timeout_ms)
+
+    def read(**extra):
+        fetcher = CreatedAgain({A: [(0, 5), (5, 10)]})
+        for batch in read_ranges([OffsetRange(A, 0, 10)], fetcher, options(**extra), {"t": "planned"}):
+            found.extend(batch.column("offset").to_pylist())
+
+    found = []
+    with pytest.raises(DataLossError, match="Topic t has been deleted and created again"):
+        read()
+    found = []
+    read(failOnDataLoss="false")
+    assert found == [0, 1, 2, 3, 4]
 
 
 def options(**extra):

@@ -12,10 +12,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from barnabas.core.errors import BarnabasError
+from barnabas.records.record import decode_records, make_record
 from barnabas.spark.errors import OptionError
 from barnabas.spark.options import client_options, sink_options, source_options
-from barnabas.spark.sink import check_columns, rows_of, send_all
+from barnabas.spark.sink import by_topic, check_columns, send_all
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -59,55 +59,61 @@ def test_columns_that_cannot_become_records(columns, topic, words):
     assert words in str(caught.value)
 
 
-def test_rows_of_texts_and_bytes():
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "value": ["a", None],
-            "key": pa.array([b"k", None], pa.binary()),
-            "partition": pa.array([None, 3], pa.int32()),
-            "headers": [[{"key": "h", "value": b"x"}, {"key": "n", "value": None}], None],
-        }
-    )
-
-    assert list(rows_of(batch, "t")) == [
-        ("t", b"a", b"k", None, [("h", b"x"), ("n", None)]),
-        ("t", None, None, 3, []),
-    ]
-
-
 def test_the_option_wins_over_the_column():
-    batch = pa.RecordBatch.from_pydict({"topic": ["a", "b"], "value": ["1", "2"]})
+    batch = pa.RecordBatch.from_pydict({"topic": ["a", "b", "a"], "value": ["1", "2", "3"]})
 
-    assert [row[0] for row in rows_of(batch, None)] == ["a", "b"]
-    assert [row[0] for row in rows_of(batch, "t")] == ["t", "t"]
+    def values(topic):
+        return [(name, rows.column("value").to_pylist()) for name, rows in by_topic(batch, topic)]
+
+    assert values(None) == [("a", ["1", "3"]), ("b", ["2"])]
+    assert values("t") == [("t", ["1", "2", "3"])]
 
 
 def test_a_row_without_a_topic_is_an_error():
     batch = pa.RecordBatch.from_pydict({"topic": ["a", None], "value": ["1", "2"]})
 
-    with pytest.raises(BarnabasError, match="KAFKA_NULL_TOPIC_IN_DATA"):
-        list(rows_of(batch, None))
+    with pytest.raises(OptionError, match="KAFKA_NULL_TOPIC_IN_DATA"):
+        list(by_topic(batch, None))
+
+
+class ListProducer:
+    """Takes everything at once; a topic has two partitions."""
+
+    section_bytes = 1_000
+
+    def __init__(self):
+        self.sent, self.flushed = [], 0
+
+    def partitions_for(self, topic):
+        return [0, 1]
+
+    available_partitions = partitions_for
+
+    def send_section(self, topic, partition, section, count):
+        self.sent += [
+            (topic, partition, record.value) for record in decode_records(make_record, section, count, 0, 0)
+        ]
+
+    def flush(self):
+        self.flushed = len(self.sent)
 
 
 def test_a_task_is_done_when_everything_is_stored():
-    class ListProducer:
-        def __init__(self):
-            self.sent, self.flushed = [], 0
-
-        def send(self, topic, value, key, *, partition, headers):
-            self.sent.append((topic, value))
-
-        def flush(self):
-            self.flushed = len(self.sent)
-
     producer = ListProducer()
     batches = [
-        pa.RecordBatch.from_pydict({"value": ["a", "b"]}),
-        pa.RecordBatch.from_pydict({"value": ["c"]}),
+        pa.RecordBatch.from_pydict({"value": ["a", "b"], "partition": pa.array([1, 0], pa.int32())}),
+        pa.RecordBatch.from_pydict({"value": ["c"], "partition": pa.array([1], pa.int32())}),
     ]
 
     assert send_all(producer, batches, "t") == 3
-    assert (producer.sent, producer.flushed) == ([("t", b"a"), ("t", b"b"), ("t", b"c")], 3)
+    assert (producer.sent, producer.flushed) == ([("t", 0, b"b"), ("t", 1, b"a"), ("t", 1, b"c")], 3)
+
+
+def test_no_rows_are_no_records():
+    producer = ListProducer()
+
+    assert send_all(producer, [], "t") == 0
+    assert producer.sent == []
 
 
 def source_options_of_a_batch(given):

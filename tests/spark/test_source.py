@@ -1,9 +1,12 @@
 """Topics through Spark itself, against a running broker."""
 
+import json
+
 import pytest
 
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer
+from barnabas.spark import follow
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -102,26 +105,56 @@ def test_a_stream_keeps_its_limit_and_its_place(spark, broker, topic, tmp_path):
     assert [progress["numInputRows"] for progress in second] == [30]
 
 
-def test_a_stream_writes_to_a_topic(spark, broker, topic, tmp_path):
-    produce(broker, topic, 20)
-    with BlockingAdmin(broker) as admin:
-        admin.topics.create([NewTopic(f"{topic}-out", partitions=1)])
-
+def test_a_query_is_followed_and_its_group_starts_another(spark, broker, topic, tmp_path):
+    produce(broker, topic, 30)
+    stream = reader(
+        spark.readStream, broker, topic, startingOffsets="earliest", maxOffsetsPerTrigger=15
+    ).load()
     query = (
-        reader(spark.readStream, broker, topic, startingOffsets="earliest")
-        .load()
-        .select("key", "value")
-        .writeStream.format("barnabas")
-        .option("kafka.bootstrap.servers", broker)
-        .option("topic", f"{topic}-out")
+        stream.writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    with follow(query, broker, group=f"{topic}-group", spark=spark):
+        assert query.awaitTermination(90)
+    produce(broker, topic, 6, start=30)
+
+    rows = reader(spark.read, broker, topic, startingOffsets=f"group:{topic}-group").load().collect()
+    assert sorted(bytes(row.value) for row in rows) == sorted(b"v%d" % number for number in range(30, 36))
+
+
+def write_to(frame, broker, topic, checkpoint, mode):
+    """A run of a query into a topic, until it has read what is there."""
+    query = (
+        frame.writeStream.format("barnabas")
+        .outputMode(mode)
+        .option("kafka.bootstrap.servers", broker)
+        .option("topic", topic)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(90)
+
+
+def test_a_stream_writes_to_a_topic(spark, broker, topic, tmp_path):
+    produce(broker, topic, 20)
+    with BlockingAdmin(broker) as admin:
+        admin.topics.create([NewTopic(f"{topic}-{name}", partitions=1) for name in ("out", "counts")])
+
+    read = reader(spark.readStream, broker, topic, startingOffsets="earliest", maxOffsetsPerTrigger=10).load()
+    write_to(read.select("key", "value"), broker, f"{topic}-out", tmp_path / "append", "append")
 
     rows = reader(spark.read, broker, f"{topic}-out").load().collect()
     assert sorted(bytes(row.value) for row in rows) == sorted(b"v%d" % number for number in range(20))
+
+    # In output mode complete each batch writes the whole result again.
+    counts = read.groupBy().count().selectExpr("cast(count as string) value")
+    write_to(counts, broker, f"{topic}-counts", tmp_path / "complete", "complete")
+    rows = reader(spark.read, broker, f"{topic}-counts").load().orderBy("offset").collect()
+    assert int(rows[-1].value) == 20
+    assert len(rows) > 1
 
 
 def test_patterns_find_topics(spark, broker, topic):
@@ -131,17 +164,47 @@ def test_patterns_find_topics(spark, broker, topic):
     assert frame.option("subscribePattern", f"{topic[:-1]}[{topic[-1]}]").load().count() == 6
 
 
+def test_a_task_reads_one_partition_or_what_the_options_say(spark, broker, topic):
+    produce(broker, topic, 30)
+
+    def tasks(**options):
+        return reader(spark.read, broker, topic, **options).load().rdd.getNumPartitions()
+
+    assert (tasks(), tasks(minPartitions=6), tasks(tasksPerBatch=2)) == (3, 6, 2)
+
+
+def test_assigned_partitions_that_do_not_exist_are_left_out(spark, broker, topic):
+    produce(broker, topic, 30)
+    frame = spark.read.format("barnabas").option("kafka.bootstrap.servers", broker)
+
+    assert frame.option("assign", json.dumps({topic: [1, 7]})).load().count() == 10
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
-        ({"subscribe": "no-such-topic"}, "no-such-topic"),
-        ({"kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported"),
+        ({"subscribe": "no-such-topic", "fetchOffset.retryIntervalMs": 1}, "no-such-topic"),
+        ({"assign": '{"no-such-topic":[0]}', "fetchOffset.retryIntervalMs": 1}, "no-such-topic"),
     ],
 )
-def test_mistakes_reach_the_user(spark, broker, topic, options, words):
+def test_mistakes_reach_the_user_in_one_line(spark, broker, topic, options, words):
     from pyspark.errors import PySparkException
 
+    opened = spark.read.format("barnabas").option("kafka.bootstrap.servers", broker)
+    frame = opened.options(**({} if "assign" in options else {"subscribe": topic}) | options).load()
     with pytest.raises(PySparkException) as caught:
-        reader(spark.read, broker, topic, **options).load().count()
+        frame.count()
     assert words in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["read", "readStream"])
+def test_wrong_options_are_refused_at_load(spark, broker, topic, source):
+    from pyspark.errors import AnalysisException
+
+    opened = reader(getattr(spark, source), broker, topic, **{"kafka.auto.offset.reset": "latest"})
+    with pytest.raises(AnalysisException) as caught:
+        opened.load()
+    assert "Kafka option 'auto.offset.reset' is not supported" in str(caught.value)
+    assert "Traceback" not in str(caught.value)

@@ -14,16 +14,19 @@
     )
 
 Options, defaults, columns and offsets are those of Spark's own Kafka source, so moving a job here means
-changing the format string; no jar, no Scala version. In a session made elsewhere call
-`register(spark)` once.
+changing the format string; no jar, no Scala version. ``session(master="spark://...")`` is one on a cluster,
+``session(remote="sc://...")`` one of Spark Connect. In a session made elsewhere call `register(spark)` once.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["register", "session"]
+    from barnabas.spark.follower import Follower
+
+__all__ = ["follow", "register", "session"]
 
 
 def session(name: str = "barnabas", **options: Any) -> "SparkSession":
@@ -38,3 +41,26 @@ def register(spark: "SparkSession") -> None:
     from barnabas.spark import sessions
 
     sessions.register(spark)
+
+
+def follow(
+    query: "StreamingQuery",
+    bootstrap_servers: str,
+    *,
+    group: str | None = None,
+    spark: "SparkSession | None" = None,
+    **client: str,
+) -> "Follower":
+    """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and metrics.
+
+    `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's session, the
+    active one unless given. Without a `group` nothing is committed.
+    """
+    from pyspark.sql import SparkSession
+
+    from barnabas.spark.follower import Follower
+
+    given = {name.replace("_", "."): value for name, value in client.items()}
+    return Follower(
+        query, {"bootstrap.servers": bootstrap_servers, **given}, group, spark or SparkSession.active()
+    )

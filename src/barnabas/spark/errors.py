@@ -4,7 +4,30 @@ Kafka's own connector has error conditions with names; a message here begins wit
 where there is one, so that what people search for is the same.
 """
 
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 from barnabas.core.errors import BarnabasError
+from barnabas.core.ids import TopicPartition
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Has PySpark show what is raised inside as one line, without the traceback of code that is not the user's.
+
+    PySpark's processes write an error for the JVM as the last thing that they do, and look at this variable then
+    (``handle_worker_exception``); a process that had an error is not used again, so no other error loses its traceback.
+    """
+    try:
+        yield
+    except (BarnabasError, OSError):
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
+
+
+class PipelineError(BarnabasError, ValueError):
+    """What stops a pipeline: its file is wrong, its table does not fit, or its stream has failed too often."""
 
 
 class OptionError(BarnabasError, ValueError):
@@ -27,3 +50,31 @@ class DataLossError(BarnabasError):
         )
         self.condition = condition
         self.reason = reason
+
+
+class OutOfRangeError(BarnabasError):
+    """Positions that the log does not have: removed by retention, or behind its end."""
+
+    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(f"out of range: {', '.join(map(str, partitions))}")
+        self.partitions = partitions
+
+
+class CorruptBatchError(BarnabasError):
+    """A segment's file holds a batch that cannot be read."""
+
+    def __init__(self, path: str, offset: int, position: int, reason: str) -> None:
+        super().__init__(
+            f"Corrupt record batch at offset {offset}: {reason} (file {path}, position {position}). "
+            "The option corruptBatches=skip leaves such batches out and counts them."
+        )
+        self.path = path
+        self.offset = offset
+        self.position = position
+
+
+def first_line(failure: BaseException) -> str:
+    """The line of a Spark error that says most: the last one of a Python traceback in it, else the first."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    marks = [line for line in lines if "Error: " in line and not line.startswith("File ")]
+    return (marks or lines or [type(failure).__name__])[0]

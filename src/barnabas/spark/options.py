@@ -5,7 +5,6 @@ client. `source_options` and `sink_options` turn the texts into values once; not
 """
 
 import logging
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
 _POLL_TIMEOUT_MS: Final = 120_000
 _DELAY_DEFAULT: Final = "15m"
+_GROUP: Final = "group:"
 
 _UNSUPPORTED_READING: Final = {
     "kafka.auto.offset.reset": (
@@ -81,11 +81,11 @@ class SourceOptions:
     max_trigger_delay_ms: int = 900_000
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    tasks_per_batch: int = 1
-    """Into how many tasks the partitions are packed where minPartitions is not set (ours)."""
+    tasks_per_batch: int | None = None
+    """Into how many tasks the partitions are packed; None for a task each (ours)."""
     poll_timeout_ms: int = _POLL_TIMEOUT_MS
     fetch_retries: int = 3
-    fetch_retry_interval_ms: int = 10
+    fetch_retry_interval_ms: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ def client_options(given: Mapping[str, str], table: ConfigTable) -> dict[str, st
     return {name: value for name, value in given.items() if name in table}
 
 
-def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """The checked options of a read. Raises OptionError."""
+def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = False) -> SourceOptions:
+    """The checked options of a read; warns of those without effect unless it is to be quiet. Raises OptionError."""
     texts = {name.lower(): value for name, value in given.items()}
     topics, pattern, assigned = _strategy(texts)
     _refuse_unsupported(texts, _UNSUPPORTED_READING)
-    if "kafka.group.id" in texts:
+    if "kafka.group.id" in texts and not quiet:
         _log.warning("kafka.group.id is set: queries that share a group id disturb each other's monitoring")
     starting = _starting(texts, streaming=streaming)
     ending = _ending(texts, streaming=streaming)
@@ -116,27 +116,42 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise OptionError(
             f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
         )
-    if not streaming:
+    if not streaming and not quiet:
         _warn_ignored(texts)
     return SourceOptions(
-        client=_kafka_options(texts),
+        client=_with_group(_kafka_options(texts), texts),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
         starting=starting,
         ending=ending,
-        fail_on_data_loss=_boolean(texts, "failondataloss", default=True),
-        include_headers=_boolean(texts, "includeheaders", default=False),
+        fail_on_data_loss=boolean(texts, "failondataloss", default=True),
+        include_headers=boolean(texts, "includeheaders", default=False),
         max_offsets_per_trigger=most,
         min_offsets_per_trigger=least,
         max_trigger_delay_ms=parse_duration_ms(texts.get("maxtriggerdelay", _DELAY_DEFAULT)),
         min_partitions=_positive(texts, "minpartitions", shown="minPartitions"),
         max_records_per_partition=_positive(texts, "maxrecordsperpartition", shown="maxRecordsPerPartition"),
-        tasks_per_batch=_positive(texts, "tasksperbatch", shown="tasksPerBatch") or os.cpu_count() or 1,
+        tasks_per_batch=_positive(texts, "tasksperbatch", shown="tasksPerBatch"),
         poll_timeout_ms=_positive(texts, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
         fetch_retries=_whole(texts, "fetchoffset.numretries", 3),
-        fetch_retry_interval_ms=_whole(texts, "fetchoffset.retryintervalms", 10),
+        fetch_retry_interval_ms=_whole(texts, "fetchoffset.retryintervalms", 1000),
     )
+
+
+def check_reading(given: Mapping[str, str]) -> bool:
+    """Whether headers are asked for. Raises OptionError for options that are wrong in a batch and in a stream.
+
+    Spark makes a data source without saying which of the two it will be.
+    """
+    problems = []
+    for streaming in (False, True):
+        try:
+            return source_options(given, streaming=streaming, quiet=True).include_headers
+        except OptionError as error:
+            problems.append(str(error))
+    batch, stream = problems
+    raise OptionError(batch if batch == stream else f"as a batch: {batch}; as a stream: {stream}")
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -179,15 +194,20 @@ def _subscribed(value: str) -> tuple[str, ...]:
     return topics
 
 
+def check_pattern(value: str) -> None:
+    """Raises OptionError for a subscribePattern that is no regular expression."""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"subscribePattern '{value}' is not a regular expression: {error}") from None
+
+
 def _pattern(value: str) -> str:
     if not value:
         raise OptionError(
             f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
         )
-    try:
-        re.compile(value)
-    except re.error as error:
-        raise OptionError(f"subscribePattern '{value}' is not a regular expression: {error}") from None
+    check_pattern(value)
     return value
 
 
@@ -243,16 +263,22 @@ def _spec(
     """Of three ways to say it the first one wins: one timestamp, timestamps by partition, offsets."""
     if f"{edge}timestamp" in texts:
         timestamp = _long(texts[f"{edge}timestamp"])
+        if timestamp < EARLIEST:
+            raise OptionError(f"{edge}Timestamp is {timestamp}: it must be milliseconds since 1970")
         return OffsetSpec(SpecKind.TIMESTAMP, timestamp=timestamp, no_match_is_latest=no_match_is_latest)
     if f"{edge}offsetsbytimestamp" in texts:
-        times = parse_timestamps(texts[f"{edge}offsetsbytimestamp"].strip())
+        times = parse_timestamps(texts[f"{edge}offsetsbytimestamp"].strip(), edge)
         return OffsetSpec(SpecKind.TIMESTAMPS, times, no_match_is_latest=no_match_is_latest)
     text = texts.get(f"{edge}offsets", "").strip()
     if not text:
         return default
     if text.lower() in {"earliest", "latest"}:
         return OffsetSpec(SpecKind(text.lower()))
-    return OffsetSpec(SpecKind.OFFSETS, parse_positions(text))
+    if edge == "starting" and text.lower().startswith(_GROUP):
+        if not text[len(_GROUP) :].strip():
+            raise OptionError("startingOffsets names no group: expected group:NAME")
+        return OffsetSpec(SpecKind.GROUP, group=text[len(_GROUP) :].strip())
+    return OffsetSpec(SpecKind.OFFSETS, parse_positions(text, edge))
 
 
 def _warn_ignored(texts: Mapping[str, str]) -> None:
@@ -273,7 +299,16 @@ def _kafka_options(texts: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def _boolean(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
+def _with_group(client: dict[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+    """The options with the client id that Java's consumer has under a group id: it names the query in the brokers'
+    logs, quotas and metrics. No group is joined and nothing is committed to it, by the official connector neither.
+    """
+    group = client.pop("group.id", None) or texts.get("groupidprefix")
+    return {"client.id": f"consumer-{group}-1", **client} if group else client
+
+
+def boolean(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """The value of an option that is true or false. Raises OptionError."""
     text = texts.get(name, str(default)).strip().lower()
     if text not in {"true", "false"}:
         raise OptionError(f"Invalid value {texts[name]} for option {name}: it must be true or false")

@@ -5,26 +5,50 @@ without Java and without a broker.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import DataLossError, OffsetError
-from barnabas.spark.offsets import EARLIEST, LATEST, OffsetSpec, Positions, SpecKind, describe
+from barnabas.spark.offsets import (
+    EARLIEST,
+    LATEST,
+    OffsetSpec,
+    Place,
+    Positions,
+    SpecKind,
+    TopicIds,
+    describe,
+)
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.ranges import OffsetRange
 
 _log = logging.getLogger("barnabas.spark")
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The topics of a query as Kafka knows them now."""
+
+    partitions: set[TopicPartition]
+    topic_ids: TopicIds = field(default_factory=dict)
+    missing: Mapping[str, BarnabasError] = field(default_factory=dict)
+    """Topics that were asked for by name and do not exist."""
+
+
 class Catalog(Protocol):
     """What planning asks of Kafka."""
 
-    def partitions(self, options: SourceOptions) -> set[TopicPartition]:
-        """The partitions that the strategy (subscribe, subscribePattern or assign) means now."""
+    def topics(self, options: SourceOptions) -> Found:
+        """What the strategy (subscribe, subscribePattern or assign) means now."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """ListOffsets: the offset for a timestamp (-2 earliest, -1 latest), -1 where no record is that young."""
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """What the group has committed in these partitions, without those where it has nothing."""
 
 
 class Planner:
@@ -35,8 +59,11 @@ class Planner:
         self._catalog = catalog
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions to read now."""
-        return self._catalog.partitions(self._options)
+        """The partitions that a new query reads. Raises KafkaError for a topic that does not exist."""
+        found = self._catalog.topics(self._options)
+        for error in found.missing.values():
+            raise error
+        return found.partitions
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Positions:
         """The first offset of each partition that is still there."""
@@ -50,6 +77,31 @@ class Planner:
         """Where a new query begins."""
         return self._resolve(self._options.starting, self.partitions(), edge="start")
 
+    def latest_place(self, start: Place) -> Place:
+        """The end of what a stream can read now that has come as far as `start`.
+
+        A topic that it has read and that is deleted is data loss; where that is no failure, the stream keeps its
+        place there: the topic may only be unknown to a broker that has just started. Raises KafkaError for a
+        topic that never was there.
+        """
+        found = self._catalog.topics(self._options)
+        kept: Positions = {}
+        for name, error in found.missing.items():
+            read = {tp: offset for tp, offset in start.positions.items() if tp.topic == name}
+            if not read and self._options.fail_on_data_loss:
+                raise error
+            self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
+            kept |= read
+        ids = {name: start.topic_ids[name] for name in found.missing if name in start.topic_ids}
+        return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
+
+    def begin_of(self, start: Place, end: Place) -> Positions:
+        """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and those of a
+        topic that was created again, from their first offset.
+        """
+        begin = _without_topics(start.positions, start.created_again(end.topic_ids))
+        return {**begin, **self.earliest(end.positions.keys() - begin.keys())}
+
     def batch_ranges(self) -> list[OffsetRange]:
         """What a batch query reads. Raises OffsetError and DataLossError."""
         partitions = self.partitions()
@@ -61,6 +113,26 @@ class Planner:
             if piece.start > piece.end:
                 raise OffsetError(_start_behind_end(piece))
         return self.surviving(ranges)
+
+    def batch_of_stream(self, start: Place, end: Place) -> list[OffsetRange]:
+        """What the micro-batch from `start` to `end` reads. Raises DataLossError."""
+        again = start.created_again(end.topic_ids)
+        for name in sorted(again):
+            self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted and created again.")
+        begin = _without_topics(start.positions, again)
+        gone = self._gone_since(end)
+        unread = {tp for tp in gone if end.positions[tp] > begin.get(tp, 0)}
+        if unread:
+            self._report("PARTITIONS_DELETED", f"Partitions {describe(unread)} have been deleted.")
+        left = {tp: offset for tp, offset in end.positions.items() if tp not in gone}
+        return self.stream_ranges({tp: begin[tp] for tp in begin if tp not in gone}, left)
+
+    def _gone_since(self, planned: Place) -> set[TopicPartition]:
+        """The partitions that are not there any more, or are others now: a batch is planned again after a restart."""
+        names = tuple(sorted({tp.topic for tp in planned.positions}))
+        now = self._catalog.topics(replace(self._options, topics=names, pattern=None, assigned=()))
+        again = planned.created_again(now.topic_ids)
+        return {tp for tp in planned.positions if tp not in now.partitions or tp.topic in again}
 
     def stream_ranges(self, start: Positions, end: Positions) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads; partitions new in `end` are read from their first offset."""
@@ -115,6 +187,8 @@ class Planner:
             return self.latest(partitions)
         if spec.kind is SpecKind.OFFSETS:
             return self._specific(spec.values, partitions, edge)
+        if spec.kind is SpecKind.GROUP:
+            return self._of_group(spec.group, partitions)
         if spec.kind is SpecKind.TIMESTAMP:
             return self._by_time(dict.fromkeys(partitions, spec.timestamp), spec)
         _check_assigned(
@@ -125,6 +199,16 @@ class Planner:
             partitions,
         )
         return self._by_time(spec.values, spec)
+
+    def _of_group(self, group: str, partitions: set[TopicPartition]) -> Positions:
+        """Where the group is; partitions that it never read are read from their first record.
+
+        A group without any position is refused: its name may be misspelt, and all topics would be read again.
+        """
+        committed = self._catalog.committed(group, partitions)
+        if not committed:
+            raise OffsetError(f"The group {group} has committed no offsets in {describe(partitions)}.")
+        return {**self.earliest(partitions - committed.keys()), **committed}
 
     def _specific(self, values: Positions, partitions: set[TopicPartition], edge: str) -> Positions:
         _check_assigned(
@@ -161,15 +245,8 @@ def start_was_reset(tp: TopicPartition, start: int, first: int) -> str:
     return f"Starting offset for {tp} was {start} but consumer reset to {first}."
 
 
-def retrying(attempts: int, pause: Callable[[], None], call: Callable[[], Positions]) -> Positions:
-    """The call's value; tried again (``fetchOffset.numRetries``) when Kafka could not answer."""
-    for _ in range(attempts):
-        try:
-            return call()
-        except (OSError, TimeoutError) as error:
-            _log.warning("looking up offsets failed, trying again: %s", error)
-            pause()
-    return call()
+def _without_topics(positions: Positions, names: set[str]) -> Positions:
+    return {tp: offset for tp, offset in positions.items() if tp.topic not in names}
 
 
 def _same_partitions(options: SourceOptions) -> None:

@@ -9,25 +9,15 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
 from barnabas.records.columnar import decode
+from barnabas.spark.errors import OutOfRangeError
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.planner import report_data_loss, start_was_reset
-from barnabas.spark.ranges import OffsetRange
+from barnabas.spark.ranges import POLL_MS, OffsetRange, Progress
 
-POLL_MS: Final = 500
-"""How long one look for new records takes; ``kafkaConsumer.pollTimeoutMs`` bounds all of them together."""
 ROWS_PER_BATCH: Final = 65_536
 """Larger Arrow batches halve Spark's throughput (measured with 50 MB), much smaller ones too."""
-
-
-class OutOfRangeError(BarnabasError):
-    """Positions that the log does not have: removed by retention, or behind its end."""
-
-    def __init__(self, partitions: Sequence[TopicPartition]) -> None:
-        super().__init__(f"out of range: {', '.join(map(str, partitions))}")
-        self.partitions = partitions
 
 
 class RawRecords(Protocol):
@@ -65,34 +55,23 @@ class Fetcher(Protocol):
     def finish(self, tp: TopicPartition) -> None:
         """Enough of this partition."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic that the last fetches came from, where it is known."""
+
     def log_start_offset(self, tp: TopicPartition) -> int:
         """The first offset that is still there."""
 
 
-class Progress:
-    """How far a task has come in each of its ranges."""
-
-    def __init__(self, ranges: Sequence[OffsetRange]) -> None:
-        self.ends = {piece.tp: piece.end for piece in ranges if piece.size > 0}
-        self.positions = {piece.tp: piece.start for piece in ranges if piece.size > 0}
-
-    def advance(self, tp: TopicPartition, position: int) -> bool:
-        """Goes on from `position`; whether the range is finished."""
-        self.positions[tp] = position
-        if position < self.ends[tp]:
-            return False
-        del self.ends[tp], self.positions[tp]
-        return True
-
-    def __repr__(self) -> str:
-        left = ", ".join(f"{tp}: {self.positions[tp]}..{end}" for tp, end in sorted(self.ends.items()))
-        return f"<Progress {left or 'finished'}>"
-
-
 def read_ranges(
-    ranges: Sequence[OffsetRange], fetcher: Fetcher, options: SourceOptions
+    ranges: Sequence[OffsetRange],
+    fetcher: Fetcher,
+    options: SourceOptions,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges. Raises DataLossError, TimeoutError, KafkaError and ColumnarError."""
+    """The rows of the ranges, of the topics that had these ids when the ranges were planned.
+
+    Raises DataLossError, TimeoutError, KafkaError and ColumnarError.
+    """
     progress = Progress(ranges)
     fetcher.start(progress.positions)
     waiting_since = time.monotonic()
@@ -104,8 +83,13 @@ def read_ranges(
                 _skip_what_is_gone(tp, progress, fetcher, options)
             continue
         for raw in fetched:
-            if raw.tp in progress.ends:
-                waiting_since = time.monotonic()
+            if raw.tp not in progress.ends:
+                continue
+            waiting_since = time.monotonic()
+            planned = (topic_ids or {}).get(raw.tp.topic)
+            if planned is not None and fetcher.topic_id(raw.tp.topic) not in {planned, None}:
+                _skip_another_topic(raw.tp, progress, fetcher, options)
+            else:
                 yield from _decoded(raw, progress, fetcher, options)
         if (time.monotonic() - waiting_since) * 1000 >= options.poll_timeout_ms:
             raise TimeoutError(
@@ -134,6 +118,16 @@ def _decoded(
         fetcher.finish(tp)
     for start in range(0, decoded.batch.num_rows, ROWS_PER_BATCH):
         yield decoded.batch.slice(start, ROWS_PER_BATCH)
+
+
+def _skip_another_topic(
+    tp: TopicPartition, progress: Progress, fetcher: Fetcher, options: SourceOptions
+) -> None:
+    """The topic was deleted and created again after the range was planned: its offsets mean other records now."""
+    reason = f"Topic {tp.topic} has been deleted and created again."
+    report_data_loss("PARTITIONS_DELETED", reason, fail=options.fail_on_data_loss)
+    progress.advance(tp, progress.ends[tp])
+    fetcher.finish(tp)
 
 
 def _skip_what_is_gone(

@@ -25,7 +25,6 @@ SETTINGS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
 }
@@ -33,6 +32,8 @@ _LOCAL: Final[Mapping[str, str]] = {
     # A machine without a network, or with one whose name leads elsewhere, is no obstacle.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Half a second of every start; on a cluster it is how people see their jobs.
+    "spark.ui.enabled": "false",
 }
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
@@ -41,26 +42,27 @@ def make(
     name: str = "barnabas",
     *,
     master: str | None = None,
+    remote: str | None = None,
     config: Mapping[str, Any] | None = None,
     log_level: str = "ERROR",
     log_file: str | Path | None = None,
 ) -> "SparkSession":
     """A session that knows the data source.
 
-    `master` is all cores of this machine with four tries a task, unless given. `config` adds to the settings
-    or overrides them. With `log_file` everything that the JVM would print goes there. Raises
-    JavaNotFoundError where neither the machine nor pip has a Java.
+    `master` is all cores of this machine with four tries a task, unless given here or to ``spark-submit``; `remote` is
+    the address of a Spark Connect server (``sc://host:15002``) instead. `config` adds to the settings or overrides
+    them. With `log_file` everything that the JVM would print goes there. Raises JavaNotFoundError where neither the
+    machine nor pip has a Java.
     """
+    if remote is not None:
+        return _connect(name, remote, config or {})
     from pyspark.sql import SparkSession
 
-    os.environ["JAVA_HOME"] = str(java.java_home())
-    # Without it the workers run `python3` from PATH, which has not what this one has.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    master = master or f"local[{cores()},4]"
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    submitted = _submitted()
+    master = master or submitted.get("spark.master") or f"local[{cores()},4]"
+    _set_environment(master)
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in settings(master, config or {}).items():
+    for key, value in settings(master, config or {}, submitted).items():
         builder = builder.config(key, value)
     with _stderr_to(log_file):
         spark: SparkSession = builder.getOrCreate()
@@ -69,11 +71,48 @@ def make(
     return spark
 
 
+def _connect(name: str, remote: str, config: Mapping[str, Any]) -> "SparkSession":
+    """A session on a Spark Connect server, which has its own Java, settings and Python workers."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(remote).appName(name)
+    for key, value in config.items():
+        builder = builder.config(key, _text(value))
+    spark: SparkSession = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def _submitted() -> dict[str, str]:
+    """The settings of ``spark-submit``, whose JVM has started this process; empty elsewhere."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf made before it does not ask the JVM
+    return dict(SparkConf().getAll())
+
+
+def _set_environment(master: str) -> None:
+    """What PySpark reads from the environment when it starts its JVM and its workers."""
+    os.environ["JAVA_HOME"] = str(java.java_home())
+    if _is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.pop("PYSPARK_PYTHON", None)
+    # Without it the workers run `python3` from PATH, which has not what this one has. On a cluster the user may
+    # know better: the environment may be in an archive that Spark unpacks there.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
 def register(spark: "SparkSession") -> None:
-    """Makes ``format("barnabas")`` known to a session that was made elsewhere."""
+    """Makes ``format("barnabas")`` and its kin known to a session that was made elsewhere."""
+    from barnabas.spark.groups.source import LagSource, OffsetsSource
+    from barnabas.spark.logs.source import LogSource
     from barnabas.spark.source import TopicSource
 
-    spark.dataSource.register(TopicSource)
+    for source in (TopicSource, LogSource, OffsetsSource, LagSource):
+        spark.dataSource.register(source)
 
 
 def cores() -> int:
@@ -81,16 +120,27 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def settings(master: str, config: Mapping[str, Any]) -> dict[str, str]:
-    """All settings of a session with these additions, as Spark's texts."""
-    given = {
-        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()
-    }
-    local = _LOCAL if master.startswith("local") else {}
+def settings(
+    master: str, config: Mapping[str, Any], submitted: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All settings of a session with these additions, as Spark's texts; what was `submitted` wins over ours."""
+    given = {key: _text(value) for key, value in config.items()}
+    local = {**_LOCAL, "spark.sql.shuffle.partitions": str(cores())} if _is_local(master) else {}
+    ours = {key: value for key, value in {**SETTINGS, **local}.items() if key not in (submitted or {})}
+    if submitted:
+        return {**ours, **given}  # its JVM runs already: options for it would come too late
     quiet = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     options = f"{quiet} {given.pop(_JAVA_OPTIONS, '')}".strip()
-    partitions = {"spark.sql.shuffle.partitions": str(cores()), _JAVA_OPTIONS: options}
-    return {**SETTINGS, **local, **partitions, **given}
+    return {**ours, _JAVA_OPTIONS: options, **given}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_local(master: str) -> bool:
+    """Whether all of Spark runs in one process here: ``local-cluster`` has workers of its own."""
+    return master == "local" or master.startswith("local[")
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Writing DataFrames to topics: columns topic, key, value, headers and partition, at least once.
 
-A task sends its rows through one producer and is done when all of them are stored. A task that is tried
-again sends its rows again, as with the official connector: the idempotent producer guards its own retries,
-not Spark's.
+Rows reach a task as Arrow and are encoded into record batches by partition (`records.columnar_encoder`). A task
+sends them through one producer, several requests at a time, and is done when all of them are stored. A task
+that is tried again sends its rows again, as with the official connector: the idempotent producer guards its own
+retries, not Spark's.
 """
 
 import functools
@@ -11,16 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from barnabas.client import Producer
 from barnabas.client.config import PRODUCER_CONFIG
-from barnabas.core.errors import BarnabasError
-from barnabas.spark.errors import OptionError
+from barnabas.spark.errors import OptionError, in_one_line
 from barnabas.spark.options import SinkOptions, client_options
 
 _DEFAULTS: Final = {"client.id": "barnabas-spark", "batch.size": 256 << 10, "linger.ms": 5}
+_PIECE_BYTES: Final = 8 << 20
+"""How much is encoded at a time: 256 KB for each of 32 partitions."""
 _TYPES: Final = {
     "topic": ("string",),
     "key": ("string", "binary"),
@@ -54,31 +57,20 @@ def check_columns(schema: StructType, topic: str | None) -> None:
             )
 
 
-def rows_of(
-    batch: pa.RecordBatch, topic: str | None
-) -> Iterator[tuple[str, Any, Any, int | None, list[Any]]]:
-    """(Topic, value, key, partition, headers) of each row. Raises BarnabasError for a row without a topic."""
-    names = set(batch.schema.names)
-
-    def column(name: str, kind: pa.DataType | None = None) -> list[Any]:
-        if name not in names:
-            return [None] * batch.num_rows
-        values = batch.column(name)
-        return (values if kind is None else values.cast(kind)).to_pylist()  # type: ignore[no-any-return]
-
-    # The option wins over the column (KafkaWriter.topicExpression).
-    topics = column("topic") if topic is None else [topic] * batch.num_rows
-    if None in topics:
-        raise BarnabasError(
+def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic; the option wins over the column (``KafkaWriter.topicExpression``). Raises OptionError."""
+    if topic is not None:
+        yield topic, rows
+        return
+    topics = rows.column("topic").cast(pa.string())
+    if topics.null_count:
+        raise OptionError(
             "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. "
             "Use the `topic` option for setting a default topic."
         )
-    headers = [
-        [(one["key"], one["value"]) for one in listed or () if one is not None]
-        for listed in column("headers")
-    ]
-    keys, values = column("key", pa.binary()), column("value", pa.binary())
-    return zip(topics, values, keys, column("partition"), headers, strict=True)
+    names = topics.unique().to_pylist()
+    for name in names:
+        yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))
 
 
 @functools.cache
@@ -100,8 +92,9 @@ class _TopicWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Sends the rows of one task and waits until they are stored; raises what the producer raises."""
-        producer = _shared_producer(tuple(sorted(self._options.client.items())))
-        return RowsWritten(send_all(producer, iterator, self._options.topic))
+        with in_one_line():
+            producer = _shared_producer(tuple(sorted(self._options.client.items())))
+            return RowsWritten(send_all(producer, iterator, self._options.topic))
 
     def commit(self, messages: Iterable[Any], *batch: int) -> None:
         """Nothing: what a task reported is stored."""
@@ -112,14 +105,34 @@ class _TopicWriter:
 
 def send_all(producer: Producer, batches: Iterable[pa.RecordBatch], topic: str | None) -> int:
     """Sends all rows, waits until they are stored and gives their number."""
+    from barnabas.records.columnar_encoder import encode  # numba: only tasks need it
+
     rows = 0
-    send = producer.send
-    for batch in batches:
-        for to, value, key, partition, headers in rows_of(batch, topic):
-            send(to, value, key, partition=partition, headers=headers)
+    for batch in _pieces(batches):
+        for name, members in by_topic(batch, topic):
+            sections = encode(
+                members,
+                partitions=len(producer.partitions_for(name)),
+                section_bytes=producer.section_bytes,
+                available=producer.available_partitions(name),
+            )
+            for section in sections:
+                producer.send_section(name, section.partition, section.records, section.record_count)
         rows += batch.num_rows
     producer.flush()
     return rows
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in larger pieces: what Spark hands over at a time would make small batches of many partitions."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= _PIECE_BYTES:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held = []
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 class BatchTopicWriter(_TopicWriter, DataSourceArrowWriter):  # type: ignore[misc]

@@ -7,7 +7,7 @@ travel.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -28,9 +28,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from barnabas.spark.errors import OptionError
-from barnabas.spark.offsets import UNRESOLVED, StreamOffset, to_nested
-from barnabas.spark.options import SourceOptions, sink_options, source_options
+from barnabas.spark.errors import OptionError, in_one_line
+from barnabas.spark.offsets import UNRESOLVED, StreamOffset, TopicIds, to_nested
+from barnabas.spark.options import SourceOptions, check_reading, sink_options, source_options
 from barnabas.spark.planner import Planner
 from barnabas.spark.ranges import OffsetRange, Packing, plan_tasks
 from barnabas.spark.stream import TopicStream
@@ -61,6 +61,8 @@ class TopicTask(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
     ranges: list[OffsetRange]
+    topic_ids: TopicIds = field(default_factory=dict)
+    """Of the topics that the ranges were planned for."""
 
 
 class TopicSource(DataSource):  # type: ignore[misc]
@@ -72,35 +74,39 @@ class TopicSource(DataSource):  # type: ignore[misc]
         return "barnabas"
 
     def schema(self) -> StructType:
-        """The columns; with ``includeHeaders`` one more."""
-        with_headers = str(self.options.get("includeheaders", "false")).strip().lower() == "true"
-        return SCHEMA_WITH_HEADERS if with_headers else SCHEMA
+        """The columns; with ``includeHeaders`` one more. Spark asks for them at ``load()``: so wrong options show there."""
+        with in_one_line():
+            return SCHEMA_WITH_HEADERS if check_reading(self.options) else SCHEMA
 
     def reader(self, schema: StructType) -> "BatchTopicReader":
         """A batch read."""
-        self._check_schema(schema)
-        return BatchTopicReader(source_options(self.options, streaming=False))
+        with in_one_line():
+            self._check_schema(schema)
+            return BatchTopicReader(source_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> "StreamTopicReader":  # noqa: N802
         """A streaming read."""
-        self._check_schema(schema)
-        return StreamTopicReader(source_options(self.options, streaming=True))
+        with in_one_line():
+            self._check_schema(schema)
+            return StreamTopicReader(source_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchTopicWriter":
         """A batch write."""
         from barnabas.spark.sink import BatchTopicWriter
 
-        if overwrite:
-            raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save modes are Append")
-        return BatchTopicWriter(sink_options(self.options), schema)
+        with in_one_line():
+            if overwrite:
+                raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save modes are Append")
+            return BatchTopicWriter(sink_options(self.options), schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamTopicWriter":  # noqa: N802
-        """A streaming write."""
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamTopicWriter":  # noqa: ARG002, N802
+        """A streaming write. In output mode complete Spark wants to overwrite; a topic takes the rows all the same,
+        behind those of the batch before, as with the official connector.
+        """
         from barnabas.spark.sink import StreamTopicWriter
 
-        if overwrite:
-            raise OptionError("Output mode Complete not allowed for Kafka. The allowed output mode is Append")
-        return StreamTopicWriter(sink_options(self.options), schema)
+        with in_one_line():
+            return StreamTopicWriter(sink_options(self.options), schema)
 
     def _check_schema(self, schema: StructType) -> None:
         if schema.simpleString() != self.schema().simpleString():
@@ -139,7 +145,11 @@ class _TopicReader:
             self._options.min_partitions,
             self._options.max_records_per_partition,
         )
-        return [TopicTask(task) for task in plan_tasks(ranges, packing)]
+        ids = self._opened.topic_ids if self._opened is not None else {}
+        return [
+            TopicTask(task, {piece.tp.topic: ids[piece.tp.topic] for piece in task if piece.tp.topic in ids})
+            for task in plan_tasks(ranges, packing)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one task; runs in a worker."""
@@ -147,7 +157,9 @@ class _TopicReader:
         from barnabas.spark.reading import read_ranges
 
         assert isinstance(partition, TopicTask)
-        return read_ranges(partition.ranges, worker_fetcher(self._options), self._options)
+        with in_one_line():
+            fetcher = worker_fetcher(self._options)
+            yield from read_ranges(partition.ranges, fetcher, self._options, partition.topic_ids)
 
 
 class BatchTopicReader(_TopicReader, DataSourceReader):  # type: ignore[misc]
@@ -156,7 +168,8 @@ class BatchTopicReader(_TopicReader, DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[TopicTask]:
         """What the tasks read; one empty task where there is nothing, as Spark asks for at least one."""
         try:
-            tasks = self._tasks(self._planner().batch_ranges())
+            with in_one_line():
+                tasks = self._tasks(self._planner().batch_ranges())
         finally:
             self._close()
         return tasks or [TopicTask([])]
@@ -190,7 +203,8 @@ class StreamTopicReader(_TopicReader, DataSourceStreamReader, SupportsTriggerAva
     def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:  # noqa: N802
         """The end of the next batch."""
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return self._topics().next_end(start, rows)
+        with in_one_line():
+            return self._topics().next_end(start, rows)
 
     def reportLatestOffset(self) -> StreamOffset:  # noqa: N802
         """The end of the topics, for the query's progress."""
@@ -198,11 +212,13 @@ class StreamTopicReader(_TopicReader, DataSourceStreamReader, SupportsTriggerAva
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remembers the end of the topics as the goal of the query."""
-        self._topics().stop_at_latest()
+        with in_one_line():
+            self._topics().stop_at_latest()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[TopicTask]:
         """What the tasks of the batch between two offsets read."""
-        return self._tasks(self._topics().ranges(dict(start), dict(end)))
+        with in_one_line():
+            return self._tasks(self._topics().ranges(dict(start), dict(end)))
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing: the checkpoint is the truth. Spark never calls this for the last batch anyway."""

@@ -87,13 +87,19 @@ def expected_alerts(data: FlightData) -> int:
     return int((data.flights["dep_delay"] >= ALERT_MINUTES).sum())
 
 
-def expected_routes(data: FlightData) -> pd.DataFrame:
-    """Flights and minutes lost by route and weather, as the batch job must find them."""
+def with_weather(data: FlightData) -> pd.DataFrame:
+    """The flights with the weather of their hour, and its one word in the column sky."""
     frame = data.flights.assign(hour=data.flights["event_time"].dt.floor("h"))
     frame = frame.merge(data.weather, on=["origin", "hour"], how="left")
     frame["sky"] = [
         sky(*row) for row in frame[["precip", "visib", "wind_speed"]].itertuples(index=False, name=None)
     ]
+    return frame
+
+
+def expected_routes(data: FlightData) -> pd.DataFrame:
+    """Flights and minutes lost by route and weather, as the batch job must find them."""
+    frame = with_weather(data)
     frame["lost"] = frame["arr_delay"].clip(lower=0)
     grouped = frame.groupby(["origin", "dest", "sky"], as_index=False)
     return grouped.agg(

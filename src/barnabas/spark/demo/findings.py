@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from barnabas.spark.demo import figures
 from barnabas.spark.demo.data import FlightData, expected_alerts, expected_routes, expected_windows
 from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.replay import WATERMARK_MS, Replay
@@ -67,6 +68,10 @@ class Findings:
             Check("alerts in the topic", self.alerts[0], expected_alerts(self.data)),
             Check("minutes lost by routes, from the topic", int(self.routes["lost_minutes"].sum()), int(routes["lost_minutes"].sum())),
             Check("routes by weather that differ", differing(self.routes, routes, ["origin", "dest", "sky"]), 0),
+            *(
+                Check(name, found, expected)
+                for name, (found, expected) in figures.compare(self.routes, self.delays, self.data).items()
+            ),
         ]  # fmt: skip
         wrong = [check for check in self.checks if not check.passed]
         if wrong:

@@ -6,19 +6,39 @@ from datetime import UTC, date, datetime
 from html import escape
 from importlib import resources
 from string import Template
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pandas as pd
 
-from barnabas.spark.demo import charts
-from barnabas.spark.demo.charts import Bar, Series, Tick
-from barnabas.spark.demo.data import AIRPORTS, CALM, FOG, FOG_MILES, RAIN, UNKNOWN, WIND, WIND_MPH
+from barnabas.spark import charts
+from barnabas.spark.charts import Bar, Series, Tick
+from barnabas.spark.demo.data import (
+    AIRPORTS,
+    CALM,
+    FOG,
+    FOG_MILES,
+    RAIN,
+    UNKNOWN,
+    WIND,
+    WIND_MPH,
+    FlightData,
+)
+from barnabas.spark.demo.figures import (
+    BAD,
+    ZONE,
+    Route,
+    Weather,
+    bad_weather,
+    by_weather,
+    daily_means,
+    local,
+    worst_routes,
+)
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS
 
 ROUTES_SHOWN: Final = 15
-_ZONE: Final = "America/New_York"
-_BAD: Final = (RAIN, FOG, WIND)
+_YEAR_DAYS: Final = 365
 _COLOURS: Final = {RAIN: "c1", FOG: "c5", WIND: "c3", CALM: "c4", UNKNOWN: "c4"}
 _QUARTERS: Final = [
     Tick(0, "1 Jan"),
@@ -30,89 +50,16 @@ _QUARTERS: Final = [
 _AIRPORT_COLOURS: Final = {"EWR": "c1", "JFK": "c2", "LGA": "c3"}
 
 
-class Route(NamedTuple):
-    """What one route loses, and when."""
-
-    name: str
-    flights: int
-    lost: int
-    by_sky: dict[str, int]
-    calm_minutes: float
-    """Minutes lost by an arriving flight in calm weather."""
-    bad_minutes: float
-    """The same in bad weather."""
-
-    @property
-    def bad_share(self) -> float:
-        """The part of all lost minutes that was lost in bad weather."""
-        return sum(self.by_sky.get(sky, 0) for sky in _BAD) / self.lost if self.lost else 0.0
-
-
-def worst_routes(routes: pd.DataFrame, count: int) -> list[Route]:
-    """The routes that lose most minutes, the worst first."""
-    totals = (
-        routes.groupby(["origin", "dest"])["lost_minutes"].sum().sort_values(ascending=False, kind="stable")
-    )
-    return [_route(name, routes) for name in totals.head(count).index]
-
-
-def _route(name: tuple[str, str], routes: pd.DataFrame) -> Route:
-    rows = routes[(routes["origin"] == name[0]) & (routes["dest"] == name[1])]
-    by_sky = {sky: int(lost) for sky, lost in zip(rows["sky"], rows["lost_minutes"], strict=True)}
-    return Route(
-        f"{name[0]} → {name[1]}",
-        int(rows["flights"].sum()),
-        sum(by_sky.values()),
-        by_sky,
-        _minutes_a_flight(rows[rows["sky"] == CALM]),
-        _minutes_a_flight(rows[rows["sky"].isin(_BAD)]),
-    )
-
-
-def _minutes_a_flight(rows: pd.DataFrame) -> float:
-    return float(rows["lost_minutes"].sum() / max(1, rows["arrived"].sum()))
-
-
-class Weather(NamedTuple):
-    """All flights in one kind of weather."""
-
-    sky: str
-    flights: int
-    minutes: float
-    """Minutes lost by an arriving flight."""
-    lost: int
-
-
-def by_weather(routes: pd.DataFrame) -> list[Weather]:
-    """Minutes lost by weather, the worst weather first."""
-    found = [
-        Weather(sky, int(rows["flights"].sum()), _minutes_a_flight(rows), int(rows["lost_minutes"].sum()))
-        for sky, rows in routes.groupby("sky")
-    ]
-    return sorted(found, key=lambda weather: -weather.minutes)
-
-
-def bad_weather(weather: Sequence[Weather]) -> tuple[float, float, float]:
-    """(Share of flights, share of lost minutes, how many times the minutes of a calm flight) of bad weather."""
-    bad = [one for one in weather if one.sky in _BAD]
-    calm = next((one.minutes for one in weather if one.sky == CALM), 0.0)
-    flights, lost = sum(one.flights for one in bad), sum(one.lost for one in bad)
-    share = flights / max(1, sum(one.flights for one in weather))
-    return (
-        share,
-        lost / max(1, sum(one.lost for one in weather)),
-        lost / max(1, flights) / calm if calm else 0.0,
-    )
-
-
 def html(findings: Findings) -> str:
     """The whole page."""
     routes, weather = worst_routes(findings.routes, ROUTES_SHOWN), by_weather(findings.routes)
     share, lost_share, factor = bad_weather(weather)
     words = {
+        "title": _title(findings.data),
+        "period": period(findings.data),
         "lead": (
-            f"In 2013 the route <b>{routes[0].name}</b> lost most: <b>{routes[0].lost:,} minutes</b> in "
-            f"{routes[0].flights:,} flights. Bad weather touched {share:.0%} of all flights and took {lost_share:.0%} "
+            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: <b>{routes[0].lost:,} minutes</b> in "
+            f"{routes[0].arrived:,} flights that arrived. Bad weather touched {share:.0%} of all flights and took {lost_share:.0%} "
             f"of all lost minutes: a flight that left in it lost <b>{factor:.1f} times</b> as much as one in calm air."
         ),
         "figures": _figures(findings),
@@ -142,6 +89,21 @@ def html(findings: Findings) -> str:
     return Template(template).substitute(words)
 
 
+def period(data: FlightData) -> str:
+    """What the flights cover: a year, or the days of a shorter run."""
+    days = data.flights["event_time"].dt.tz_convert(ZONE).dt.date.nunique()
+    return "year" if days >= _YEAR_DAYS else "day" if days == 1 else f"{days} days"
+
+
+def _title(data: FlightData) -> str:
+    covered = period(data)
+    return covered if covered[0].isdigit() else f"A {covered}"
+
+
+def _season(data: FlightData) -> str:
+    return "In 2013" if period(data) == "year" else f"In the first {period(data)} of 2013"
+
+
 def _figures(findings: Findings) -> str:
     figures = [
         (f"{len(findings.data.flights):,}", "flights through the topic"),
@@ -163,7 +125,7 @@ def _routes_chart(routes: Sequence[Route]) -> str:
                     _COLOURS[sky],
                     f"{route.name}, {sky}: {route.by_sky.get(sky, 0):,} minutes",
                 )
-                for sky in (*_BAD, CALM, UNKNOWN)
+                for sky in (*BAD, CALM, UNKNOWN)
                 if route.by_sky.get(sky)
             ],
             f"{route.lost:,} min · {route.calm_minutes:.0f} → {route.bad_minutes:.0f} a flight",
@@ -173,7 +135,7 @@ def _routes_chart(routes: Sequence[Route]) -> str:
     note = "<p>Behind each bar: minutes lost by a flight in calm weather → in bad weather.</p>"
     return (
         charts.bars(rows, label_width=110)
-        + charts.legend([(sky, _COLOURS[sky]) for sky in (*_BAD, CALM)])
+        + charts.legend([(sky, _COLOURS[sky]) for sky in (*BAD, CALM)])
         + note
     )
 
@@ -183,20 +145,15 @@ def _weather_chart(weather: Sequence[Weather]) -> str:
         Bar(
             one.sky,
             [(one.minutes, _COLOURS[one.sky], f"{one.lost:,} minutes lost in all")],
-            f"{one.minutes:.1f} min a flight · {one.flights:,} flights",
+            f"{one.minutes:.1f} min a flight · {one.arrived:,} arrived",
         )
         for one in weather
     ]
     return charts.bars(rows)
 
 
-def _local(delays: pd.DataFrame) -> pd.DataFrame:
-    hours = pd.to_datetime(delays["hour"], utc=True).dt.tz_convert(_ZONE)
-    return delays.assign(clock=hours.dt.hour, day=hours.dt.date)
-
-
 def _hours_chart(delays: pd.DataFrame) -> str:
-    frame = _local(delays)
+    frame = local(delays)
     sums = frame.groupby(["origin", "clock"])[["delay_minutes", "departed"]].sum().reset_index()
     # An hour with a handful of flights a year says nothing.
     sums = sums[(sums["departed"] >= 100) | (sums["departed"] >= sums["departed"].max() * 0.02)]
@@ -217,9 +174,7 @@ def _hours_chart(delays: pd.DataFrame) -> str:
 
 def _days(delays: pd.DataFrame) -> dict[str, str]:
     """The chart of all days and the words above it."""
-    frame = _local(delays)
-    sums = frame.groupby("day")[["delay_minutes", "departed"]].sum()
-    means = (sums["delay_minutes"] / sums["departed"].clip(lower=1)).astype(float)
+    means = daily_means(delays)
     days = list(means.index)
     worst = means.sort_values(ascending=False).head(3)
     hints = [f"{_named(day)}: {mean:.0f} minutes" for day, mean in means.items()]
@@ -241,15 +196,18 @@ def _named(day: date) -> str:
 def _stream_words(findings: Findings) -> str:
     filled = [batch for batch in findings.batches if batch.rows]
     return (
-        f"The year passed in {len(filled)} micro-batches. Partitions were at most {_span(findings.skew_ms)} "
-        f"of event time apart, so a watermark of {WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in "
-        "each partition let the last windows out."
+        f"The {period(findings.data)} passed in {len(filled)} micro-batches. {_apart(findings.skew_ms)}a watermark of "
+        f"{WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in each partition let the last windows out."
     )
 
 
-def _span(milliseconds: int) -> str:
-    days = milliseconds / DAY_MS
-    return f"{days:.1f} days" if days >= 1 else f"{days * 24:.1f} hours"
+def _apart(skew_ms: int) -> str:
+    """How far the partitions were apart, where the reader was ever between two of them."""
+    if not skew_ms:
+        return "Each batch ended at the same event time in all partitions, and "
+    days = skew_ms / DAY_MS
+    span = f"{days:.1f} days" if days >= 1 else f"{max(skew_ms / 60_000, 1):.0f} minutes"
+    return f"Partitions were at most {span} of event time apart, so "
 
 
 def _stream_chart(findings: Findings) -> str:
@@ -304,12 +262,12 @@ def terminal_table(findings: Findings, count: int = 8) -> Any:
 
     table = Table(title="Routes that lose most minutes", title_justify="left", header_style="bold")
     table.add_column("route")
-    for name in ("flights", "minutes lost", "a flight, calm", "a flight, bad weather", "lost in bad weather"):
+    for name in ("arrived", "minutes lost", "a flight, calm", "a flight, bad weather", "lost in bad weather"):
         table.add_column(name, justify="right")
     for route in worst_routes(findings.routes, count):
         table.add_row(
             route.name,
-            f"{route.flights:,}",
+            f"{route.arrived:,}",
             f"{route.lost:,}",
             f"{route.calm_minutes:.1f} min",
             f"{route.bad_minutes:.1f} min",

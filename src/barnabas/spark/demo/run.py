@@ -23,12 +23,12 @@ from barnabas.spark.demo.replay import Replay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import (
     check_alive,
-    first_line,
     micro_batches,
     rows_read,
     wait_for_rows,
     wait_for_start,
 )
+from barnabas.spark.errors import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

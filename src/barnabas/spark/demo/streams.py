@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.spark.demo.errors import DemoError
-from barnabas.spark.offsets import Positions, positions_of
+from barnabas.spark.errors import first_line
+from barnabas.spark.offsets import Place, Positions
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -53,7 +54,7 @@ def _micro_batch(progress: Any) -> MicroBatch:
 def _ends(offset: str | Mapping[str, Any] | None) -> Positions:
     """The end of a batch; progress gives it as JSON, or as what the JSON says, by version."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
-    return positions_of(dict(parsed)) if parsed else {}
+    return Place.decode(parsed).positions if parsed else {}
 
 
 def _time(text: str) -> datetime:
@@ -91,10 +92,3 @@ def check_alive(query: "StreamingQuery") -> None:
     failure = query.exception()
     if failure is not None:
         raise DemoError(f"the stream {query.name!r} failed: {first_line(failure)}")
-
-
-def first_line(failure: BaseException) -> str:
-    """The line of a Spark error that says most: the last one of a Python traceback in it, else the first."""
-    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
-    marks = [line for line in lines if "Error: " in line and not line.startswith("File ")]
-    return (marks or lines or [type(failure).__name__])[0]

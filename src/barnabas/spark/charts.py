@@ -1,4 +1,4 @@
-"""Small SVG charts for the report: strings made of strings, no library, colours by CSS class.
+"""Small SVG charts for reports: strings made of strings, no library, colours by CSS class.
 
 Every mark carries a ``<title>``, which browsers show when the mouse rests on it. Colours are CSS variables
 of the page (``c1``, ``c2``, ...), so a chart follows light and dark themes.

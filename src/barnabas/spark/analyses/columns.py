@@ -1,0 +1,83 @@
+"""The columns of all tables: what a reader sees above one, its type in Parquet, and how a value is written."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
+
+
+class Column(NamedTuple):
+    """A column of a table, wherever it is shown."""
+
+    title: str
+    type: pa.DataType
+    text: Callable[[Any], str]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is set flush right."""
+        return not pa.types.is_string(self.type)
+
+
+def bytes_text(size: float) -> str:
+    """Bytes in three digits or so; a KB is 1024 of them."""
+    unit = 0
+    while abs(size) >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:,.1f} {_UNITS[unit]}"
+
+
+def plain_text(text: str) -> str:
+    """A text without what would move a terminal's cursor."""
+    return "".join(one if one.isprintable() else "·" for one in text)
+
+
+def time_text(moment: datetime) -> str:
+    """A time to the minute, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _count(value: int) -> str:
+    return f"{value:,}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.2f}x"
+
+
+_TEXT, _COUNT, _REAL, _TIME = pa.string(), pa.int64(), pa.float64(), pa.timestamp("ms", tz="UTC")
+
+COLUMNS: Final = {
+    "topic": Column("topic", _TEXT, str),
+    "partition": Column("partition", _COUNT, str),
+    "partitions": Column("partitions", _COUNT, _count),
+    "segments": Column("segments", _COUNT, _count),
+    "batches": Column("batches", _COUNT, _count),
+    "records": Column("records", _COUNT, _count),
+    "sizeInBytes": Column("on disk", _COUNT, bytes_text),
+    "indexBytes": Column("indexes", _COUNT, bytes_text),
+    "uncompressedBytes": Column("uncompressed", _COUNT, bytes_text),
+    "batchBytes": Column("a batch", _REAL, bytes_text),
+    "ratio": Column("ratio", _REAL, _times),
+    "share": Column("share", _REAL, _share),
+    "codec": Column("codec", _TEXT, str),
+    "age": Column("age", _TEXT, str),
+    "sizeClass": Column("key and value", _TEXT, str),
+    "keyPrefix": Column("key prefix", _TEXT, plain_text),
+    "recordBytes": Column("keys and values", _COUNT, bytes_text),
+    "diskBytes": Column("on disk, about", _COUNT, bytes_text),
+    "oldest": Column("oldest record", _TIME, time_text),
+    "newest": Column("newest record", _TIME, time_text),
+    "baseOffset": Column("segment", _COUNT, str),
+    "dropsAt": Column("dropped at", _TIME, time_text),
+    "reason": Column("by", _TEXT, str),
+    "file": Column("file", _TEXT, str),
+}  # fmt: skip
+"""By the name that a column has in Parquet."""

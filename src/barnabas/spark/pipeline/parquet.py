@@ -1,0 +1,139 @@
+"""The sink of plain Parquet files: a batch of a streaming query, appended once; see `commits`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
+from pyspark.sql.types import StructType
+
+from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.commits import TableFolder, read_commit, synchronise
+from barnabas.spark.pipeline.evolution import merged
+from barnabas.spark.pipeline.settings import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def table_schema(sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
+    """The columns of the table once it takes such rows. Raises PipelineError where it cannot."""
+    last = read_commit(sink.path)
+    if last is None:
+        return merged(None, rows)
+    if query_id(checkpoint) != last.query:
+        raise PipelineError(
+            f"{sink.path} was written with another checkpoint, of the query {last.query}: with a new one its records "
+            "would be read again. Use that checkpoint, or give the pipeline another path"
+        )
+    if last.layout != list(sink.layout):
+        raise PipelineError(
+            f"{sink.path} is partitioned by {', '.join(last.layout) or 'nothing'}, "
+            f"not by {', '.join(sink.layout) or 'nothing'}: give the pipeline another path"
+        )
+    return merged(StructType.fromJson(last.schema), rows)
+
+
+def query_id(checkpoint: Path) -> str | None:
+    """The id of the query that a checkpoint belongs to, None before its first start."""
+    try:
+        return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError) as error:
+        raise PipelineError(f"{checkpoint / 'metadata'} is no checkpoint's: {error}") from None
+
+
+class ParquetSink:
+    """Takes batches from ``foreachBatch``; ``with`` holds the table's lock."""
+
+    def __init__(self, sink: Sink, checkpoint: Path, rows: StructType) -> None:
+        self._table = TableFolder(sink.path)
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._rows = rows
+        self._schema = rows
+        self.batches = 0
+        """Those that ended well, among them at most one that the table had already."""
+        self.rows_written = 0
+        self.failure: str | None = None
+        """Why the last batch failed, in one line; what Spark makes of it says only that Python failed."""
+
+    def __enter__(self) -> Self:
+        self._table.__enter__()
+        try:
+            self._schema = table_schema(self._sink, self._checkpoint, self._rows)
+        except BaseException:
+            self._table.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._table.__exit__()
+
+    def write(self, frame: "DataFrame", batch: int) -> None:
+        """Appends a batch, unless the table has it already."""
+        self.failure = None
+        try:
+            self._append(frame, batch)
+        except Exception as error:
+            self.failure = reason_of(error)
+            raise
+        self.batches += 1
+
+    def _append(self, frame: "DataFrame", batch: int) -> None:
+        self._table.recover()
+        if self._table.has(batch):
+            # It ended after the table's commit and before the checkpoint's. The rows are computed all the same:
+            # a query with state writes that state when they are.
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        # Were the batch's offsets lost with the machine, Spark would plan the batch with others, and the table
+        # would say of those that it has them.
+        offsets = self._checkpoint / "offsets"
+        for path in (offsets / str(batch), offsets):
+            synchronise(path)
+        query = query_id(self._checkpoint)
+        assert query is not None
+        written = 0
+
+        def stage(folder: Path) -> Iterator[str]:
+            nonlocal written
+            for path, rows in self._stage(frame, folder):
+                written += rows
+                yield path
+
+        self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
+        self.rows_written += written
+
+    def _stage(self, frame: "DataFrame", folder: Path) -> Iterator[tuple[str, int]]:
+        """Writes the files; those with rows, and how many."""
+        import pyarrow.parquet as pq
+        from pyspark.sql import functions as sql
+
+        have = set(frame.columns)
+        columns = [
+            sql.col(f"`{field.name}`")
+            if field.name in have
+            else sql.lit(None).cast(field.dataType).alias(field.name)
+            for field in self._schema.fields
+        ]
+        writer = frame.select(*columns).write.partitionBy(*self._sink.layout)
+        writer.parquet(f"file://{folder}")
+        for path in folder.rglob("*.parquet"):
+            rows = pq.read_metadata(path).num_rows
+            if rows:
+                yield path.relative_to(folder).as_posix(), rows
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, in one line. Of the JVM's errors the innermost with a name of Spark's says most."""
+    if not isinstance(error, Py4JJavaError):
+        return first_line(error)
+    messages, java = [], error.java_exception
+    while java is not None:
+        messages.append(java.getMessage() or java.toString())
+        java = java.getCause()
+    named = [message for message in messages if message.startswith("[")]
+    return first_line(RuntimeError((named or messages)[-1]))

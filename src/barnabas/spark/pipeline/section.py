@@ -1,0 +1,108 @@
+"""A table of a TOML file whose keys are asked for by name and type; a key that nothing asked for is refused."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from barnabas.core.config import neighbour
+from barnabas.spark.errors import PipelineError
+
+
+def unknown(key: str, names: Sequence[str]) -> str:
+    """The words for a key that there is not, with the name that was probably meant."""
+    meant = neighbour(key, names)
+    hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+    return f"is unknown; {hint}"
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names with dots as they were written: TOML makes a table of each part."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flattened(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+class Section:
+    """One table. Each method raises PipelineError for a value of another type."""
+
+    def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
+        self._values = dict(values)
+        self._path = path
+        self._asked: list[str] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """A text that is not empty; without a default it must be there."""
+        value = self.optional_text(key)
+        if value is not None or default is not None:
+            return value if value is not None else str(default)
+        misspelt = neighbour(key, [given for given in self._values if given not in self._asked])
+        if misspelt is not None:
+            raise self.wrong(misspelt, unknown(misspelt, [key]))
+        raise self.wrong(key, "is missing")
+
+    def optional_text(self, key: str) -> str | None:
+        """A text that is not empty, or None where there is none."""
+        value = self._take(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise self.wrong(key, f"is {value!r}: it must be a text")
+        return value
+
+    def choice(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
+        """One of some texts."""
+        value = self.text(key, default)
+        if value not in allowed:
+            raise self.wrong(key, f"is {value!r}: it must be one of {', '.join(allowed)}")
+        return value
+
+    def whole(self, key: str, *, most: int) -> int | None:
+        """A whole number from 0 to `most`, or None where there is none."""
+        value = self._take(key)
+        if value is not None and (type(value) is not int or not 0 <= value <= most):
+            raise self.wrong(key, f"is {value!r}: it must be a whole number from 0 to {most}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts, empty unless given."""
+        value = self._take(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise self.wrong(key, f"is {value!r}: it must be a list of texts")
+        return tuple(value)
+
+    def section(self, key: str) -> "Section":
+        """A table in this one, empty unless given."""
+        value = self._take(key)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(key, f"is {value!r}: it must be a table")
+        return Section(value or {}, self._name(key))
+
+    def settings(self) -> dict[str, str]:
+        """All keys of the table as Spark's texts, with dots in their names."""
+        found = {}
+        for name, value in flattened(self._values):
+            if type(value) not in {str, int, float, bool}:
+                raise self.wrong(name, f"is {value!r}: it must be a text, a number, true or false")
+            found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return found
+
+    def close(self) -> None:
+        """Refuses the keys that nothing has asked for."""
+        for key in self._values:
+            if key not in self._asked:
+                raise self.wrong(key, unknown(key, self._asked))
+
+    def wrong(self, key: str, words: str) -> PipelineError:
+        """The error that names a key of this table."""
+        return PipelineError(f"{self._name(key)} {words}")
+
+    def _take(self, key: str) -> Any:
+        self._asked.append(key)
+        return self._values.get(key)
+
+    def _name(self, key: str) -> str:
+        return f"{self._path}.{key}" if self._path else key

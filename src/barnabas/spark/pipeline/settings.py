@@ -1,0 +1,208 @@
+"""The file of a pipeline, checked as far as that is possible without Spark and brokers.
+
+Paths are relative to the file's folder. docs/pipeline.md has every key.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from barnabas.spark.errors import OptionError, PipelineError
+from barnabas.spark.options import SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.pipeline.section import Section, unknown
+
+FORMATS: Final = ("binary", "json", "csv")
+SINKS: Final = ("parquet",)
+UNITS: Final = ("month", "day", "hour")
+"""What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
+_SOURCE_OPTIONS: Final = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "tasksPerBatch",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
+)  # fmt: skip
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the values of records become columns."""
+
+    kind: str
+    schema: str = ""
+    """The fields as Spark's DDL says them."""
+    delimiter: str = ","
+    keep_malformed: bool = False
+    """Whether a value that does not fit becomes a row with its text in ``_corrupt_record``; else it ends the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where the rows go."""
+
+    kind: str
+    path: Path
+    partition_by: tuple[str, ...]
+    """Columns of the rows, one folder a value."""
+    event_time: str | None
+    """A column whose time gives one partition column more."""
+    event_unit: str
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """All partition columns, in the order of the folders."""
+        return (*((f"{self.event_time}_{self.event_unit}",) if self.event_time else ()), *self.partition_by)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Everything that a file says."""
+
+    name: str
+    folder: Path
+    """Where the file is; modules of Python transformations are looked for there first."""
+    checkpoint: Path
+    log: Path
+    trigger: dict[str, str | bool]
+    """The arguments of Spark's ``trigger``."""
+    source: dict[str, str]
+    source_options: SourceOptions
+    format: Format
+    sql: str | None
+    python: str | None
+    sink: Sink
+    restarts: int
+    """How many times in a row a stream that gets nothing done is started again."""
+    backoff_ms: int
+    """The pause before the first of them; each further one doubles it, up to a minute."""
+    group: str | None
+    """The consumer group that the progress is committed to."""
+    metrics_port: int | None
+    spark: dict[str, str]
+
+
+def load(path: Path) -> Pipeline:
+    """The pipeline of a file. Raises PipelineError with one line that begins with the file's name."""
+    try:
+        with path.open("rb") as file:
+            return _pipeline(Section(tomllib.load(file)), path.absolute())
+    except OSError as error:
+        raise PipelineError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PipelineError(f"{path} is no TOML: {error}") from None
+    except PipelineError as error:
+        raise PipelineError(f"{path}: {error}") from None
+
+
+def _pipeline(top: Section, path: Path) -> Pipeline:
+    name = top.text("name", path.stem)
+    source, options = _source(top.section("source"))
+    sql, python = _transform(top.section("transform"))
+    restart, follow = top.section("restart"), top.section("follow")
+    pipeline = Pipeline(
+        name=name,
+        folder=path.parent,
+        checkpoint=_local(top, "checkpoint", path.parent),
+        log=_local(top, "log", path.parent, f"{name}.log"),
+        trigger=_trigger(top),
+        source=source,
+        source_options=options,
+        format=_format(top.section("format")),
+        sql=sql,
+        python=python,
+        sink=_sink(top.section("sink"), path.parent),
+        restarts=5 if (attempts := restart.whole("attempts", most=1000)) is None else attempts,
+        backoff_ms=_duration(restart, "backoff", "2s"),
+        group=follow.optional_text("group"),
+        metrics_port=follow.whole("metricsPort", most=65535),
+        spark={f"spark.{key}": value for key, value in top.section("spark").settings().items()},
+    )
+    for section in (restart, follow, top):
+        section.close()
+    if pipeline.checkpoint == pipeline.sink.path or pipeline.sink.path in pipeline.checkpoint.parents:
+        raise PipelineError(f"checkpoint {pipeline.checkpoint} must not be in the table's folder")
+    return pipeline
+
+
+def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
+    """The options of ``format("barnabas")``, in Spark's words and checked by the same code."""
+    options = section.settings()
+    known = {name.lower() for name in _SOURCE_OPTIONS}
+    for name in options:
+        if name.lower() not in known and not name.lower().startswith("kafka."):
+            raise section.wrong(name, unknown(name, _SOURCE_OPTIONS))
+    try:
+        return options, source_options(options, streaming=True, quiet=True)
+    except OptionError as error:
+        raise PipelineError(f"source: {error}") from None
+
+
+def _format(section: Section) -> Format:
+    kind = section.choice("kind", FORMATS, "binary")
+    if kind == "binary":
+        found = Format(kind)
+    else:
+        found = Format(
+            kind,
+            section.text("schema"),
+            section.text("delimiter", ",") if kind == "csv" else ",",
+            section.choice("malformed", ("fail", "keep"), "fail") == "keep",
+        )
+    section.close()
+    return found
+
+
+def _transform(section: Section) -> tuple[str | None, str | None]:
+    sql, python = section.optional_text("sql"), section.optional_text("python")
+    if sql is not None and python is not None:
+        raise PipelineError("transform has both sql and python: it must be one of them")
+    if python is not None and not _FUNCTION.fullmatch(python):
+        raise section.wrong("python", f"is {python!r}: it must be module:function")
+    section.close()
+    return sql, python
+
+
+def _sink(section: Section, folder: Path) -> Sink:
+    event = section.section("eventTime")
+    given = "eventTime" in section
+    sink = Sink(
+        kind=section.choice("kind", SINKS),
+        path=_local(section, "path", folder),
+        partition_by=section.texts("partitionBy"),
+        event_time=event.text("column") if given else None,
+        event_unit=event.choice("by", UNITS, "day") if given else "day",
+    )
+    event.close()
+    section.close()
+    if len(set(sink.layout)) < len(sink.layout):
+        raise section.wrong("partitionBy", f"names a column twice: {', '.join(sink.layout)}")
+    return sink
+
+
+def _trigger(top: Section) -> dict[str, str | bool]:
+    text = top.text("trigger", "availableNow")
+    if text in {"availableNow", "once"}:
+        return {text: True}
+    try:
+        return {"processingTime": f"{parse_duration_ms(text)} milliseconds"}
+    except OptionError:
+        raise top.wrong(
+            "trigger", f'is {text!r}: it must be "availableNow", "once" or a time such as "10s"'
+        ) from None
+
+
+def _duration(section: Section, key: str, default: str) -> int:
+    try:
+        return parse_duration_ms(section.text(key, default))
+    except OptionError as error:
+        raise section.wrong(key, f"is wrong: {error}") from None
+
+
+def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:
+    """A path on this machine: what is renamed and synchronised must be in a file system."""
+    text = section.text(key, default)
+    if "://" in text or text.startswith("file:"):
+        raise section.wrong(key, f"is {text!r}: it must be a folder of a file system, not an address")
+    return (folder / text).absolute()

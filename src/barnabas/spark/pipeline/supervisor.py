@@ -1,0 +1,188 @@
+"""Runs a pipeline: one streaming query, started again when it fails, and watched by people and tools.
+
+A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does no harm.
+The attempts are counted from the last batch that ended well: what fails now and then goes on for as long as it gets
+something done, and what cannot work ends soon, with the reason in one line.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+from pyspark.errors import PySparkException
+from rich.console import Console
+from rich.markup import escape
+
+from barnabas.core.errors import BarnabasError
+from barnabas.spark import sessions
+from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.follower import Follower, Totals
+from barnabas.spark.pipeline import frames
+from barnabas.spark.pipeline.parquet import ParquetSink, table_schema
+from barnabas.spark.pipeline.settings import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
+
+_LOOK_S: Final = 0.5
+"""How often the query's progress is looked at, and a request to stop."""
+_BACKOFF_MAX_S: Final = 60.0
+
+
+@dataclass
+class Outcome:
+    """What a run has done."""
+
+    records_read: int = 0
+    rows_written: int = 0
+    batches: int = 0
+    restarts: int = 0
+
+
+@contextlib.contextmanager
+def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
+    """The Spark session that the file asks for; what it would print goes to the pipeline's log."""
+    config = dict(pipeline.spark)
+    try:
+        pipeline.log.parent.mkdir(parents=True, exist_ok=True)
+        master = config.pop("spark.master", None)
+        spark = sessions.make(pipeline.name, master=master, config=config, log_file=pipeline.log)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise PipelineError(f"Spark does not start: {first_line(error)}{_see(pipeline)}") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
+    """The columns that the table has once the pipeline has run. Asks no broker. Raises PipelineError."""
+    frame = frames.build(spark, pipeline)
+    return table_schema(pipeline.sink, pipeline.checkpoint, frame.schema)
+
+
+def run(
+    spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event | None = None
+) -> Outcome:
+    """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set. Raises PipelineError."""
+    outcome = Outcome()
+    frame = frames.build(spark, pipeline)
+    with ParquetSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
+        watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
+        _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
+        outcome.rows_written, outcome.batches = sink.rows_written, sink.batches
+    return outcome
+
+
+def _start(frame: "DataFrame", sink: ParquetSink, pipeline: Pipeline) -> "StreamingQuery":
+    writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
+    try:
+        return (
+            writer.option("checkpointLocation", f"file://{pipeline.checkpoint}")
+            .foreachBatch(sink.write)
+            .start()
+        )
+    except PySparkException as error:  # what Spark refuses before the first batch, it refuses each time
+        raise PipelineError(f"{first_line(error)}{_see(pipeline)}") from error
+
+
+def _supervise(start: "Callable[[], StreamingQuery]", sink: ParquetSink, watch: "_Watch") -> None:
+    pipeline, failed = watch.pipeline, 0
+    while True:
+        batches, sink.failure = sink.batches, None
+        reason = watch.follow(start())
+        if reason is None:
+            return
+        reason = sink.failure or reason
+        failed = 1 if sink.batches > batches else failed + 1
+        if failed > pipeline.restarts:
+            tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
+            raise PipelineError(f"{pipeline.name} {tries}{reason}{_see(pipeline)}")
+        pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
+        watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
+        if watch.stop.wait(pause):
+            return
+        watch.outcome.restarts += 1
+
+
+@dataclass
+class _Watch:
+    """What looks at a query while it runs."""
+
+    spark: "SparkSession"
+    pipeline: Pipeline
+    console: Console
+    stop: threading.Event
+    outcome: Outcome
+
+    def follow(self, query: "StreamingQuery") -> str | None:
+        """Until the query ends or is to stop: the reason if it failed."""
+        seen = Totals()
+        with self._followed(query), self.console.status(f"{escape(self.pipeline.name)}: starting") as status:
+            started = time.monotonic()
+            try:
+                while not self.stop.is_set() and not query.awaitTermination(_LOOK_S):
+                    self._count(query, seen)
+                    rate = seen.rows / (time.monotonic() - started)
+                    status.update(
+                        f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} records, {rate:,.0f}/s"
+                    )
+            except (PySparkException, Py4JError) as failure:
+                return first_line(failure)
+            finally:
+                # In the middle of a batch too: the table takes it once, and the checkpoint knows where it began.
+                query.stop()
+                self._count(query, seen)
+        return None
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self.console.print(f"{escape(self.pipeline.name)}: {escape(line)}", highlight=False, soft_wrap=True)
+
+    def _count(self, query: "StreamingQuery", seen: Totals) -> None:
+        rows = seen.rows
+        for progress in query.recentProgress:
+            seen.add(json.loads(progress.json))
+        self.outcome.records_read += seen.rows - rows
+
+    @contextlib.contextmanager
+    def _followed(self, query: "StreamingQuery") -> Iterator[None]:
+        """The progress is committed and shown as the file asks; that it cannot be is no reason to stop."""
+        pipeline = self.pipeline
+        if pipeline.group is None and pipeline.metrics_port is None:
+            yield
+            return
+        try:
+            follower = self._follower(query)
+        except BaseException:
+            query.stop()
+            raise
+        try:
+            yield
+        finally:
+            try:
+                follower.close()
+            except (BarnabasError, OSError) as error:
+                self.say(f"the progress is not committed to the group {pipeline.group}: {error}")
+
+    def _follower(self, query: "StreamingQuery") -> Follower:
+        pipeline = self.pipeline
+        follower = Follower(query, pipeline.source_options.client, pipeline.group, self.spark)
+        try:
+            if pipeline.metrics_port is not None:
+                follower.serve(pipeline.metrics_port)
+        except OSError as error:
+            follower.close()
+            raise PipelineError(f"follow.metricsPort {pipeline.metrics_port}: {error.strerror}") from error
+        return follower
+
+
+def _see(pipeline: Pipeline) -> str:
+    return f" (more in {pipeline.log})"

@@ -1,0 +1,253 @@
+"""Pipelines on Spark: the page's file as it stands, formats, transformations, columns that grow, and failures."""
+
+import io
+import re
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import IntegerType, LongType, NullType, StringType, StructField, StructType
+from rich.console import Console
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import Producer
+from barnabas.core.ids import TopicPartition
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline import supervisor
+from barnabas.spark.pipeline.evolution import merged
+from barnabas.spark.pipeline.settings import Format, load
+
+PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
+FILE = PAGE.partition("```toml\n")[2].partition("```")[0]
+RECORDS = [line for line in PAGE.splitlines() if line.startswith("{")]
+SHOWN = PAGE.partition("pipeline check flights.toml\n")[2].partition("$ ")[0].splitlines()
+
+
+def quiet():
+    return Console(file=io.StringIO())
+
+
+@pytest.fixture
+def topic(broker, topic_name):
+    """The name of a new topic of one partition."""
+    name = topic_name("lake")
+    with BlockingAdmin(broker) as admin:
+        admin.topics.create([NewTopic(name, partitions=1)])
+    return name
+
+
+def produce(broker, topic, *values):
+    with Producer(broker) as producer:
+        for value in values:
+            producer.send_and_wait(topic, value.encode())
+
+
+@pytest.fixture
+def pipeline(broker, topic, tmp_path):
+    """The page's pipeline on the topic, with some of its text replaced."""
+
+    def make(*replaced):
+        text = FILE.replace("127.0.0.1:9092", broker).replace('= "flights"\nstart', f'= "{topic}"\nstart')
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "flights.toml"
+        path.write_text(text)
+        return load(path)
+
+    return make
+
+
+def rows(spark, pipeline, *columns):
+    """What the table holds, as another reader than the writer sees it."""
+    table = spark.read.option("mergeSchema", "true").parquet(str(pipeline.sink.path))
+    return sorted(tuple(row) for row in table.select(*columns).collect())
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_the_page_works_as_it_stands_and_its_table_grows(spark, broker, topic, pipeline):
+    produce(broker, topic, *RECORDS)
+    first = pipeline()
+
+    columns = supervisor.check(spark, first).fields
+    assert [f"{field.name} {field.dataType.simpleString()}" for field in columns] == SHOWN
+    done = supervisor.run(spark, first, quiet())
+
+    assert (
+        f"{done.records_read} records read, {done.rows_written} rows written in {done.batches} batches"
+        in PAGE
+    )
+    files = [
+        f"flights/{path.relative_to(first.sink.path)}" for path in first.sink.path.rglob("*=*/*.parquet")
+    ]
+    assert all(file in PAGE for file in files)
+    assert rows(spark, first, "carrier", "delay") == [("AA", 33), ("UA", 2)]
+
+    produce(broker, topic, '{"carrier": "DL", "delay": 5, "departed": "2013-01-02T10:00:00Z"}')
+    grown = pipeline(
+        ("value.carrier,", "value.carrier, 2 * value.delay AS twice,"),
+        ("[sink]", f'[follow]\ngroup = "{topic}-table"\nmetricsPort = 0\n[sink]'),
+    )
+    done = supervisor.run(spark, grown, quiet())
+    assert (done.records_read, done.rows_written) == (1, 1)
+    assert rows(spark, grown, "carrier", "delay", "twice") == [
+        ("AA", 33, None),
+        ("DL", 5, 10),
+        ("UA", 2, None),
+    ]
+
+    with BlockingAdmin(broker) as admin:
+        committed = admin.groups.offsets([f"{topic}-table"], [TopicPartition(topic, 0)])
+    assert committed[f"{topic}-table"][TopicPartition(topic, 0)].offset == 4
+    with pytest.raises(PipelineError, match="column delay is string now and int in the table"):
+        supervisor.check(spark, pipeline(("value.delay,", "CAST(value.delay AS STRING) AS delay,")))
+    with pytest.raises(PipelineError, match="was written with another checkpoint"):
+        supervisor.run(spark, pipeline(("flights.checkpoint", "other")), quiet())
+    with pytest.raises(PipelineError, match="is partitioned by departed_day, not by departed_hour"):
+        supervisor.check(spark, pipeline(('"day"', '"hour"')))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("FROM source", "FROM sorce", "transform.sql: [TABLE_OR_VIEW_NOT_FOUND]"),
+        ("FROM source", "FRM source", "transform.sql: [PARSE_SYNTAX_ERROR]"),
+        ("FROM source", "FROM (SELECT 1 AS value)", "transform.sql: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
+        ("carrier STRING,", "carrier STRNG,", "format.schema: "),
+        ('"departed"', '"delay"', "sink.eventTime.column: delay is int: it must be a timestamp or a date"),
+        ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', "sink.partitionBy: the rows have no column none"),
+    ],
+)  # fmt: skip
+def test_what_spark_refuses_is_one_line_that_names_the_key(spark, pipeline, old, new, words):
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        supervisor.check(spark, pipeline((old, new)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_query_of_something_else_is_refused(spark, pipeline):
+    with pytest.raises(PipelineError, match="must give a DataFrame of what `source` has"):
+        supervisor.check(spark, pipeline((FILE.partition('"""')[2].partition('"""')[0], "SELECT 1 AS one")))
+
+
+@pytest.mark.spark
+def test_a_python_transformation_beside_the_file(spark, pipeline, tmp_path, topic_name):
+    module = topic_name("module").replace("-", "_")
+    (tmp_path / f"{module}.py").write_text(
+        "def late(rows):\n    return rows.select('value.delay', 'value.departed').where('delay > 10')\n"
+        "def wrong(rows):\n    return rows.nothing\n"
+        "def count(rows):\n    return 5\n"
+    )
+    sql = FILE.partition("[transform]\n")[2].partition("[sink]")[0]
+
+    def checked(function):
+        return supervisor.check(spark, pipeline((sql, f'python = "{module}:{function}"\n')))
+
+    assert checked("late").names == ["delay", "departed", "departed_day"]
+    with pytest.raises(PipelineError, match=r"transform\.python: \w*AttributeError: .*nothing"):
+        checked("wrong")
+    with pytest.raises(PipelineError, match=r"transform\.python: AttributeError: .*none"):
+        checked("none")
+    with pytest.raises(PipelineError, match=r"transform\.python must give a DataFrame"):
+        checked("count")
+
+
+@pytest.mark.spark
+def test_malformed_values_end_a_query_or_are_kept(spark):
+    from barnabas.spark.pipeline.frames import decoded
+
+    for kind, good, bad in (("json", '{"a": 1, "b": 2}', '{"a": 1, "b": "x"}'), ("csv", "1;2", "1;x")):
+        frame = spark.createDataFrame([(good.encode(),), (bad.encode(),), (None,)], "value binary")
+        kept = decoded(frame, Format(kind, "a INT, b INT", ";", keep_malformed=True)).select("value.*")
+        assert [tuple(row) for row in kept.collect()] == [(1, 2, None), (1, None, bad), (None, None, None)]
+        # The field that is wrong is none of those that are asked for.
+        failing = decoded(frame, Format(kind, "a INT, b INT", ";")).select("value.a")
+        with pytest.raises(Py4JJavaError, match="MALFORMED_RECORD"):
+            failing.collect()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_stream_that_cannot_work_ends_with_one_line(spark, broker, topic, pipeline):
+    produce(broker, topic, "no JSON")
+    broken = pipeline(("[sink]", "[restart]\nattempts = 0\n[sink]"))
+
+    with pytest.raises(
+        PipelineError, match=r"^flights \[MALFORMED_RECORD.*\(more in .*flights\.log\)"
+    ) as caught:
+        supervisor.run(spark, broken, quiet())
+    assert "\n" not in str(caught.value)
+    assert rows_on_disk(broken) == []
+
+
+def rows_on_disk(pipeline):
+    return list(pipeline.sink.path.glob("*.parquet"))
+
+
+class Stop(threading.Event):
+    """Never set; keeps the pauses and does not make them."""
+
+    def __init__(self):
+        super().__init__()
+        self.pauses = []
+
+    def wait(self, timeout=None):
+        self.pauses.append(timeout)
+        return False
+
+
+def supervised(outcomes, restarts=3):
+    """Supervises queries that end so: a reason or None, and how many batches ended well before. The pauses."""
+    stop, sink, coming = Stop(), SimpleNamespace(batches=0, failure=None), iter(outcomes)
+    pipeline = SimpleNamespace(name="p", restarts=restarts, backoff_ms=1000, log="p.log")
+
+    def follow(_query):
+        reason, batches = next(coming)
+        sink.batches += batches
+        return reason
+
+    watch = SimpleNamespace(
+        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=lambda _line: None
+    )
+    try:
+        supervisor._supervise(object, sink, watch)
+    finally:
+        assert next(coming, None) is None
+        assert watch.outcome.restarts == len(stop.pauses)
+    return stop.pauses
+
+
+def test_pauses_grow_and_a_batch_that_ends_well_starts_the_count_again():
+    assert supervised([("x", 0), ("x", 0), ("x", 1), ("x", 0), ("x", 0), (None, 0)]) == [1, 2, 1, 2, 4]
+    assert supervised([("x", 0)] * 9 + [(None, 0)], restarts=9)[-3:] == [60, 60, 60]
+
+
+def test_it_gives_up_when_nothing_gets_done():
+    with pytest.raises(PipelineError, match=r"^p gave up after 3 restarts: x "):
+        supervised([("x", 0)] * 4)
+    with pytest.raises(PipelineError, match=r"^p x "):
+        supervised([("x", 0)], restarts=0)
+
+
+def columns(*fields):
+    return StructType([StructField(name, kind, nullable=False) for name, kind in fields])
+
+
+def test_columns_are_added_behind_those_of_the_table_and_never_changed():
+    table = merged(None, columns(("a", IntegerType()), ("b", StringType())))
+    grown = merged(table, columns(("c", LongType()), ("b", StringType())))
+
+    assert grown.names == ["a", "b", "c"]
+    assert all(field.nullable for field in grown.fields)
+    for kind, words in (
+        (LongType(), "column a is bigint now and int in the table"),
+        (NullType(), "has no type"),
+    ):
+        with pytest.raises(PipelineError, match=words):
+            merged(table, columns(("a", kind)))
+    with pytest.raises(PipelineError, match="column A is a in the table: only upper and lower case differ"):
+        merged(table, columns(("A", IntegerType())))

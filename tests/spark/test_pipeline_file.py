@@ -1,0 +1,101 @@
+"""The file of a pipeline: what it says, and what is refused in one line that names the key."""
+
+import re
+
+import pytest
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.settings import load
+
+WHOLE = """
+checkpoint = "c"
+[source]
+kafka.bootstrap.servers = "127.0.0.1:9092"
+subscribe = "flights"
+maxOffsetsPerTrigger = 100
+[sink]
+kind = "parquet"
+path = "table"
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a file of this text."""
+
+    def read(text):
+        path = tmp_path / "flights.toml"
+        path.write_text(text)
+        return load(path)
+
+    return read
+
+
+def test_a_short_file_has_defaults(read, tmp_path):
+    found = read(WHOLE)
+
+    assert (found.name, found.trigger, found.format.kind) == ("flights", {"availableNow": True}, "binary")
+    assert found.source["kafka.bootstrap.servers"] == "127.0.0.1:9092"
+    assert found.source_options.max_offsets_per_trigger == 100
+    assert found.checkpoint == tmp_path / "c"
+    assert found.sink.path == tmp_path / "table"
+    assert (found.restarts, found.backoff_ms, found.group) == (5, 2000, None)
+
+
+def test_a_long_file_is_read_whole(read):
+    found = read(
+        'name = "late"\ntrigger = "10s"\n'
+        + WHOLE
+        + 'partitionBy = ["origin"]\neventTime = { column = "departed", by = "hour" }\n'
+        '[format]\nkind = "csv"\nschema = "a INT"\ndelimiter = ";"\nmalformed = "keep"\n'
+        '[transform]\nsql = "SELECT 1 FROM source"\n[restart]\nattempts = 0\nbackoff = "1m"\n'
+        '[follow]\ngroup = "g"\nmetricsPort = 9400\n'
+        '[spark]\nmaster = "local[1]"\nsql.shuffle.partitions = 3\nui.enabled = true\n'
+    )
+
+    assert found.trigger == {"processingTime": "10000 milliseconds"}
+    assert found.sink.layout == ("departed_hour", "origin")
+    assert (found.format.delimiter, found.format.keep_malformed) == (";", True)
+    assert (found.restarts, found.backoff_ms, found.group, found.metrics_port) == (0, 60_000, "g", 9400)
+    assert found.spark == {
+        "spark.master": "local[1]", "spark.sql.shuffle.partitions": "3", "spark.ui.enabled": "true"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('checkpoint = "c"', 'chekpoint = "c"', "chekpoint is unknown; did you mean checkpoint?"),
+        ('checkpoint = "c"', "", "checkpoint is missing"),
+        ('checkpoint = "c"', 'checkpoint = "s3://c"', "checkpoint is 's3://c': it must be a folder of a file system"),
+        ('checkpoint = "c"', 'checkpoint = "table/c"', "must not be in the table's folder"),
+        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "soon"', 'trigger is \'soon\': it must be "availableNow"'),
+        ('checkpoint = "c"', 'checkpoint = "c"\ntransform = 5', "transform is 5: it must be a table"),
+        ("maxOffsetsPerTrigger", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
+        ("= 100", "= [100]", "source.maxOffsetsPerTrigger is [100]: it must be a text, a number"),
+        ('subscribe = "flights"', "", "source: One of the following options must be specified"),
+        ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet"),
+        ('path = "table"', 'pathh = "table"', "sink.pathh is unknown; did you mean path?"),
+        ('path = "table"', 'path = "table"\nzzz = 1', "sink.zzz is unknown; there are"),
+        ('path = "table"', 'path = "t"\neventTime = { by = "day" }', "sink.eventTime.column is missing"),
+        ('path = "table"', 'path = "t"\npartitionBy = ["a", "a"]', "names a column twice"),
+        ("[sink]", '[format]\nkind = "json"\n[sink]', "format.schema is missing"),
+        ("[sink]", '[transform]\npython = "no function"\n[sink]', "it must be module:function"),
+        ("[sink]", '[transform]\nsql = "a"\npython = "a:b"\n[sink]', "both sql and python"),
+        ("[sink]", "[restart]\nattempts = -1\n[sink]", "restart.attempts is -1: it must be a whole number"),
+        ("[sink]", '[restart]\nbackoff = "x"\n[sink]', "restart.backoff is wrong: Invalid time 'x'"),
+        ("[sink]", "[follow]\ngruop = 'g'\n[sink]", "follow.gruop is unknown; did you mean group?"),
+        ("[sink]", "[sink", "is no TOML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
+    assert old in WHOLE
+    with pytest.raises(PipelineError, match=re.escape(words)) as caught:
+        read(WHOLE.replace(old, new, 1))
+    assert "flights.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
+        load(tmp_path / "none.toml")
