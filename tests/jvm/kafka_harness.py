@@ -45,15 +45,25 @@ TOOL_OPTIONS: Final = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"
 
 TOOLS: Final = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-jmx": "org.apache.kafka.tools.JmxTool",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 # In 3.9 these two were still written in Scala.
 TOOLS_OF_3: Final = {
@@ -137,7 +147,8 @@ def _keep_one_log_binding(folder: Path) -> None:
             jar.unlink()
 
 
-def _java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
+def java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
+    """The command that runs a class, or a file of Java, with the jars of this Kafka version."""
     log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.logFile=System.err"]
     return [java(), *options, *log, "-cp", f"{artifacts(version)}/*", main]
 
@@ -168,6 +179,11 @@ class Server:
         """What clients are given as bootstrap servers."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def data(self) -> Path:
+        """The log directory of a broker, beside its log."""
+        return self.log.parent / "data"
+
     def wait_until_listening(self, seconds: float = READY_SECONDS) -> "Server":
         """Returns itself once the port takes connections; raises RuntimeError with the end of the log."""
         deadline = time.monotonic() + seconds
@@ -183,12 +199,12 @@ class Server:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-4000:]
 
-    def stop(self) -> int:
+    def stop(self, seconds: float = STOP_SECONDS) -> int:
         """SIGTERM, then after a while SIGKILL; the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                return self.process.wait(STOP_SECONDS)
+                return self.process.wait(seconds)
             except subprocess.TimeoutExpired:
                 self.kill()
         return self.process.wait()
@@ -223,7 +239,7 @@ def start_zookeeper(folder: Path) -> Server:
     path = write_properties(folder / "zookeeper.properties", values)
     options = ["-Xmx256m", "-Djava.awt.headless=true"]
     main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-    return Server([*_java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
+    return Server([*java_command(ZOOKEEPER_ERA, main, options), path], port, folder / "zookeeper.log")
 
 
 def wait_until_serving(zookeeper: Server, seconds: float = READY_SECONDS) -> Server:
@@ -244,10 +260,16 @@ def wait_until_serving(zookeeper: Server, seconds: float = READY_SECONDS) -> Ser
 
 
 def start_broker(
-    folder: Path, zookeeper: str, broker_id: int = 0, settings: Mapping[str, object] | None = None
+    folder: Path,
+    zookeeper: str,
+    broker_id: int = 0,
+    settings: Mapping[str, object] | None = None,
+    *,
+    port: int | None = None,
+    options: Sequence[str] = BROKER_OPTIONS,
 ) -> Server:
     """A Kafka 3.9 broker in ZooKeeper mode; returns while it still starts."""
-    port = free_port()
+    port = port or free_port()
     values = {
         "broker.id": broker_id,
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
@@ -257,8 +279,13 @@ def start_broker(
         **(settings or {}),
     }
     path = write_properties(folder / "server.properties", values)
-    command = [*_java_command(ZOOKEEPER_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
+    command = [*broker_command(options), path]
     return Server(command, port, folder / f"kafka-{ZOOKEEPER_ERA}.log")
+
+
+def broker_command(options: Sequence[str] = BROKER_OPTIONS) -> list[str]:
+    """What `kafka-server-start.sh` comes down to; the path of a file of properties follows."""
+    return java_command(ZOOKEEPER_ERA, "kafka.Kafka", options)
 
 
 def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> Server:
@@ -278,9 +305,9 @@ def start_kraft(folder: Path, settings: Mapping[str, object] | None = None) -> S
     }
     path = write_properties(folder / "server.properties", values)
     cluster_id = "MkU3OEVBNTcwNTJENDM2Qg"
-    storage_tool = _java_command(KRAFT_ERA, "kafka.tools.StorageTool", TOOL_OPTIONS)
+    storage_tool = java_command(KRAFT_ERA, "kafka.tools.StorageTool", TOOL_OPTIONS)
     subprocess.run([*storage_tool, "format", "-t", cluster_id, "-c", path], check=True, capture_output=True)
-    command = [*_java_command(KRAFT_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
+    command = [*java_command(KRAFT_ERA, "kafka.Kafka", BROKER_OPTIONS), path]
     return Server(command, port, folder / f"kafka-{KRAFT_ERA}.log")
 
 
@@ -297,13 +324,22 @@ def tool_command(
     name: str, *arguments: str, version: str = ZOOKEEPER_ERA, options: Sequence[str] = TOOL_OPTIONS
 ) -> list[str]:
     """The command line that a script of Kafka's `bin` folder comes down to."""
-    main = (TOOLS_OF_3 if version.startswith("3.") else {}).get(name, TOOLS[name])
-    return [*_java_command(version, main, options), *arguments]
+    return [*java_command(version, main_class(name, version), options), *arguments]
+
+
+def main_class(name: str, version: str = ZOOKEEPER_ERA) -> str:
+    """The class that a script of Kafka's `bin` folder runs."""
+    return (TOOLS_OF_3 if version.startswith("3.") else {}).get(name, TOOLS[name])
+
+
+def verifiable_producer(version: str) -> list[str]:
+    """The command of the producer that Kafka's own system tests run; it says on stdout what was acknowledged."""
+    return java_command(version, "org.apache.kafka.tools.VerifiableProducer", TOOL_OPTIONS)
 
 
 def verifiable_consumer(version: str) -> list[str]:
     """The command of the consumer that Kafka's own system tests run; it says on stdout what it reads."""
-    return _java_command(version, "org.apache.kafka.tools.VerifiableConsumer", TOOL_OPTIONS)
+    return java_command(version, "org.apache.kafka.tools.VerifiableConsumer", TOOL_OPTIONS)
 
 
 def run_tool(

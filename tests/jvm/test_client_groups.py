@@ -1,7 +1,6 @@
 """Our consumers as members of groups on genuine Apache Kafka, alone and beside other libraries' members."""
 
 import contextlib
-import functools
 import os
 import random
 import signal
@@ -16,7 +15,6 @@ import kafka_harness
 import pytest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-import group_members
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import (
     CommitFailedError,
@@ -29,13 +27,12 @@ from barnabas.client import (
 from barnabas.client.assignors import Subscription, assignors_named
 from barnabas.core.errors import ErrorCode
 from group_members import GroupMember, finish_the_join
+from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
 SESSION_MS = 6_000
 HEARTBEAT_MS = 300
-
-wait_until = functools.partial(group_members.wait_until, seconds=60)
 
 
 @pytest.fixture(params=["kafka39", "kafka42"])
@@ -154,12 +151,12 @@ def test_three_libraries_in_one_group_whoever_leads(bootstrap, topic, order):
         members = []
         for kind in order:
             members.append(stack.enter_context(kind(bootstrap, f"{topic}-three", topic)))
-            wait_until(lambda: shared(*members), f"{len(members)} members share")
+            until(lambda: shared(*members), f"{len(members)} members share")
         fill(bootstrap, topic, 60, "w")
-        wait_until(all_read(60, *members, label="w"), "all records read")
-        wait_until(all_read(60, *members), "all records read")
+        until(all_read(60, *members, label="w"), "all records read")
+        until(all_read(60, *members), "all records read")
         members[0].close()
-        wait_until(lambda: shared(*members[1:]), "two are left")
+        until(lambda: shared(*members[1:]), "two are left")
 
 
 @pytest.mark.parametrize("order", [(Ours, Confluent), (Confluent, Ours)])
@@ -170,12 +167,12 @@ def test_cooperative_members_move_only_what_has_to_move(bootstrap, topic, order)
         members = []
         for kind in (*order, Ours):
             members.append(stack.enter_context(kind(bootstrap, f"{topic}-coop", topic, strategy)))
-            wait_until(lambda: shared(*members), f"{len(members)} members share")
+            until(lambda: shared(*members), f"{len(members)} members share")
         ours = members[order.index(Ours)]
         revoked = [numbers for event, numbers in ours.events if event == "-"]
         assert revoked
         assert all(len(numbers) < 6 for numbers in revoked), "never everything at once"
-        wait_until(all_read(60, *members), "all records read")
+        until(all_read(60, *members), "all records read")
         values = [value for member in members for value in member.values]
         assert len(values) == 60, "committed before it moves, a record is read once"
 
@@ -185,12 +182,12 @@ def test_ours_come_and_go(bootstrap, topic, strategy):
     group = f"{topic}-{strategy}"
     fill(bootstrap, topic, 120)
     with Ours(bootstrap, group, topic, strategy) as first:
-        wait_until(lambda: shared(first), "one owns all")
+        until(lambda: shared(first), "one owns all")
         with Ours(bootstrap, group, topic, strategy) as second:
-            wait_until(lambda: shared(first, second), "two share")
+            until(lambda: shared(first, second), "two share")
             fill(bootstrap, topic, 120, "w")
-            wait_until(all_read(120, first, second, label="w"), "all read")
-        wait_until(lambda: shared(first), "one owns all again")
+            until(all_read(120, first, second, label="w"), "all read")
+        until(lambda: shared(first), "one owns all again")
         assert len(first.values) + len(second.values) == 240, "nothing twice, as nobody failed"
 
 
@@ -217,13 +214,13 @@ def test_a_member_that_dies_is_taken_over_after_its_session(bootstrap, topic):
         with Ours(bootstrap, group, topic, heartbeat_interval_ms=HEARTBEAT_MS) as survivor:
             lines = iter(child.stdout.readline, "")
             assert any(line.strip() == "3" for line in lines), "the child has half of the group"
-            wait_until(lambda: len(survivor.owned) == 3, "the survivor has the other half")
+            until(lambda: len(survivor.owned) == 3, "the survivor has the other half")
             os.kill(child.pid, signal.SIGKILL)
             killed_at = time.monotonic()
             fill(bootstrap, topic, 60, "w")
-            wait_until(lambda: shared(survivor), "the survivor owns all")
+            until(lambda: shared(survivor), "the survivor owns all")
             took = time.monotonic() - killed_at
-            wait_until(all_read(60, survivor, label="w"), "nothing is lost")
+            until(all_read(60, survivor, label="w"), "nothing is lost")
             assert took > SESSION_MS / 1000 - 2
     finally:
         child.kill()
@@ -234,28 +231,28 @@ def test_a_member_that_dies_is_taken_over_after_its_session(bootstrap, topic):
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(bootstrap, topic):
     group = f"{topic}-static"
     with Ours(bootstrap, group, topic, group_instance_id="one") as one:
-        wait_until(lambda: shared(one), "the first owns all")
+        until(lambda: shared(one), "the first owns all")
         two = Ours(bootstrap, group, topic, group_instance_id="two")
-        wait_until(
+        until(
             lambda: shared(one, two) and one.identity.generation_id == two.identity.generation_id,
             "two share a generation",
         )
         owned, generation, events = two.owned, one.identity.generation_id, len(one.events)
         two.close()
         with Ours(bootstrap, group, topic, group_instance_id="two") as again:
-            wait_until(lambda: again.owned == owned, "the same partitions")
+            until(lambda: again.owned == owned, "the same partitions")
             assert again.identity.member_id != two.identity.member_id
             assert (one.identity.generation_id, len(one.events)) == (generation, events)
 
 
 def test_a_static_member_whose_name_is_taken_is_told(bootstrap, topic):
     first = Ours(bootstrap, f"{topic}-fenced", topic, group_instance_id="one")
-    wait_until(lambda: shared(first), "the first owns all")
+    until(lambda: shared(first), "the first owns all")
     with Ours(bootstrap, f"{topic}-fenced", topic, group_instance_id="one") as second:
-        wait_until(lambda: first.failure is not None, "the first is fenced")
+        until(lambda: first.failure is not None, "the first is fenced")
         assert isinstance(first.failure, GroupError)
         assert first.failure.code is ErrorCode.FENCED_INSTANCE_ID
-        wait_until(lambda: shared(second), "the second owns all")
+        until(lambda: shared(second), "the second owns all")
 
 
 def test_commits_of_all_kinds(bootstrap, topic):
@@ -275,7 +272,7 @@ def test_commits_of_all_kinds(bootstrap, topic):
     options = {"group_id": group, "enable_auto_commit": False, "heartbeat_interval_ms": HEARTBEAT_MS}
     with Consumer(bootstrap, **options, session_timeout_ms=SESSION_MS) as member:
         member.subscribe(topic, on_assigned=lambda assigned: member.pause(*assigned))
-        wait_until(lambda: member.poll(100) is not None and len(member.assignment()) == 6, "it joins")
+        until(lambda: member.poll(100) is not None and len(member.assignment()) == 6, "it joins")
         assert member.position(tp) == 3, "a member goes on where somebody else committed"
         with Consumer(bootstrap, group_id=group, enable_auto_commit=False) as stranger:
             stranger.assign([tp])
@@ -305,9 +302,9 @@ def test_a_pattern_takes_in_new_topics(bootstrap, topic):
     options = {"group_id": f"{topic}-pattern", "metadata_max_age_ms": 300, "heartbeat_interval_ms": 300}
     with Consumer(bootstrap, **options) as consumer, BlockingAdmin(bootstrap) as admin:
         consumer.subscribe(pattern=f"{topic}.*")
-        wait_until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 6, "it joins")
+        until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 6, "it joins")
         admin.topics.create(NewTopic(f"{topic}-more", partitions=2))
-        wait_until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 8, "it grows")
+        until(lambda: consumer.poll(100) is not None and len(consumer.assignment()) == 8, "it grows")
 
 
 # Kafka's own assignors as the judge of ours.

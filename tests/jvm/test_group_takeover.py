@@ -13,6 +13,7 @@ import kafka_harness
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from topics_there import create_topics
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 
@@ -24,12 +25,11 @@ A_LIFE = 10
 
 
 def produce(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"retention.ms": "-1"})])[TOPIC].result(30)
+    create_topics(bootstrap, NewTopic(TOPIC, 1, 1, config={"retention.ms": "-1"}))
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce(TOPIC, str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def read_on(bootstrap: str, group: str, **settings: str) -> list[int]:

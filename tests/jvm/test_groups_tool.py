@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
+from topics_there import create_topics
 
 from barnabas.admin import BlockingAdmin, GroupState
 
@@ -101,16 +102,13 @@ def cluster(request) -> Iterator[str]:
     """A broker with records, idle groups and groups at work; on 4.2 one of the new protocol too."""
     found = request.getfixturevalue(request.param)
     bootstrap = found if isinstance(found, str) else found.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap})
     kept = {"retention.ms": "-1"}  # the records are old
-    wanted = [NewTopic(TOPIC, PARTITIONS, 1, config=kept), NewTopic(LONG, 3, 1, config=kept)]
-    for created in admin.create_topics(wanted).values():
-        created.result(15)
+    create_topics(bootstrap, NewTopic(TOPIC, PARTITIONS, 1, config=kept), NewTopic(LONG, 3, 1, config=kept))
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(5 * PARTITIONS):
         at = 1_600_000_000_000 + 1000 * number
         producer.produce(TOPIC, f"{number}", partition=number % PARTITIONS, timestamp=at)
-    assert producer.flush(15) == 0
+    assert producer.flush(60) == 0
     everywhere = {(TOPIC, number): number % 5 for number in range(PARTITIONS)}
     commit(bootstrap, "idle", everywhere | {(LONG, 0): 0, (LONG, 2): 0})
     commit(bootstrap, "idle-two", {(TOPIC, 3): 2})
@@ -343,13 +341,11 @@ SCRIPT = [
 def test_kafkas_script_prints_on_our_broker_what_it_prints_on_kafka(kafka39, broker, kafka_tool):
     printed = []
     for bootstrap in (kafka39, broker.bootstrap):
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        for created in admin.create_topics([NewTopic("pair-topic", 3, 1)]).values():
-            created.result(15)
+        create_topics(bootstrap, NewTopic("pair-topic", 3, 1))
         producer = Producer({"bootstrap.servers": bootstrap})
         for number in range(9):
             producer.produce("pair-topic", f"{number}", partition=number % 3)
-        assert producer.flush(15) == 0
+        assert producer.flush(60) == 0
         commit(bootstrap, "pair", {("pair-topic", number): number for number in range(3)})
         server = ("--bootstrap-server", bootstrap)
         runs = [kafka_tool("kafka-consumer-groups", *server, *flags.split()) for flags in SCRIPT]

@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 from kafka import KafkaProducer
+from topics_there import create_topics
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -24,9 +25,8 @@ def directory(tmp_path_factory, serve) -> Path:
     """The directory of partition `dump-0`: many small segments, every codec, an idempotent producer."""
     server = serve(tmp_path_factory.mktemp("dump") / "data")
     broker = server.wait_until_ready()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"segment.bytes": "16384", "index.interval.bytes": "512", "retention.ms": "-1"}
-    admin.create_topics([NewTopic("dump", 1, 1, config=config)])["dump"].result(15)
+    create_topics(broker.bootstrap, NewTopic("dump", 1, 1, config=config))
     for codec in CODECS:
         _produce(broker.bootstrap, codec)
     assert server.stop() == 0
@@ -46,7 +46,7 @@ def _produce(bootstrap: str, codec: str) -> None:
                 headers=[("codec", codec.encode())] if number % 3 else [],
                 timestamp_ms=timestamp,
             )
-        producer.flush(15)
+        producer.flush(60)
 
 
 @pytest.fixture(scope="module", params=["3.9.2", "4.2.0"])

@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, TopicPartition
 from kazoo.client import KazooClient
 
+from waiting import eventually
+
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
 
 JVM, OURS, SECOND_JVM = 1, 2, 3
@@ -25,14 +27,6 @@ NOBODY = -1
 RECORDS = 20
 LAG_MS = 3000
 SESSION_MS = 6000  # the shortest that ZooKeeper grants
-
-
-def eventually(look, expected, seconds=20):
-    """Looks until it sees what is expected."""
-    deadline = time.monotonic() + seconds
-    while (seen := look()) != expected and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert seen == expected
 
 
 class MixedCluster:

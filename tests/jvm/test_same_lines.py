@@ -1,5 +1,7 @@
 """Our tools and Kafka's, given the same flags on the same genuine broker, print the same lines."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from topics_there import create_topics
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -20,14 +23,12 @@ def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
 def genuine(request) -> str:
     """The bootstrap address of a genuine broker that holds two topics of this module."""
     bootstrap = request.getfixturevalue(request.param)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [NewTopic("lines", 2, 1, config={"retention.ms": "-1"}), NewTopic("lines-too", 1, 1)]
-    for created in admin.create_topics(wanted).values():
-        created.result(15)
-    producer = Producer({"bootstrap.servers": bootstrap})
+    kept = {"retention.ms": "-1"}  # the records are old
+    create_topics(bootstrap, NewTopic("lines", 2, 1, config=kept), NewTopic("lines-too", 1, 1))
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(5):
         producer.produce("lines", f"{number}", partition=number % 2, timestamp=1_600_000_000_000 + number)
-    assert producer.flush(15) == 0
+    assert producer.flush(60) == 0
     return bootstrap
 
 
@@ -111,3 +112,62 @@ def test_lines_pass_between_their_console_and_ours(genuine, kafka_tool, topic_na
 
     assert theirs.stdout.splitlines() == ["a\tone", "b\ttwo ❄"]
     assert mine.stdout.splitlines() == theirs.stdout.splitlines()
+
+
+def test_delete_records(genuine, both, topic_name, tmp_path):
+    name = topic_name("deleted")
+    made = ours("topics", "--bootstrap-server", genuine, "--create", "--topic", name, "--partitions", "20")
+    assert made.returncode == 0, made.stderr
+    wanted = [{"topic": name, "partition": place, "offset": place % 3 - 1} for place in range(20)]
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"partitions": wanted}))
+
+    theirs, mine = both("kafka-delete-records", "delete-records", "--offset-json-file", str(file))
+
+    assert mine == theirs
+
+
+def test_log_dirs(both):
+    theirs, mine = both("kafka-log-dirs", "log-dirs", "--describe", "--topic-list", "lines,lines-too")
+
+    assert mine == theirs
+
+
+def test_broker_api_versions(kafka39, kafka_tool):
+    """On a broker of the tool's own version: what is usable depends on the client."""
+    theirs = kafka_tool("kafka-broker-api-versions", "--bootstrap-server", kafka39)
+    mine = ours("broker-api-versions", "--bootstrap-server", kafka39)
+
+    assert (mine.returncode, mine.stdout) == (theirs.returncode, theirs.stdout)
+
+
+def test_cluster(genuine, kafka_tool):
+    for command in (("cluster-id",), ("unregister", "--id", "77")):
+        theirs = kafka_tool("kafka-cluster", *command, "--bootstrap-server", genuine)
+        mine = ours("cluster", *command, "--bootstrap-server", genuine)
+        assert (mine.returncode, mine.stdout) == (theirs.returncode, theirs.stdout)
+
+
+@pytest.mark.parametrize(
+    "flags", [("describe",), ("upgrade", "--metadata", "3.9", "--feature", "b=2")], ids=" ".join
+)
+def test_features(genuine, kafka_tool, flags):
+    theirs = kafka_tool("kafka-features", "--bootstrap-server", genuine, *flags)
+    mine = ours("features", "--bootstrap-server", genuine, *flags)
+
+    # KRaft's epoch goes up all the time.
+    found, wanted = (re.sub(r"Epoch: \d+", "Epoch: N", run.stdout) for run in (mine, theirs))
+    assert (mine.returncode, found, mine.stderr) == (theirs.returncode, wanted, theirs.stderr)
+
+
+@pytest.mark.parametrize("topic", ["lines", "a b"])
+def test_describe_producers(genuine, kafka_tool, topic):
+    [broker] = AdminClient({"bootstrap.servers": genuine}).list_topics(timeout=60).brokers
+    flags = ("describe-producers", "--topic", topic, "--partition", "0", "--broker-id", f"{broker}")
+    theirs = kafka_tool("kafka-transactions", "--bootstrap-server", genuine, *flags)
+    mine = ours("transactions", "--bootstrap-server", genuine, *flags)
+
+    assert (mine.returncode, mine.stdout) == (theirs.returncode, theirs.stdout)
+    assert mine.stderr.splitlines() == theirs.stderr.splitlines()[-1:], (
+        "before it stands what the script logs"
+    )

@@ -1,6 +1,5 @@
 """The same requests about offsets, byte for byte, to a genuine Kafka 3.9 and to ours: the same answers."""
 
-import functools
 import re
 import socket
 import struct
@@ -33,13 +32,11 @@ from barnabas.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from group_members import wait_until
+from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
 PREFIX = f"same-{time.time_ns() // 1_000_000}-"
-
-eventually = functools.partial(wait_until, what="the broker to serve groups", seconds=40)
 
 
 class Peer:
@@ -75,15 +72,15 @@ class Peer:
     def create(self, name, partitions):
         topic = CreatableTopic(name=PREFIX + name, num_partitions=partitions, replication_factor=1)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
-        eventually(lambda: self.ask(request, 5).topics[0].error_code in {0, 36})
+        until(lambda: self.ask(request, 5).topics[0].error_code in {0, 36})
 
     def settle(self, group):
         """Waits until the group's coordinator serves it and knows the topics."""
         name = PREFIX + group
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=[name])
-        eventually(lambda: not self.ask(find, 4).coordinators[0].error_code)
+        until(lambda: not self.ask(find, 4).coordinators[0].error_code)
         fetch = OffsetFetchRequest(group_id=name, topics=None)
-        eventually(lambda: not self.ask(fetch, 5).error_code)
+        until(lambda: not self.ask(fetch, 5).error_code)
 
     def commit(self, label, group, topics, version=8, **fields):
         """`topics`: {name: [(partition, offset, metadata, leader epoch), ...]}, the last two at will."""
@@ -190,7 +187,7 @@ def a_topic_goes(peer):
     request = DeleteTopicsRequest(topic_names=[PREFIX + "gone"], timeout_ms=10_000)
     assert peer.ask(request, 5).responses[0].error_code == 0
     both = OffsetFetchRequest(group_id=PREFIX + "x", topics=None)
-    eventually(lambda: len(peer.ask(both, 7).topics) == 1)
+    until(lambda: len(peer.ask(both, 7).topics) == 1)
     peer.fetch("after the topic went", "x")
 
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kazoo.client import KazooClient
+from topics_there import create_topics
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
@@ -27,7 +28,7 @@ def produce(bootstrap: str, codec: str) -> None:
     )
     for number in range(300):
         producer.produce("heirloom", f"{codec} {number}", key=codec, partition=number % 2)
-    assert producer.flush(15) == 0
+    assert producer.flush(60) == 0
 
 
 def read(bootstrap: str, partition: int, count: int) -> list[bytes]:
@@ -48,9 +49,9 @@ def leave_behind(serve, data: Path) -> None:
     """Our broker lives, takes records of every codec, and ends."""
     server = serve(data)
     bootstrap = server.wait_until_ready().bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = NewTopic("heirloom", 2, 1, config={"segment.bytes": "16384", "retention.ms": "-1"})
-    admin.create_topics([wanted])["heirloom"].result(15)
+    create_topics(
+        bootstrap, NewTopic("heirloom", 2, 1, config={"segment.bytes": "16384", "retention.ms": "-1"})
+    )
     for codec in CODECS:
         produce(bootstrap, codec)
     assert server.stop() == 0
@@ -102,7 +103,7 @@ def test_kafka_serves_and_continues_what_ours_wrote(serve, zookeeper, server_fol
         assert len(read(bootstrap, 0, 900)) == 900
         resource = ConfigResource(ResourceType.TOPIC, "heirloom")
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        described = admin.describe_configs([resource])[resource].result(15)
+        described = admin.describe_configs([resource])[resource].result(60)
         assert described["segment.bytes"].value == "16384"
     finally:
         server.kill()

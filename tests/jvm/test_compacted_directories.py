@@ -1,0 +1,186 @@
+"""One directory, cleaned by Kafka and by us: the same batches are left, and each broker reads what the other has cleaned."""
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+import kafka_harness
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.core.ids import TopicPartition as Tp
+from barnabas.core.offload import InPlace
+from barnabas.log.cleaner.log_cleaner import LogCleaner
+from barnabas.log.cleaner.settings import CleanerSettings
+from barnabas.log.config import LogConfig
+from barnabas.log.filesystem import OsFilesystem
+from barnabas.log.flush import InPlaceSyncer
+from barnabas.log.manager import LogManager
+from barnabas.records.batch import batch_headers, decode_batch
+from standing_clock import Clock
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
+
+TOPIC = "compacted"
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CONFIG = {"cleanup.policy": "compact", "segment.bytes": "16384", "min.cleanable.dirty.ratio": "0.01"}
+SETTINGS = {
+    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "transaction.state.log.num.partitions": 1,
+    "offsets.topic.num.partitions": 1,
+}
+SECONDS = 40
+
+
+def produce(bootstrap: str) -> None:
+    """Batches of each codec, tombstones, and transactions of both ends, in several segments."""
+    for codec in CODECS:
+        plain = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5})
+        own = {"transactional.id": codec, "compression.type": codec}
+        transactional = Producer({"bootstrap.servers": bootstrap, **own})
+        transactional.init_transactions(20)
+        for number in range(400):
+            value = None if number % 11 == 0 else f"{codec} {number} ".encode() * 12
+            headers = [("h", codec.encode())] if number % 5 == 0 else []
+            plain.produce(TOPIC, value, key=str(number * 7 % 60), headers=headers, partition=0)
+        assert plain.flush(20) == 0
+        for commits in (True, False, True):
+            transactional.begin_transaction()
+            for number in range(30):
+                value = f"{codec} in a transaction {commits}"
+                transactional.produce(TOPIC, value, key=str(number * 3 % 90), partition=0)
+            (transactional.commit_transaction if commits else transactional.abort_transaction)(20)
+
+
+def consume(bootstrap: str) -> list[tuple[int, bytes, bytes | None, int]]:
+    """What a read_committed consumer gets."""
+    settings = {"group.id": "g", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "isolation.level": "read_committed", **settings})
+    found, deadline = [], time.monotonic() + SECONDS
+    try:
+        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        while time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error():
+                break
+            found.append((message.offset(), message.key(), message.value(), message.timestamp()[1]))
+    finally:
+        consumer.close()
+    return found
+
+
+def batches(data: Path, partition: str) -> list[tuple]:
+    """All batches in a partition's directory, with their records, and whether they have a delete horizon."""
+    found = []
+    for segment in sorted((data / partition).glob("*.log")):
+        held = segment.read_bytes()
+        for header in batch_headers(held):
+            records = decode_batch(held, header.position)
+            times = (header.codec, header.max_timestamp, header.delete_horizon_ms is not None)
+            producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+            kind = (header.is_control, header.is_transactional, header.leader_epoch)
+            found.append((header.base_offset, header.last_offset, producer, kind, times, records))
+    return found
+
+
+def cleaned_by_us(data: Path) -> LogManager:
+    """Cleans all that can be cleaned, as the broker's cleaner does."""
+    clock, disk = Clock(), OsFilesystem()
+    clock.now_ms = time.time() * 1000
+    config = LogConfig(
+        cleanup_policy=("compact",),
+        segment_bytes=16384,
+        min_cleanable_dirty_ratio=0.01,
+        file_delete_delay_ms=0,
+    )
+    logs = LogManager(
+        [str(data)], filesystem=disk, clock=clock, offload=InPlace(), log_config=lambda _topic: config
+    )
+    meta = logs.open_directories()
+    logs.start(broker_id=meta.broker_id, cluster_id=meta.cluster_id).result()
+    offload = InPlace()
+    offload.close = lambda: None
+    cleaner = LogCleaner(
+        logs,
+        clock,
+        disk=disk,
+        syncer=InPlaceSyncer(),
+        new_offload=lambda: offload,
+        settings=CleanerSettings(),
+    )
+    cleaner.startup()
+    clock.advance(100)
+    cleaner.shutdown()
+    return logs
+
+
+def wait_until_cleaned(data: Path) -> None:
+    """Kafka's cleaner has been through: its checkpoint is at the last closed segment."""
+    last = max(int(path.stem) for path in (data / f"{TOPIC}-0").glob("*.log"))
+    deadline = time.monotonic() + SECONDS
+    while f"{TOPIC} 0 {last}\n" not in (data / "cleaner-offset-checkpoint").read_text():
+        assert time.monotonic() < deadline, (data / "cleaner-offset-checkpoint").read_text()
+        time.sleep(0.1)
+
+
+def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_folder, kafka_tool):
+    folder = server_folder / "compaction"
+    folder.mkdir()
+    server = kafka_harness.start_broker(folder, f"{zookeeper}/compaction", settings=SETTINGS)
+    try:
+        bootstrap = server.wait_until_listening().bootstrap
+        # Ours asks again while the broker does not know its controller yet.
+        with BlockingAdmin(bootstrap) as admin:
+            admin.topics.create([NewTopic(TOPIC, 1, configs=CONFIG)])
+        produce(bootstrap)
+    finally:
+        server.stop()
+    data, ours = folder / "data", folder / "ours"
+    shutil.copytree(data, ours)
+    before = batches(data, f"{TOPIC}-0")
+
+    server = kafka_harness.start_broker(
+        folder, f"{zookeeper}/compaction", settings={**SETTINGS, "log.cleaner.enable": "true"}
+    )
+    try:
+        bootstrap = server.wait_until_listening().bootstrap
+        wait_until_cleaned(data)
+        theirs = consume(bootstrap)
+    finally:
+        server.stop()  # what is only killed is registered until its session ends, and keeps the next one out
+    logs = cleaned_by_us(ours)
+    logs.shutdown()
+
+    assert batches(ours, f"{TOPIC}-0") == batches(data, f"{TOPIC}-0")
+    assert len(batches(ours, f"{TOPIC}-0")) < len(before)
+    assert any(not records for *_, records in batches(ours, f"{TOPIC}-0")), "no producer's batch was emptied"
+
+    # What Kafka has cleaned, our log reads whole.
+    logs = cleaned_by_us(data)
+    log = logs.get(Tp(TOPIC, 0))
+    offset, read = log.log_start_offset, []
+    while len(result := log.read(offset, 1 << 20, min_one_message=True)):
+        held = bytes(result.records.read())
+        read += [record for header in batch_headers(held) for record in decode_batch(held, header.position)]
+        offset = list(batch_headers(held))[-1].next_offset
+    assert read == [record for *_, records in batches(data, f"{TOPIC}-0") for record in records]
+    logs.shutdown()
+
+    # What we have cleaned, Kafka's tools find sound, and a broker of Kafka serves the same.
+    files = ",".join(map(str, (ours / f"{TOPIC}-0").glob("*.*index")))
+    checked = kafka_tool("kafka-dump-log", "--files", files, "--index-sanity-check")
+    assert not re.search("rror|xception|Invalid", checked.stdout + checked.stderr), checked.stdout[-2000:]
+    shutil.rmtree(data)
+    shutil.copytree(ours, data)
+    server = kafka_harness.start_broker(folder, f"{zookeeper}/compaction", settings=SETTINGS)
+    try:
+        assert consume(server.wait_until_listening().bootstrap) == theirs
+    finally:
+        server.kill()
+    assert [line for line in server.tail().splitlines() if "ERROR" in line or "orrupt" in line] == []

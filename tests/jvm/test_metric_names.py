@@ -1,0 +1,97 @@
+"""Each metric that docs/metrics.md names after Kafka is one that the usual rules of the JMX exporter give to Kafka's MBeans."""
+
+import contextlib
+import csv
+import io
+import re
+from pathlib import Path
+
+import kafka_harness
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import NewTopic
+from topics_there import create_topics
+
+from serving import free_port
+from waiting import until
+
+pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
+OURS = re.compile(r"^\| `(kafka_\w+?)(?:\{([\w,]+)\})?` \| (counter|gauge|summary) \|", re.MULTILINE)
+BEAN = re.compile(
+    r"(?P<domain>kafka[\w.]*):type=(?P<type>\w+),name=(?P<name>[\w-]+)(?P<keys>(,[\w-]+=[^,:]*)*):(?P<attribute>\w+)"
+)
+
+
+@pytest.fixture
+def beans(judge, zookeeper, tmp_path):
+    """What JmxTool lists of a genuine broker with a topic and a group, a few times as more of it comes into being."""
+    judge("Apache Kafka 3.9", lambda: kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA))
+    port = free_port()
+    jmx = {"port": port, "rmi.port": port, "authenticate": "false", "ssl": "false", "host": "127.0.0.1"}
+    options = [f"-Dcom.sun.management.jmxremote.{key}={value}" for key, value in jmx.items()]
+    server = kafka_harness.start_broker(
+        tmp_path,
+        f"{zookeeper}/metric-names",
+        options=[*kafka_harness.BROKER_OPTIONS, *options, "-Djava.rmi.server.hostname=127.0.0.1"],
+    )
+    try:
+        bootstrap = server.wait_until_listening().bootstrap
+        create_topics(bootstrap, NewTopic("some", 1, 1))
+        use(bootstrap)
+        url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
+        yield lambda: listed(kafka_harness.run_tool("kafka-jmx", "--jmx-url", url, "--one-time"))
+    finally:
+        server.kill()
+
+
+def use(bootstrap):
+    """A record comes and goes, so that the MBeans of a topic are there."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("some", b"record")
+    assert producer.flush(60) == 0
+    settings = {"bootstrap.servers": bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+    with contextlib.closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["some"])
+        until(lambda: consumer.poll(1), "the record")
+
+
+def listed(run):
+    """The attributes of all MBeans."""
+    assert run.returncode == 0, run.stderr
+    return next(csv.reader(io.StringIO(run.stdout)))
+
+
+def exported(attributes):
+    """(name, type, labels) as the usual rules make them."""
+    found = set()
+    for attribute in attributes:
+        match = BEAN.fullmatch(attribute)
+        if match is None:
+            continue
+        labels = tuple(sorted(key.partition("=")[0].lower() for key in match["keys"].split(",")[1:]))
+        domain = match["domain"].replace(".", "_")
+        name = f"{domain}_{match['type']}_{match['name'].removesuffix('PerSec')}".lower()
+        if match["attribute"] == "Value":
+            found.add((name, "gauge", labels))
+        elif match["name"].endswith("PerSec") and match["attribute"] == "Count":
+            found.add((f"{name}_total", "counter", labels))
+        elif match["attribute"] == "99thPercentile":
+            found.add((name, "summary", labels))
+    return found
+
+
+def test_every_name_of_kafkas_is_one(beans):
+    ours = {
+        (name, kind, tuple(sorted(set((labels or "").split(",")) - {"", "quantile"})))
+        for name, labels, kind in OURS.findall(PAGE.read_text())
+    }
+    assert len(ours) > 30
+    theirs = set()
+
+    def missing():
+        theirs.update(exported(beans()))
+        return ours - theirs
+
+    until(lambda: not missing(), lambda: f"no MBeans for {sorted(ours - theirs)}", seconds=40)
