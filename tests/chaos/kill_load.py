@@ -1,9 +1,9 @@
 """The load under which brokers are killed, and what it knows: which records and offsets were acknowledged.
 
 Every partition gets the numbers 0, 1, 2, ... in this order, with one request in flight. So a log must hold them
-without a hole, from the idempotent producer each once and in order. The other one may repeat what it sends again,
-and librdkafka sends a batch whose connection broke after the next one then; every acknowledged record is there all the
-same, at the offset that was said.
+without a hole, from the idempotent producer each once and in order; see `sequences`. The other one may repeat what it
+sends again, and librdkafka sends a batch whose connection broke after the next one then; every acknowledged record is
+there all the same, at the offset that was said.
 """
 
 import itertools
@@ -24,10 +24,11 @@ QUICK = {
 
 
 class Stream:
-    """One producer on one topic."""
+    """One producer on one topic, as fast as it goes or at a rate of records a second in each partition."""
 
-    def __init__(self, bootstrap, topic, *, idempotent):
+    def __init__(self, bootstrap, topic, *, idempotent, rate=None):
         self.topic = topic
+        self._pause_s = 1 / rate if rate else 0
         self.idempotent = idempotent
         self.acknowledged = [{} for _ in range(PARTITIONS)]
         """By partition: the offset of each acknowledged number."""
@@ -69,6 +70,7 @@ class Stream:
                     self._producer.produce(
                         self.topic,
                         b"%d:%s" % (number, b"." * (number % 300)),
+                        self._key(number),
                         partition=partition,
                         on_delivery=self._delivered,
                     )
@@ -77,6 +79,10 @@ class Stream:
                 else:
                     numbers[partition] += 1
             self._producer.poll(0.001)
+            self._stop.wait(self._pause_s)
+
+    def _key(self, number):
+        return None
 
     def _delivered(self, error, record):
         partition, number = record.partition(), _number(record)
@@ -113,27 +119,44 @@ class Stream:
                 yield f"{name}: {len(lost)} of {total} acknowledged records are lost, {lost[0]} the first"
             if [offset for offset, _ in records] != list(range(len(records))):
                 yield f"{name}: the offsets have a hole"
-            numbers = [number for _, number in records]
-            pairs = itertools.pairwise(numbers) if self.idempotent else ()
-            wrong = next(((one, after) for one, after in pairs if after <= one), None)
-            if wrong:
-                at = numbers.index(wrong[0])
-                around = _runs(records[max(0, at - 100) : at + 100])
-                yield f"{name}: {wrong[1]} comes after {wrong[0]}; around it, by offset: {around}"
-            missing = set(range(max(numbers, default=-1) + 1)) - set(numbers) - set(refused)
+            numbers = {number for _, number in records}
+            missing = set(range(max(numbers, default=-1) + 1)) - numbers - set(refused)
             if missing:
                 yield f"{name}: {len(missing)} numbers between others are missing, {min(missing)} the first"
 
 
-def _runs(records):
-    """``offset:first-last`` for numbers that follow each other."""
-    runs = []
-    for offset, number in records:
-        if runs and number == runs[-1][2] + 1:
-            runs[-1][2] = number
-        else:
-            runs.append([offset, number, number])
-    return " ".join(f"{offset}:{first}-{last}" for offset, first, last in runs)
+class KeyedStream(Stream):
+    """An idempotent producer of a compacted topic: each key gets rising numbers, and the last one counts."""
+
+    KEYS = 20
+
+    def __init__(self, bootstrap, topic):
+        super().__init__(bootstrap, topic, idempotent=True)
+        self.compacted = 0
+        """How many records `check` has found gone."""
+
+    def _key(self, number):
+        return b"%d" % (number % self.KEYS)
+
+    def check(self, found):
+        """As that of every stream: an acknowledged record may be gone, once a later one of its key is there."""
+        yield from self.problems
+        for partition, records in enumerate(found):
+            name, acknowledged = f"{self.topic}-{partition}", self.acknowledged[partition]
+            if self.refused[partition]:
+                yield f"{name}: {len(self.refused[partition])} records were refused"
+            if any(after <= one for (one, _), (after, _) in itertools.pairwise(records)):
+                yield f"{name}: the offsets do not rise"
+            by_offset = {offset: number for number, offset in acknowledged.items()}
+            wrong = [offset for offset, number in records if by_offset.get(offset, number) != number]
+            if wrong:
+                yield f"{name}: {len(wrong)} offsets hold other records than was said, {wrong[0]} the first"
+            promised = {number % self.KEYS: number for number in acknowledged}
+            held = {number % self.KEYS: number for _, number in records}
+            lost = {key: number for key, number in promised.items() if held.get(key, -1) < number}
+            if lost:
+                yield f"{name}: the last acknowledged records of {len(lost)} keys are lost: {lost}"
+            self.compacted += len(acknowledged) - len(acknowledged.keys() & {each for _, each in records})
 
 
 class Commits:
@@ -165,8 +188,15 @@ class Commits:
         """What is wrong with the offsets that the coordinator knows."""
         promised = self.acknowledged
         wanted = [TopicPartition(self._topic, each) for each in range(PARTITIONS)]
-        found = _insist(lambda: consumer.committed(wanted, timeout=2))
-        for each in found:
+
+        def committed():
+            answers = consumer.committed(wanted, timeout=2)
+            for each in answers:
+                if each.error is not None:  # a commit is on its way
+                    raise KafkaException(each.error)
+            return answers
+
+        for each in _insist(committed):
             if promised >= 0 and each.offset < promised:
                 yield f"{GROUP}: offset {each.offset} of partition {each.partition}, {promised} was acknowledged"
             if each.offset > self.tried:
@@ -198,9 +228,12 @@ class Reader:
         found = [[] for _ in range(PARTITIONS)]
         self.consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
         deadline = time.monotonic() + WAIT_S
-        while any(len(found[each]) < ends[each] for each in range(PARTITIONS)):
+        # What lies before its end may have been compacted away.
+        while any(
+            end > 0 and (not each or each[-1][0] < end - 1) for each, end in zip(found, ends, strict=True)
+        ):
             assert time.monotonic() < deadline, (
-                f"{topic} ends at {ends}, and readers come to {[*map(len, found)]}"
+                f"{topic} ends at {ends}, and readers come to {[each[-1:] for each in found]}"
             )
             for record in self.consumer.consume(1000, 0.2):
                 if record.error() is None:

@@ -1,13 +1,14 @@
 """Kills at any moment: kill -9 of real brokers while they start, lose their session, carry load, roll and stop.
 
-    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--lanes 2] [--keep FOLDER]
+    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--compacted] [--lanes 2] [--keep FOLDER]
 
 A round is a new cluster of one broker, of two on a shared store with a partition of each topic on each, or of three that
-copy all partitions from each other. Its load
+copy all partitions from each other. With `--compacted`, the log cleaner never rests: there is a compacted topic too, and
+brokers are also killed while they clean. The load
 never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
 carries load, at a new segment, during its clean stop, or after it hung beyond its session; and then several times more
 while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. In the end
-the copies of a partition are the same, byte for byte. The
+the copies of a partition are the same; see `copies`. The
 seed decides every choice. The machine's timing is not in its hands, so a failure may take several tries to come back.
 """
 
@@ -29,8 +30,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from kill_load import PARTITIONS, Commits, Reader, Stream
-from moments import NEW_FILES, Moments
+from copies import differences
+from kill_load import PARTITIONS, Commits, KeyedStream, Reader, Stream
+from moments import NEW_FILES, NEW_NAMES, Moments
+from sequences import disorder
 
 from barnabas.node.offload import end_with_the_parent
 from serving import ServeProcess, free_port
@@ -48,12 +51,25 @@ SETTINGS = {
     "log.flush.offset.checkpoint.interval.ms": 1000,
     "replica.high.watermark.checkpoint.interval.ms": 500,
     "controlled.shutdown.retry.backoff.ms": 100,
+    "log.initial.task.delay.ms": 100,
+    "log.cleaner.backoff.ms": 200,
 }
+CLEANED_ALL_THE_TIME = {
+    "log.initial.task.delay.ms": 0,
+    "log.cleaner.backoff.ms": 20,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+    "log.segment.delete.delay.ms": 0,
+}
+COMPACTED = {"__consumer_offsets", "latest"}
 WHILE_IT_RUNS = {"load": 5, "roll": 5, "stop": 5, "session": 1}
 """How often each moment is chosen."""
 KILLS_A_ROUND = 40
 REPLICAS = {1: 1, 2: 1, 3: 3}
 """By the number of brokers."""
+_ORPHAN = re.compile(
+    r'Traceback .*\n  File "<string>", line 1, in <module>\n  File .* in spawn_main\n(?:  .*\n)*(?!  ).*\n'
+)
+"""What a child says that was starting when its broker was killed."""
 _EVENT = re.compile(r"^\S+ \S+ (WARNING|ERROR) (\S+) (\S+)", re.MULTILINE)
 
 
@@ -101,13 +117,15 @@ class Victim:
 class Round:
     """One cluster, from its first start to its end."""
 
-    def __init__(self, folder, seed, brokers):
+    def __init__(self, folder, seed, brokers, *, compacted=False):
         self.kills = Counter()
         self.events = Counter()
         self.starts_ms = [300]
         self.problems = []
         self._rng = random.Random(f"{seed}/{brokers}")
-        self._name = f"--seed {seed} --brokers {brokers}"
+        self._name = f"--seed {seed} --brokers {brokers}{' --compacted' * compacted}"
+        self._compacted = compacted
+        self._while_it_runs = WHILE_IT_RUNS | ({"clean": 8} if compacted else {})
         self._folder = folder
         self._store = folder / "store" / "metadata.sqlite"
         self._sessions = folder / "store" / "metadata.sqlite.sessions"
@@ -118,6 +136,8 @@ class Round:
             "replica.fetch.backoff.ms": 100,
             "replica.lag.time.max.ms": 2000,
         }
+        if compacted:
+            settings |= CLEANED_ALL_THE_TIME
         options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         self._victims = [Victim(number, folder, free_port(), options) for number in range(1, brokers + 1)]
         self._bootstrap = ",".join(f"127.0.0.1:{each.port}" for each in self._victims)
@@ -147,10 +167,15 @@ class Round:
     def _begin_load(self):
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
         names = ["once", "often"]
-        made = admin.create_topics([NewTopic(each, PARTITIONS, self._replicas) for each in names])
-        for each in made.values():
+        topics = [NewTopic(each, PARTITIONS, self._replicas) for each in names]
+        if self._compacted:
+            policy = {"cleanup.policy": "compact"}
+            topics.append(NewTopic("latest", PARTITIONS, self._replicas, config=policy))
+        for each in admin.create_topics(topics).values():
             each.result(LIMIT_S)
         self._streams = [Stream(self._bootstrap, each, idempotent=each == "once") for each in names]
+        if self._compacted:
+            self._streams.append(KeyedStream(self._bootstrap, "latest"))
         self._commits = Commits(self._bootstrap, "once")
         self._reader = Reader(self._bootstrap)
 
@@ -159,7 +184,8 @@ class Round:
         both = self._rng.random() < 0.2
         victims = self._victims if both else [self._rng.choice(self._victims)]
         for victim in victims:
-            kind = self._rng.choices(list(WHILE_IT_RUNS), WHILE_IT_RUNS.values())[0]
+            kinds = self._while_it_runs
+            kind = self._rng.choices(list(kinds), kinds.values())[0]
             self._until_loaded()
             getattr(self, f"_kill_at_{kind}")(victim)
         for victim in victims:
@@ -209,6 +235,12 @@ class Round:
             moments.wait(self._rng.randint(1, 3), victim.process, 1, suffix)
         self._kill(victim, "roll")
 
+    def _kill_at_clean(self, victim):
+        with Moments(victim.folder, events=NEW_NAMES) as moments:
+            suffix = self._rng.choice([".cleaned", ".swap", ".deleted"])
+            moments.wait(self._rng.randint(1, 8), victim.process, 2, suffix)
+        self._kill(victim, "clean")
+
     def _kill_at_stop(self, victim):
         with Moments(victim.folder, self._store.parent) as moments:
             victim.process.send_signal(signal.SIGTERM)
@@ -254,7 +286,7 @@ class Round:
         self._take_log(victim)
 
     def _take_log(self, victim):
-        text = victim.new_log()
+        text = _ORPHAN.sub("", victim.new_log())
         self.events.update(f"{level} {event}" for level, _, event in _EVENT.findall(text))
         if "Traceback" in text:
             self._problem(
@@ -304,7 +336,16 @@ class Round:
         left = [str(each) for each in self._folder.rglob("*") if each.suffix in (".tmp", ".swap", ".cleaned")]
         if left:
             self._problem(f"left behind: {left[:5]}")
+        for stream in self._streams:
+            if stream.idempotent and stream.topic not in COMPACTED:
+                self._look_at_sequences(stream.topic)
         self._compare_copies()
+
+    def _look_at_sequences(self, topic):
+        for victim in self._victims:
+            for partition in sorted(victim.folder.glob(f"{topic}-*")):
+                for problem in disorder(partition):
+                    self._problem(f"broker {victim.number}: {problem}")
 
     def _until_in_sync(self):
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
@@ -323,16 +364,9 @@ class Round:
             time.sleep(0.05)
 
     def _compare_copies(self):
-        """Each partition has the same bytes wherever it is; segments may begin at other offsets."""
-        copies = {}
-        for victim in self._victims:
-            for folder in filter(Path.is_dir, victim.folder.iterdir()):
-                records = b"".join(each.read_bytes() for each in sorted(folder.glob("*.log")))
-                copies.setdefault(folder.name, {})[victim.number] = records
-        for name, found in copies.items():
-            if len(set(found.values())) > 1:
-                sizes = {number: len(records) for number, records in found.items()}
-                self._problem(f"{name}: the copies differ, their bytes are {sizes}")
+        folders = {victim.number: victim.folder for victim in self._victims}
+        for problem in differences(folders, COMPACTED):
+            self._problem(problem)
 
     def _problem(self, text):
         """Notes what is wrong; the round ends at the next chance."""
@@ -351,19 +385,30 @@ class Round:
             "starts_ms": self.starts_ms[1:],
             "acknowledged": sum(each.count for each in self._streams) if hasattr(self, "_streams") else 0,
             "commits": self._commits.count if hasattr(self, "_commits") else 0,
+            "compacted": sum(getattr(each, "compacted", 0) for each in getattr(self, "_streams", ())),
             "problems": self.problems,
         }
 
 
-def run_round(seed, kills, brokers, keep=None):
+def run_round(seed, kills, brokers, keep=None, *, compacted=False):
     """One round in a folder of its own; its report."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if keep is None else keep / f"{seed}-{brokers}"
         folder.mkdir(parents=True, exist_ok=True)
-        return Round(folder, seed, brokers).run(kills).report()
+        return Round(folder, seed, brokers, compacted=compacted).run(kills).report()
 
 
-def run_rounds(seed, kills, brokers=(1, 2, 3), *, each=KILLS_A_ROUND, lanes=2, keep=None, say=lambda _: None):
+def run_rounds(
+    seed,
+    kills,
+    brokers=(1, 2, 3),
+    *,
+    compacted=False,
+    each=KILLS_A_ROUND,
+    lanes=2,
+    keep=None,
+    say=lambda _: None,
+):
     """Rounds of one, two and three brokers in turn, some side by side, until there were so many kills."""
     rounds = [min(each, kills - done) for done in range(0, kills, each)]
     began = time.monotonic()
@@ -373,12 +418,15 @@ def run_rounds(seed, kills, brokers=(1, 2, 3), *, each=KILLS_A_ROUND, lanes=2, k
         "starts_ms": [],
         "acknowledged": 0,
         "commits": 0,
+        "compacted": 0,
         "problems": [],
     }
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(lanes, mp_context=spawn, initializer=end_with_the_parent) as pool:
         tasks = [
-            pool.submit(run_round, seed + number, count, brokers[number % len(brokers)], keep)
+            pool.submit(
+                run_round, seed + number, count, brokers[number % len(brokers)], keep, compacted=compacted
+            )
             for number, count in enumerate(rounds)
         ]
         for number, task in enumerate(as_completed(tasks), start=1):
@@ -407,11 +455,20 @@ def main():
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--brokers", type=int, choices=[1, 2, 3], help="rounds with so many brokers only")
+    parser.add_argument("--compacted", action="store_true", help="with the log cleaner at work all the time")
     parser.add_argument("--lanes", type=int, default=2, help="rounds side by side")
     parser.add_argument("--keep", type=Path, help="leave the folders of all brokers here")
     given = parser.parse_args()
     brokers = (given.brokers,) if given.brokers else (1, 2, 3)
-    total = run_rounds(given.seed, given.kills, brokers, lanes=given.lanes, keep=given.keep, say=_say)
+    total = run_rounds(
+        given.seed,
+        given.kills,
+        brokers,
+        compacted=given.compacted,
+        lanes=given.lanes,
+        keep=given.keep,
+        say=_say,
+    )
     starts = sorted(total.pop("starts_ms"))
     total["whole_starts"] = len(starts)
     if starts:

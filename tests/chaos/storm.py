@@ -49,7 +49,9 @@ GROUPS = {
 
 
 class Load:
-    """Produces until it is ended; knows what was acknowledged."""
+    """Produces to the topic `storm` until it is ended; knows what was acknowledged."""
+
+    topic = TOPIC
 
     def __init__(self, bootstrap, rate):
         self.acknowledged = {}
