@@ -5,7 +5,9 @@ from typing import Final
 
 from barnabas.core.errors import ErrorCode
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from barnabas.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from barnabas.protocol.messages.init_producer_id import InitProducerIdRequest
+from parity.scenarios.batches import batch, from_producer
 from parity.world import World
 
 FETCHING_A_BLOCK: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -57,3 +59,23 @@ def allocate_producer_ids(world: World) -> None:
         "negative broker": (-1, -1),
     }.items():
         world.ask(what, AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch))
+
+
+def describe_producers(world: World) -> None:
+    """What partitions remember of producers: nothing, the last sequence number, the first of a newer epoch."""
+    world.create("remembered", 2)
+    known = producer_id(world)
+    world.ask("of an empty partition", _describe("remembered", 0, 1))
+    world.append("remembered", from_producer(known, 0, 0, b"a", b"b"), from_producer(known, 0, 2, b"c"))
+    world.ask("of one producer", _describe("remembered", 0))
+    world.append("remembered", from_producer(known, 3, 0, b"d"), batch(b"of none"))
+    world.ask("in a newer epoch", _describe("remembered", 0, 0))
+    for topic in ("remembered-nowhere", "__consumer_offsets", "a b", "", "..", "x" * 250):
+        world.ask(f"of {topic[:30]!r}", _describe(topic, 0))
+    world.ask("no partition of it", _describe("remembered", 9, -1))
+    world.ask("no partitions", _describe("remembered"))
+    world.ask("nothing", DescribeProducersRequest())
+
+
+def _describe(topic: str, *partitions: int) -> DescribeProducersRequest:
+    return DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=list(partitions))])
