@@ -17,9 +17,10 @@ from typing import Final
 
 from confluent_kafka import Consumer
 
-from bench import members, options, report, wire
+from bench import members, options, report
 from bench.figures import Measure
 from bench.mood import mood_meter
+from bench.raw import produce_p99_ms
 from bench.rounds import FULL, QUICK, Effort, Row, Turn
 from bench.sides import DELETE_SOON, ONE_RECORD, Side, UnavailableError, running_sides
 
@@ -58,15 +59,9 @@ def _first_record(side: Side, effort: Effort) -> Iterator[Turn]:
 
 
 def _produce_p99_ms(side: Side, seconds: float) -> float:
+    until = time.perf_counter() + seconds
     with side.connect() as client:
-        frame, taken = wire.produce("first", ONE_RECORD), []
-        until = time.perf_counter() + seconds
-        while time.perf_counter() < until:
-            started = time.perf_counter()
-            client.ask(frame)
-            taken.append(time.perf_counter() - started)
-            time.sleep(0.002)
-    return sorted(taken)[int(len(taken) * 0.99)] * 1000
+        return produce_p99_ms(client, ONE_RECORD, lambda: time.perf_counter() > until)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from bench import wire
@@ -39,10 +39,11 @@ class RawClient:
     def ask(self, frame: bytes) -> memoryview:
         """Sends a frame and returns the answer without its length, valid until the next call."""
         self.socket.sendall(frame)
-        (length,) = struct.unpack(">i", self._receive(4))
-        return self._receive(length)
+        (length,) = struct.unpack(">i", self.receive(4))
+        return self.receive(length)
 
-    def _receive(self, size: int) -> memoryview:
+    def receive(self, size: int) -> memoryview:
+        """So many bytes, valid until the next call."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
         view = memoryview(self._buffer)
@@ -64,7 +65,7 @@ class RawClient:
         """The offset that one more batch is given; raises RuntimeError for an error code."""
         shape = wire.ProduceResponse(topic)
         self.socket.sendall(wire.produce(topic, records))
-        return shape.base_offset(bytes(self._receive(shape.size)))
+        return shape.base_offset(bytes(self.receive(shape.size)))
 
     def produce_bytes(self, topic: str, records: bytes, total: int, window: int = 5) -> int:
         """Sends batches with `window` in flight (the default of Kafka's producer) until `total` bytes
@@ -76,7 +77,7 @@ class RawClient:
             if sent < batches:
                 self.socket.sendall(frame)
             if sent >= window:
-                shape.base_offset(bytes(self._receive(shape.size)))
+                shape.base_offset(bytes(self.receive(shape.size)))
         return batches * len(records)
 
     def consume_bytes(self, topic: str, total: int, max_bytes: int = 2**20) -> int:
@@ -108,6 +109,22 @@ def produce_in_turn(
         now = time.perf_counter()
     _check_offsets(first, offset, requests)
     return requests, now - started
+
+
+def produce_p99_ms(client: RawClient, records: bytes, until: Callable[[], bool]) -> float:
+    """The p99 of a producer that sends to the topic `first` again 2 ms after each answer, beside other work; `until` is
+    asked between two of its requests, 20 times a second.
+    """
+    frame, taken, asked = wire.produce("first", records), list[float](), time.perf_counter()
+    while True:
+        started = time.perf_counter()
+        client.ask(frame)
+        taken.append(time.perf_counter() - started)
+        if started > asked + 0.05:
+            if until():
+                return sorted(taken)[int(len(taken) * 0.99)] * 1000
+            asked = started
+        time.sleep(0.002)
 
 
 class _Window:

@@ -6,10 +6,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from bench import wire
 from bench.processes import ProcessorTime, processor_time, resident_mb
@@ -24,6 +24,8 @@ CHECKOUT: Final = Path(__file__).parent.parent
 # What was deleted after a round must be gone before the disk is full, on all sides.
 DELETE_SOON: Final[Mapping[str, object]] = {"log.segment.delete.delay.ms": 1000}
 ONE_RECORD: Final = wire.batch(b"x" * 100, 1)
+
+Run = TypeVar("Run", bound="Runnable")
 
 TITLES: Final = {
     "kafka": "Apache Kafka 3.9.2",
@@ -60,6 +62,11 @@ class Side:
         """Starts the broker that the rounds are run on."""
         self._server = self.launch()
         wait_until_serving(self._server)
+
+    def start_again(self) -> None:
+        """Starts the broker that was ended, on what it left behind."""
+        self._server = self._launch(self.running.log.parent)
+        wait_until_serving(self._server, create=False)
 
     def stop(self) -> None:
         """Ends the broker at once."""
@@ -123,8 +130,16 @@ class Installation:
         raise UnavailableError(f"{place} is neither a source tree nor a virtual environment")
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line that runs Python there."""
-        return ["env", f"PYTHONPATH={self.path}", self.python, *arguments]
+        """The command line that runs Python there; byte code is kept, as in what pip has installed."""
+        environment = ["env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPATH={self.path}"]
+        return [*environment, self.python, *arguments]
+
+    def serve(self, folder: Path, settings: Mapping[str, object], *options: str) -> Server:
+        """A broker on what this folder has; returns while it still starts."""
+        port = kafka_harness.free_port()
+        sets = [f"--set={key}={value}" for key, value in settings.items()]
+        serve = ["-m", "barnabas.cli.main", "serve", "--data", str(folder / "data"), "--port", str(port)]
+        return Server(self.command(*serve, *options, *sets), port, folder / "barnabas.log")
 
     @property
     def form(self) -> str:
@@ -161,10 +176,7 @@ class Barnabas(Side):
         self._settings = settings
 
     def _launch(self, folder: Path) -> Server:
-        port = kafka_harness.free_port()
-        options = [f"--set={key}={value}" for key, value in self._settings.items()]
-        serve = ["-m", "barnabas.cli.main", "serve", "--data", str(folder / "data"), "--port", str(port)]
-        return Server(self._installation.command(*serve, *options), port, folder / "barnabas.log")
+        return self._installation.serve(folder, self._settings)
 
 
 class Kfake(Side):
@@ -187,27 +199,39 @@ class Kfake(Side):
         return Server([str(self._program), str(port)], port, folder / "kfake.log")
 
 
-def wait_until_serving(server: Server, seconds: float = 60) -> None:
-    """Returns when the broker has taken a first record, into a topic made for it: a broker listens before
-    it knows itself to be part of a cluster. Raises RuntimeError with the end of its log.
+def wait_until_serving(server: Server, seconds: float = 60, *, create: bool = True) -> None:
+    """Returns when the broker has taken a first record, into a topic made for it (unless it is there already): a broker
+    listens before it knows itself to be part of a cluster. Raises RuntimeError with the end of its log.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and server.process.poll() is None:
         with contextlib.suppress(ConnectionError, RuntimeError), RawClient(server.port) as client:
-            client.create_topic("first")
+            if create:
+                client.create_topic("first")
             client.produce_bytes("first", ONE_RECORD, 1)
             return
         time.sleep(0.002)
     raise RuntimeError(f"{server!r} took no record; its log ends:\n{server.tail()}")
 
 
-@contextlib.contextmanager
-def running_sides(
-    folder: Path, names: Sequence[str], compiled: Path, settings: Mapping[str, object] = DELETE_SOON
-) -> Iterator[list[Side]]:
-    """These sides, running, in this order; says on stderr which one is not to be had, and why.
+class Runnable(Protocol):
+    """A side of any kind."""
 
-    Raises UnavailableError when that is the first one, to which the others are compared.
+    def start(self) -> None:
+        """Returns when it serves."""
+
+    def stop(self) -> None:
+        """Ends it at once."""
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, names: Sequence[str], make: Callable[[str, Callable[[], str]], Run]
+) -> Iterator[list[Run]]:
+    """The sides that `make` makes, running, in this order; says on stderr which one is not to be had, and why.
+
+    `make` is called with the name of a side and with a function that says where ZooKeeper is, which runs from its first
+    call on. Raises UnavailableError when the first side is not to be had, to which the others are compared.
     """
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -215,23 +239,14 @@ def running_sides(
         @functools.cache
         def zookeeper() -> str:
             (folder / "zookeeper").mkdir(parents=True)
-            server = kafka_harness.start_zookeeper(folder / "zookeeper").wait_until_listening()
+            server = kafka_harness.wait_until_serving(kafka_harness.start_zookeeper(folder / "zookeeper"))
             stack.callback(server.kill)
             return server.bootstrap
 
-        def side(name: str) -> Side:
-            if name in {"kafka", "control"}:
-                return ApacheKafka(name, folder, zookeeper(), settings)
-            if name == "pure":
-                return Barnabas(name, folder, pure_copy(folder / "pure"), settings)
-            if name == "compiled":
-                return Barnabas(name, folder, compiled_at(compiled), settings)
-            return Kfake(name, folder)
-
-        sides: list[Side] = []
+        sides: list[Run] = []
         for name in names:
             try:
-                sides.append(side(name))
+                sides.append(make(name, zookeeper))
             except UnavailableError as missing:
                 if not sides:
                     raise
@@ -240,3 +255,20 @@ def running_sides(
             stack.callback(sides[-1].stop)
             sides[-1].start()
         yield sides
+
+
+def running_sides(
+    folder: Path, names: Sequence[str], compiled: Path, settings: Mapping[str, object] = DELETE_SOON
+) -> contextlib.AbstractContextManager[list[Side]]:
+    """One broker a side, `running`."""
+
+    def side(name: str, zookeeper: Callable[[], str]) -> Side:
+        if name in {"kafka", "control"}:
+            return ApacheKafka(name, folder, zookeeper(), settings)
+        if name == "pure":
+            return Barnabas(name, folder, pure_copy(folder / "pure"), settings)
+        if name == "compiled":
+            return Barnabas(name, folder, compiled_at(compiled), settings)
+        return Kfake(name, folder)
+
+    return running(folder, names, side)
