@@ -246,20 +246,21 @@ class Topics:
 class World:
     """One broker, and what the controller and clients say to it."""
 
-    def __init__(self, authorizer=None, quotas=None, clock=None, **config):
+    def __init__(self, authorizer=None, quotas=None, clock=None, directories=("/data",), **config):
         self.clock = clock or Clock()
         self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
         self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)
         self.elsewhere = Elsewhere()
         self.logs = LogManager(
-            ["/data"],
+            directories,
             filesystem=self.disk,
             clock=self.clock,
             offload=self.elsewhere,
             log_config=lambda topic: self.log_config,
         )
-        self.disk.mkdir("/data")
+        for directory in directories:
+            self.disk.mkdir(directory)
         self.logs.start(broker_id=ME, cluster_id="cluster").result()
         self.cache = MetadataCache(ME)
         self.fetchers = Fetchers()
@@ -273,6 +274,7 @@ class World:
             alter_partition=self.isr,
             fetchers=self.fetchers,
         )
+        self.logs.on_log_start = self.replicas.log_start_moved
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()

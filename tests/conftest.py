@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from barnabas.core import form
@@ -20,6 +21,11 @@ WARNINGS_OF_OTHERS = [
     # kafka-python 3.0 reads its schemas with importlib.resources.read_text, deprecated in Python 3.11 only.
     "ignore:(read|open)_text is deprecated:DeprecationWarning",
 ]
+
+# A slow example is no wrong one; how long something takes is measured in bench/.
+TOO_SLOW = hypothesis.HealthCheck.too_slow
+hypothesis.settings.register_profile("unhurried", deadline=None, suppress_health_check=[TOO_SLOW])
+hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,19 +1,9 @@
 """Members of consumer groups that live in threads of a test, whatever their library."""
 
 import threading
-import time
 from abc import ABC, abstractmethod
 
 SECONDS = 30
-
-
-def wait_until(condition, what, seconds=SECONDS):
-    """Waits for a condition; fails with what it waited for, which may be a function that tells."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what}"
-        time.sleep(0.02)
-    return value
 
 
 class GroupMember(ABC):

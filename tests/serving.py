@@ -3,10 +3,9 @@
 A module beside `conftest`, so that commands (tests/chaos, bench) can import from it too.
 """
 
-import contextlib
 import ctypes
-import itertools
 import os
+import random
 import re
 import resource
 import select
@@ -15,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +22,8 @@ from pathlib import Path
 
 PATIENCE = float(os.environ.get("BARNABAS_TEST_PATIENCE", "1"))
 """How many times as long a broker may take to start and to stop: more for a build with sanitizers."""
-READY_SECONDS = 20 * PATIENCE
-STOP_SECONDS = 10 * PATIENCE
+READY_SECONDS = 60 * PATIENCE
+STOP_SECONDS = 30 * PATIENCE
 PLAINTEXT = ("PLAINTEXT",)
 
 
@@ -41,26 +41,34 @@ class Broker:
         return f"{self.host}:{self.port}"
 
 
-def _port_candidates() -> Iterator[int]:
-    """Ports below the ephemeral range, so that no outgoing connection takes one before its server does.
-    Steps of a prime from the process id keep test runs side by side out of each other's way.
-    """
-    limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    high = int(limits.read_text().split()[0]) if limits.exists() else 32_768
-    while True:
-        yield from range(10_000 + os.getpid() % 997, max(high, 20_000), 997)
-
-
-_candidates = _port_candidates()
+_reserved: deque[socket.socket] = deque()
+"""The newest ports that were given out, each held by a socket that is bound and does not listen."""
+_RESERVED_AT_MOST = 200
 
 
 def free_port() -> int:
-    """A port without a listener, and another one at each call."""
-    for port in itertools.islice(_candidates, 200):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """A port that nobody listens on, and that nobody gets after this one: no second call, no process of another test run,
+    no outgoing connection.
+
+    A socket stays bound to it. Once that has SO_REUSEADDR, a server which sets it too (ours and the JVM's do) may bind
+    and listen, now and after each restart; a connection never takes a port that is bound, and the next probe, which is
+    bound without the option, is refused.
+    """
+    limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    ephemeral = int(limits.read_text().split()[0]) if limits.exists() else 32_768
+    # The system's randomness: every worker of a test run seeds `random` alike.
+    for port in random.SystemRandom().sample(range(10_000, max(ephemeral, 20_000)), 200):
+        probe = socket.socket()
+        try:
             probe.bind(("127.0.0.1", port))
-            return port
+        except OSError:
+            probe.close()
+            continue
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved.append(probe)
+        if len(_reserved) > _RESERVED_AT_MOST:
+            _reserved.popleft().close()
+        return port
     raise RuntimeError("every port that was tried is taken")
 
 

@@ -1,4 +1,4 @@
-"""The stations of docs/articles and the places of the glossary are where the pages say that they are."""
+"""The stations of docs/articles, the places of the glossary and the tests of faults are where the pages say that they are."""
 
 import ast
 import re
@@ -11,7 +11,8 @@ from barnabas.coordinator.group_coordinator import partition_of
 from barnabas.core.ids import java_hash
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted((ROOT / "docs" / "articles").glob("*.md")), ROOT / "docs" / "glossary.md"]
+DOCS = ROOT / "docs"
+PAGES = [*sorted((DOCS / "articles").glob("*.md")), DOCS / "glossary.md", DOCS / "faults.md"]
 STATION = re.compile(r"`([\w/]+\.py)`(?: `([\w.]+)`)?")
 
 

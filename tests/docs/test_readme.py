@@ -1,0 +1,95 @@
+"""README's three brokers on one machine start and outlive a kill as its lines stand there."""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from serving import free_port
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def commands(after: str) -> list[str]:
+    """The lines behind `$ ` of the first block after these words."""
+    block = README.partition(after)[2].partition("```console\n")[2].partition("```")[0]
+    return [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs lines in one bash in an empty folder, with `barnabas` on the path; all that it started ends with it."""
+    command = tmp_path / "bin" / "barnabas"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas.cli.main "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    printed = tmp_path / "shell.out"
+    with printed.open("wb") as output:
+        bash = subprocess.Popen(
+            ["bash"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            cwd=tmp_path,
+            env=os.environ | {"PATH": path},
+            start_new_session=True,
+            text=True,
+        )
+
+    def run(*lines: str, until: str, times: int = 1) -> None:
+        bash.stdin.write("".join(f"{line}\n" for line in lines))
+        bash.stdin.flush()
+        deadline = time.monotonic() + 100
+        while len(re.findall(until, printed.read_text(), re.MULTILINE)) < times:
+            assert time.monotonic() < deadline, f"no {until!r}: {printed.read_text()[-2000:]}"
+            time.sleep(0.02)
+
+    yield run
+    bash.stdin.close()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(bash.pid, signal.SIGKILL)
+    bash.wait()
+
+
+def free_prefix() -> str:
+    """What three ports that are free begin with: the README's end in 1, 2 and 3."""
+    while True:
+        prefix = free_port() // 10
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for last in (1, 2, 3):
+                stack.enter_context(socket.create_server(("127.0.0.1", prefix * 10 + last)))
+            return str(prefix)
+
+
+@pytest.mark.timeout(240)
+def test_three_brokers_start_as_the_readme_says_and_any_may_be_killed(shell):
+    lines = commands("Three brokers on one machine")
+    prefix = free_prefix()  # so that a broker of somebody else on 19091 is in nobody's way
+    start, kafka, create, get = (line.replace("1909", prefix) for line in lines)
+
+    shell(start, until=r"^ready PLAINTEXT://127.0.0.1:\d+ broker=[123]", times=3)
+    shell(kafka, create, until=r"^Created topic copied\.$")
+    shell(get, until=r'^  "leader_epoch": 0,$')
+    shell(
+        "barnabas topics $kafka --describe --topic copied",
+        until=r"Replicas: (\d,){2}\d\tIsr: (\d,){2}\d",
+        times=3,
+    )
+    shell(
+        "echo 'ada:hello' | barnabas produce $kafka --topic copied --property parse.key=true "
+        "--property key.separator=: --producer-property acks=all && echo produced",
+        until="^produced$",
+    )
+    shell(
+        "kill -9 $! && barnabas consume $kafka --topic copied --from-beginning --max-messages 1",
+        until="^hello$",
+    )
