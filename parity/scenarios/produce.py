@@ -66,6 +66,11 @@ def produce(world: World) -> None:
     two = [PartitionProduceData(index=0, records=GOOD), PartitionProduceData(index=9, records=GOOD)]
     topic = TopicProduceData(name="produce", partition_data=two)
     world.ask("one of two", lambda _: ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]), 3, 11)
+    world.create("two-in-sync", min_insync_replicas="2")
+    world.ask("not enough in sync for acks 1", of("two-in-sync", GOOD, acks=1), 7)
+    world.ask("not enough in sync", of("two-in-sync", GOOD), 3, 7, 11)
+    world.create("small-batches", max_message_bytes="100")
+    world.ask("too large", of("small-batches", batch(b"a" * 100)), 3, 7, 11)
     read_back(world, "produce")
 
 

@@ -72,7 +72,7 @@ def exported(attributes):
             continue
         labels = tuple(sorted(key.partition("=")[0].lower() for key in match["keys"].split(",")[1:]))
         domain = match["domain"].replace(".", "_")
-        name = f"{domain}_{match['type']}_{match['name'].removesuffix('PerSec')}".lower()
+        name = f"{domain}_{match['type']}_{match['name'].removesuffix('PerSec')}".lower().replace("-", "_")
         if match["attribute"] == "Value":
             found.add((name, "gauge", labels))
         elif match["name"].endswith("PerSec") and match["attribute"] == "Count":

@@ -41,6 +41,28 @@ def test_cleaners_work_by_themselves_until_nothing_is_dirty_enough():
     assert [value for _, _, _, value in world.records()] == [b"new"]
 
 
+def test_what_the_cleaners_say_of_themselves():
+    world = dirty(CompactedWorld(), count=60)
+    before = world.the_log.size
+    cleaner = world.cleaner
+    assert (cleaner.max_dirty_ratio, cleaner.recopied, cleaner.max_clean_time_ms) == (0, 0, 0)
+    world.clock.advance(5_000)
+    assert cleaner.since_last_look_ms == 5_000
+    world.offload.before = lambda function: world.clock.advance(700) if function is build_map else None
+    looks = []
+    world.offload.after = lambda _: looks.append(cleaner.max_dirty_ratio)
+    cleaner.startup()
+
+    world.clock.advance(1)
+
+    assert set(looks) == {1.0}, "all of it was dirty"
+    assert cleaner.recopied == pytest.approx(world.the_log.size / before, abs=0.01)
+    assert cleaner.max_clean_time_ms == 700
+    world.clock.advance(10_000)
+    assert cleaner.max_dirty_ratio == 0
+    assert 0 < cleaner.since_last_look_ms < 15_000
+
+
 def test_a_log_is_cleaned_when_more_than_the_ratio_is_dirty():
     world = dirty(CompactedWorld(min_cleanable_dirty_ratio=0.5))
     world.clean()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import re
 import socket
 import urllib.error
@@ -14,10 +15,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.admin.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
-from barnabas.client import Consumer, Producer
+from barnabas.client import Consumer, DeliveryError, Producer
 from barnabas.core.metrics import Kind, Registry
+from barnabas.network.client import NetworkClient
 from barnabas.network.clock import LoopClock
+from barnabas.network.metadata_updater import ManualMetadataUpdater
+from barnabas.network.node_link import ClientSettings, Node
+from barnabas.network.selector import Selector, completed
 from barnabas.node.metrics_endpoint import CONNECTIONS_MAX, PIECE, MetricsEndpoint
+from barnabas.protocol.messages.fetch import FetchRequest
 from waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -97,6 +103,68 @@ def test_requests_records_and_bytes_are_counted(server, port):
     assert total > 0
     assert 0 <= local <= total
     assert 0 <= remote <= total
+
+
+def test_refused_records_are_counted(server, port):
+    small = NewTopic("small", 1, 1, configs={"max.message.bytes": "500"})
+    keyed = NewTopic("keyed", 1, 1, configs={"cleanup.policy": "compact"})
+    with BlockingAdmin(server.bootstrap) as admin:
+        admin.topics.create([small, keyed])
+    with Producer(server.bootstrap) as producer:
+        for topic, content in (("small", b"x" * 1000), ("keyed", b"no key")):
+            refused = producer.send(topic, value=content)
+            with pytest.raises(DeliveryError):
+                refused.result(SECONDS)
+
+    found = samples(scrape(port))
+
+    traffic = "kafka_server_brokertopicmetrics_"
+    assert 1000 < value(found, f"{traffic}bytesrejected_total", topic="small") < 1200
+    assert value(found, f"{traffic}failedproducerequests_total", topic="small") == 0, (
+        "the client's fault is none"
+    )
+    assert value(found, f"{traffic}failedproducerequests_total", topic="keyed") == 1
+    assert value(found, f"{traffic}failedfetchrequests_total", topic="") == 0
+
+
+def test_fetches_of_followers_are_told_from_those_of_consumers(server, port):
+    host, number = server.bootstrap.split(":")
+    fetches = (
+        FetchRequest(max_wait_ms=0),
+        FetchRequest(max_wait_ms=0, replica_id=7),
+        FetchRequest(replica_id=7),
+    )
+    before = fetch_counts(port)
+
+    async def ask():
+        client = NetworkClient(Selector(), ManualMetadataUpdater(), ClientSettings(), random.Random())
+        for each in fetches:
+            await completed(client.request(Node(0, host, int(number)), each, versions=(11, 11)))
+        await client.close()
+
+    asyncio.run(ask())
+
+    now = fetch_counts(port)
+    assert [now[name] - before[name] for name in now] == [1, 2, 3]
+
+
+def fetch_counts(port):
+    found = samples(scrape(port))
+    return {
+        name: value(found, "kafka_network_requestmetrics_totaltimems_count", request=name)
+        for name in ("FetchConsumer", "FetchFollower", "Fetch")
+    }
+
+
+def test_connections_are_counted_by_listener(server, port):
+    def connections():
+        return value(samples(scrape(port)), "barnabas_connections", listener="PLAINTEXT")
+
+    host, number = server.bootstrap.split(":")
+    until(lambda: connections() == 0, "those of other tests to be gone")
+    with socket.create_connection((host, int(number)), SECONDS):
+        until(lambda: connections() == 1)
+    until(lambda: connections() == 0)
 
 
 def test_the_state_of_a_broker_that_is_alone(port):

@@ -199,6 +199,21 @@ def test_what_came_is_appended_and_the_next_fetch_goes_on_behind_it(following):
     assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (3, 5)
 
 
+def test_what_was_copied_and_what_lacks_is_counted(following):
+    following.follow(0, 1)
+    following.leader.answer(
+        data(0, records=batch(0, 5, count=3), high_watermark=10),
+        data(1, records=batch(0, 5), high_watermark=1),
+    )
+    assert following.manager.max_lag == 7
+    assert following.manager.fetched.total == len(batch(0, 5, count=3)) + len(batch(0, 5))
+
+    following.manager.close()
+
+    assert following.manager.max_lag == 0
+    assert following.manager.fetched.total == len(batch(0, 5, count=3)) + len(batch(0, 5))
+
+
 def test_the_high_watermark_is_the_leaders_as_far_as_the_log_reaches(following):
     following.follow()
     following.leader.answer(data(records=batch(0, 5), high_watermark=9))

@@ -47,6 +47,7 @@ class RequestContext:
         "deferred",
         "handled_ms",
         "header",
+        "metrics_key",
         "peer",
         "size",
         "throttle_ms",
@@ -62,6 +63,8 @@ class RequestContext:
         """Bytes of the request's frame; quotas count them."""
         self.throttle_ms = 0
         """What the response asks the client to wait."""
+        self.metrics_key: int = header.api_key
+        """What the request is counted as: its API, or `FOLLOWER_FETCH`."""
         self.arrived_ms = 0.0
         """On the monotonic clock; 0 for a request that came in no frame."""
         self.handled_ms = 0.0

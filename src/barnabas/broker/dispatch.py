@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 from barnabas.broker.api_error import api_error
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import Api, Outcome
-from barnabas.broker.request_metrics import RequestMetrics
+from barnabas.broker.request_metrics import request_metrics
 from barnabas.broker.services import BrokerServices
 from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
@@ -159,8 +159,8 @@ class Dispatcher:
         self._quotas = services.quotas
         self._elements_max: int = services.config["barnabas.request.elements.max"]
         self._apis = dict(services.api_table)
-        self.metrics = {key: RequestMetrics(api) for key, api in self._apis.items()}
-        """What was asked so far, by API."""
+        self.metrics = request_metrics(self._apis)
+        """What was asked so far."""
         self._in_turn = False
         self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
         self._deferred: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
@@ -279,7 +279,7 @@ class Dispatcher:
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version
-        metrics = self.metrics[context.header.api_key]
+        metrics = self.metrics[context.metrics_key]
         metrics.requests[version] += 1
         metrics.recent.append(
             (

@@ -73,6 +73,10 @@ class ConnectionQuotas:
         """How many connections there are too many, since the limit was lowered or for the protected listener."""
         return max(0, self.total - self._settings.connections_max)
 
+    def by_listener(self) -> dict[str, int]:
+        """How many connections each listener has."""
+        return {listener: self._by_listener[listener] for listener in self._rates}
+
     def has_slot(self, listener: str) -> bool:
         """``connectionSlotAvailable``: whether the listener may have one more connection."""
         if self._by_listener[listener] >= self._settings.limits(listener)[0]:

@@ -166,7 +166,7 @@ class SocketServer:
         self.processor = Processor(clock, self.settings)
         self._tls = dict(tls or {})
         self._inter_broker_listener = inter_broker_listener
-        self._quotas = ConnectionQuotas(
+        self.quotas = ConnectionQuotas(
             self.settings, clock.monotonic_ms, inter_broker_listener=inter_broker_listener
         )
         self._descriptors = Descriptors(clock, self.settings.reserved_descriptors)
@@ -185,7 +185,7 @@ class SocketServer:
         bound = endpoint.with_port(sock.getsockname()[1])
         protected = endpoint.name == self._inter_broker_listener
         acceptor = self.listeners[bound.name] = Acceptor(self, bound, sock, protected=protected)
-        self._quotas.add_listener(bound.name)
+        self.quotas.add_listener(bound.name)
         if self._started:
             acceptor.accept()
         return bound
@@ -209,7 +209,7 @@ class SocketServer:
         """Closes a listener: its connections get what they are owed, for at most `grace_ms` (``removeListeners``)."""
         listener = self.listeners.pop(name)
         listener.close()
-        self._quotas.remove_listener(name)
+        self.quotas.remove_listener(name)
         leaving = [each for each in self.connections if each.listener == listener.id]
         for connection in leaving:
             connection.drain()
@@ -222,8 +222,8 @@ class SocketServer:
 
     def reconfigure(self, settings: SocketSettings) -> None:
         """Goes by other limits of connections from now on: closes those that are too many (``closeExcessConnections``)."""
-        self._quotas.reconfigure(settings)
-        self._displace(None, self._quotas.excess)
+        self.quotas.reconfigure(settings)
+        self._displace(None, self.quotas.excess)
         for listener in self.listeners.values():
             listener.end_rest()
         self.accept_again()
@@ -262,15 +262,15 @@ class SocketServer:
 
     def make_room(self, listener: Acceptor) -> bool:
         """Whether the listener may accept one more connection; closes an idle one for a protected listener."""
-        if not self._quotas.has_slot(listener.id.name):
+        if not self.quotas.has_slot(listener.id.name):
             return False
-        if self._quotas.full:
+        if self.quotas.full:
             self._displace(listener)
         return True
 
     def throttle_ms(self, listener: Acceptor) -> float:
         """How long the listener rests after the connection that it has accepted, for the rate at which they come."""
-        return self._quotas.throttle_ms(listener.id.name)
+        return self.quotas.throttle_ms(listener.id.name)
 
     def spare_descriptor(self, listener: Acceptor) -> bool:
         """Whether enough descriptors are left for a connection that the listener has accepted.
@@ -317,7 +317,7 @@ class SocketServer:
     def accepted(self, listener: Acceptor, sock: socket.socket, address: tuple[str, int]) -> None:
         """A new connection: counted, configured, and put to work. One too many is closed."""
         host = _plain_host(address[0])
-        if not self._quotas.admit(listener.id.name, host):
+        if not self.quotas.admit(listener.id.name, host):
             events.info("network.too_many_connections", address=host, listener=listener.id.name)
             sock.close()
             return
@@ -327,7 +327,7 @@ class SocketServer:
         except OSError as error:
             # Its peer is gone already, or the system has no memory for it.
             events.debug("network.connection_lost", peer=host, listener=listener.id.name, reason=error)
-            self._quotas.release(listener.id.name, host)
+            self.quotas.release(listener.id.name, host)
             sock.close()
             return
         connection.idle_since_ms = self.clock.monotonic_ms()
@@ -345,9 +345,9 @@ class SocketServer:
 
     def _closed(self, connection: Connection) -> None:
         name = connection.listener.name
-        was_full = self._quotas.full or not self._quotas.has_slot(name)
+        was_full = self.quotas.full or not self.quotas.has_slot(name)
         self.connections.pop(connection, None)
-        self._quotas.release(name, connection.address[0])
+        self.quotas.release(name, connection.address[0])
         if was_full:
             self.accept_again()
         if not self.connections:

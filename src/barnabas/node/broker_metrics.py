@@ -5,18 +5,22 @@ The names are those that the usual rules of the Prometheus JMX exporter make of 
 begins with ``barnabas_``.
 """
 
+import posixpath
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import eq
 from typing import Final
 
-from barnabas.broker.request_metrics import Answered, RequestMetrics, local_ms, remote_ms, total_ms
+from barnabas.broker.request_metrics import Answered, RequestMetrics, by_name, local_ms, remote_ms, total_ms
 from barnabas.core.ids import TopicPartition
 from barnabas.core.metrics import Histogram, Kind, Reading, Registry, distribution
+from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
 from barnabas.node.parts import Parts
+from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Partition
 from barnabas.replica.topic_stats import BrokerTopicStats, TopicStats
@@ -35,31 +39,37 @@ def broker_metrics(
     logs: LogManager,
     requests: Mapping[int, RequestMetrics],
     loop_lag: Histogram,
+    *,
+    cleaner: LogCleaner | None,
+    connections: Callable[[], Mapping[str, int]],
     broker_state: Callable[[], int],
 ) -> Registry:
-    """All metrics of one broker; they are read from the thread of its loop only."""
+    """All metrics of one broker; they are read from the thread of its loop only. `connections` counts them by listener."""
     registry = Registry()
     registry.gauge(
         "kafka_server_kafkaserver_brokerstate",
         "The state of the broker: 3 it runs, 6 it hands over its leaderships to stop.",
         broker_state,
     )
-    _add_requests(registry, list(requests.values()))
+    _add_requests(registry, by_name(requests))
     _add_topics(registry, parts.replicas.topic_stats)
     _add_replicas(registry, parts.replicas)
+    _add_fetchers(registry, parts.fetchers)
     _add_logs(registry, logs)
+    if cleaner is not None:
+        _add_cleaner(registry, cleaner, logs)
     _add_controller(registry, parts)
     _add_groups(registry, parts)
-    _add_loop(registry, loop_lag)
+    _add_loop(registry, loop_lag, connections)
     return registry
 
 
-def _add_requests(registry: Registry, apis: list[RequestMetrics]) -> None:
+def _add_requests(registry: Registry, named: Sequence[tuple[str, tuple[RequestMetrics, ...]]]) -> None:
     def counts() -> Iterator[Reading | None]:
-        for api in apis:
-            for version, count in enumerate(api.requests):
-                if count:
-                    yield (api.name, str(version)), count
+        for name, kinds in named:
+            for version, counted in enumerate(zip(*(kind.requests for kind in kinds), strict=True)):
+                if any(counted):
+                    yield (name, str(version)), sum(counted)
 
     registry.add(
         "kafka_network_requestmetrics_requests_total",
@@ -71,9 +81,10 @@ def _add_requests(registry: Registry, apis: list[RequestMetrics]) -> None:
 
     def summary(name: str, doc: str, value: Callable[[Answered], float]) -> None:
         def readings() -> Iterator[Reading | None]:
-            for api in apis:
-                if api.recent:
-                    yield (api.name,), distribution(sum(api.requests), map(value, api.recent))
+            for request, kinds in named:
+                recent = [value(each) for kind in kinds for each in kind.recent]
+                if recent:
+                    yield (request,), distribution(sum(sum(kind.requests) for kind in kinds), recent)
                     yield None
 
         registry.add(f"kafka_network_requestmetrics_{name}", SUMMARY, doc, readings, _OF_REQUEST)
@@ -115,6 +126,21 @@ def _add_topics(registry: Registry, stats: BrokerTopicStats) -> None:
         "bytesout",
         "Bytes of records that consumers were sent; without a topic, of all.",
         lambda each: each.bytes_out,
+    )
+    counter(
+        "bytesrejected",
+        "Bytes of batches that were larger than max.message.bytes; without a topic, of all.",
+        lambda each: each.bytes_rejected,
+    )
+    counter(
+        "failedproducerequests",
+        "Appends to a partition that were refused for what was in them, or failed; without a topic, of all.",
+        lambda each: each.failed_produces,
+    )
+    counter(
+        "failedfetchrequests",
+        "Reads of a partition that failed in a way that no error code is for; without a topic, of all.",
+        lambda each: each.failed_fetches,
     )
     registry.counter(
         "kafka_server_brokertopicmetrics_replicationbytesout_total",
@@ -166,6 +192,67 @@ def _add_replicas(registry: Registry, replicas: ReplicaManager) -> None:
         "Requests that wait: for replicas, for records, for followers to delete.",
         lambda: [((name,), each.size) for name, each in purgatories.items()],
         ("delayedoperation",),
+    )
+
+
+def _add_fetchers(registry: Registry, fetchers: ReplicaFetcherManager) -> None:
+    def gauge(name: str, doc: str, read: Callable[[], int]) -> None:
+        registry.add(
+            f"kafka_server_replicafetchermanager_{name}",
+            GAUGE,
+            doc,
+            lambda: ((("Replica",), read()),),
+            ("clientid",),
+        )
+
+    gauge(
+        "maxlag",
+        "Records by which the partition that is the furthest behind lacks its leader's high watermark.",
+        lambda: fetchers.max_lag,
+    )
+    gauge(
+        "failedpartitionscount",
+        "Partitions that are not copied until the controller says more of them.",
+        lambda: len(fetchers.failed_partitions),
+    )
+    registry.counter(
+        "kafka_server_brokertopicmetrics_replicationbytesin_total",
+        "Bytes of records that were copied from leaders.",
+        lambda: fetchers.fetched.total,
+    )
+
+
+def _add_cleaner(registry: Registry, cleaner: LogCleaner, logs: LogManager) -> None:
+    def uncleanable() -> list[Reading]:
+        counts = Counter(posixpath.dirname(log.directory) for log in cleaner.uncleanable)
+        return [((path,), counts[path]) for path in logs.online_directories]
+
+    registry.add(
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
+        GAUGE,
+        "Partitions that are not compacted until the broker starts again, by log directory.",
+        uncleanable,
+        ("logdirectory",),
+    )
+    registry.gauge(
+        "kafka_log_logcleanermanager_max_dirty_percent",
+        "The greatest share of a log that is not compacted yet, of 100, when a log to compact was last looked for.",
+        lambda: int(100 * cleaner.max_dirty_ratio),
+    )
+    registry.gauge(
+        "kafka_log_logcleanermanager_time_since_last_run_ms",
+        "Milliseconds since a log to compact was looked for.",
+        lambda: int(cleaner.since_last_look_ms),
+    )
+    registry.gauge(
+        "kafka_log_logcleaner_max_clean_time_secs",
+        "Seconds that the last compaction of a log took, the longest of all cleaners.",
+        lambda: int(cleaner.max_clean_time_ms / 1000),
+    )
+    registry.gauge(
+        "kafka_log_logcleaner_cleaner_recopy_percent",
+        "The share of what was read that was written again, of 100, in the last compactions.",
+        lambda: int(100 * cleaner.recopied),
     )
 
 
@@ -244,7 +331,14 @@ def _add_groups(registry: Registry, parts: Parts) -> None:
         count(f"numgroups{state.lower()}", f"Of them, those in the state {state}.", partial(eq, state))
 
 
-def _add_loop(registry: Registry, lag: Histogram) -> None:
+def _add_loop(registry: Registry, lag: Histogram, connections: Callable[[], Mapping[str, int]]) -> None:
+    registry.add(
+        "barnabas_connections",
+        GAUGE,
+        "Connections that are open.",
+        lambda: [((listener,), count) for listener, count in connections().items()],
+        ("listener",),
+    )
     registry.add(
         "barnabas_event_loop_lag_ms",
         SUMMARY,

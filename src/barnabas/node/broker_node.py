@@ -181,7 +181,7 @@ class BrokerNode:
         self._reconfigure_listeners(dynamic_listeners)  # what was changed since they were opened
         self._start_timers(logs)
         self._start_cleaner(logs)
-        await self._serve_metrics(parts, logs, dispatcher)
+        await self._serve_metrics(parts, logs, dispatcher, server)
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
@@ -340,7 +340,9 @@ class BrokerNode:
         timer = self._clock.call_later(self.config["log.initial.task.delay.ms"], cleaner.startup)
         self._running.callback(timer.cancel)
 
-    async def _serve_metrics(self, parts: Parts, logs: LogManager, dispatcher: Dispatcher) -> None:
+    async def _serve_metrics(
+        self, parts: Parts, logs: LogManager, dispatcher: Dispatcher, server: SocketServer
+    ) -> None:
         port: int = self.config["metrics.port"]
         if port < 0:
             return
@@ -351,7 +353,15 @@ class BrokerNode:
 
         loop_lag = LoopLag(self._clock)
         self._repeat("event-loop-lag", INTERVAL_MS, loop_lag.look, delay_ms=INTERVAL_MS)
-        registry = broker_metrics(parts, logs, dispatcher.metrics, loop_lag.lag, self._broker_state)
+        registry = broker_metrics(
+            parts,
+            logs,
+            dispatcher.metrics,
+            loop_lag.lag,
+            cleaner=self._cleaner,
+            connections=server.quotas.by_listener,
+            broker_state=self._broker_state,
+        )
         endpoint = MetricsEndpoint(registry, self._clock)
         host: str | None = self.config["metrics.host"]
         self._running.push_async_callback(endpoint.close)

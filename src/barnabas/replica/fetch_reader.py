@@ -155,6 +155,7 @@ class FetchReader:
             return PartitionRead(wanted, None, error.code)
         except Exception:
             _log.error("fetch.read_failed", partition=wanted, exc_info=True)
+            self._stats.of(wanted.topic or "").failed_fetches += 1
             return PartitionRead(wanted, None, ErrorCode.UNKNOWN_SERVER_ERROR)
         return PartitionRead(wanted, found, throttled=throttled)
 

@@ -28,14 +28,13 @@ _EXPECTED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Codes that say nothing about the log: the answer names no log start offset."""
+"""Codes that say nothing about the log: the answer names no log start offset, and the append does not count as failed."""
 
 _WITH_MESSAGE: Final = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP})
 """Only rejected records carry a message to the client (KIP-467)."""
@@ -236,13 +235,12 @@ class Appender:
             turn = self._turn if may_defer else None
             info, advanced = partition.append(records, required_acks, origin, header, turn=turn)
         except KafkaError as error:
-            _refuse(result, partition, error)
+            self._refused(result, partition, error, records)
         except HeavyBatchError:
             assert partition is not None, "there is a log that looked at the batch"
             result.settled = self._append_heavy(result, partition, records, required_acks)
         except Exception:
-            _log.error("produce.append_failed", partition=tp, exc_info=True)
-            result.error = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._failed(result)
         else:
             self._appended(result, partition, info, advanced=advanced)
         return result
@@ -262,10 +260,9 @@ class Appender:
             buffer = records if changed is None else bytearray(changed)
             info, advanced = partition.append(buffer, required_acks, validated=True)
         except KafkaError as error:
-            _refuse(result, partition, error)
+            self._refused(result, partition, error, records)
         except Exception:
-            _log.error("produce.append_failed", partition=result.tp, exc_info=True)
-            result.error = ErrorCode.UNKNOWN_SERVER_ERROR
+            self._failed(result)
         else:
             self._appended(result, partition, info, advanced=advanced)
 
@@ -286,6 +283,26 @@ class Appender:
                 self._deferred.append(result)
                 return
         self._wake.appended(result.tp, advanced=advanced)
+
+    def _refused(
+        self,
+        result: AppendResult,
+        partition: Partition | None,
+        error: KafkaError,
+        records: bytearray | memoryview,
+    ) -> None:
+        # Not of every topic that is asked for: there may be no such topic, and then there are figures of it for ever.
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            self._stats.of(result.tp.topic).bytes_rejected += len(records)
+        elif error.code not in _EXPECTED:
+            self._stats.of(result.tp.topic).failed_produces += 1
+        _refuse(result, partition, error)
+
+    def _failed(self, result: AppendResult) -> None:
+        """An error of ours; called where it is handled."""
+        _log.error("produce.append_failed", partition=result.tp, exc_info=True)
+        self._stats.of(result.tp.topic).failed_produces += 1
+        result.error = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def _count(self, tp: TopicPartition, info: AppendInfo, times: int) -> None:
         """Counts an append, or takes it back (-1). A batch that was there already was counted then."""

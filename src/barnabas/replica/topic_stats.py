@@ -6,7 +6,14 @@ from collections.abc import Iterable
 class TopicStats:
     """One topic; whoever appends or reads adds to it."""
 
-    __slots__ = ("bytes_in", "bytes_out", "messages_in")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetches",
+        "failed_produces",
+        "messages_in",
+    )
 
     def __init__(self) -> None:
         self.messages_in = 0
@@ -15,6 +22,12 @@ class TopicStats:
         """Bytes of their batches."""
         self.bytes_out = 0
         """Bytes of batches that consumers were sent."""
+        self.bytes_rejected = 0
+        """Bytes of batches that were larger than max.message.bytes."""
+        self.failed_produces = 0
+        """Appends that were refused for what is in them or in the log, or failed (``processFailedRecord``)."""
+        self.failed_fetches = 0
+        """Reads that failed in a way that no error code is for."""
 
     def __repr__(self) -> str:
         return (
@@ -56,9 +69,8 @@ class BrokerTopicStats:
 
     @staticmethod
     def _add(to: TopicStats, stats: TopicStats) -> None:
-        to.messages_in += stats.messages_in
-        to.bytes_in += stats.bytes_in
-        to.bytes_out += stats.bytes_out
+        for name in TopicStats.__slots__:
+            setattr(to, name, getattr(to, name) + getattr(stats, name))
 
     def __repr__(self) -> str:
         return f"<BrokerTopicStats {len(self.topics)} topics {self.total()}>"

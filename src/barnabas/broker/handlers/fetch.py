@@ -17,6 +17,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import Permissions, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
+from barnabas.broker.request_metrics import FOLLOWER_FETCH
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
@@ -161,6 +162,7 @@ def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> F
         replica_id, broker_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     if replica_id >= 0:
         isolation = Isolation.LOG_END
+        context.metrics_key = FOLLOWER_FETCH
     elif request.isolation_level == READ_COMMITTED:
         isolation = Isolation.TXN_COMMITTED
     else:

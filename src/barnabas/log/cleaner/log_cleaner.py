@@ -53,12 +53,16 @@ _numbers: Final = count(1)
 class _Cleaner:
     """One of the cleaners (``CleanerThread``): a child process, and the timer of its next look."""
 
-    __slots__ = ("is_running", "offload", "timer")
+    __slots__ = ("is_running", "last_ms", "last_stats", "offload", "timer")
 
     def __init__(self, offload: ClosableOffload) -> None:
         self.offload = offload
         self.timer: Timer | None = None
         self.is_running = False
+        self.last_stats = Stats()
+        """Of the last log that it has cleaned."""
+        self.last_ms = 0.0
+        """How long that took."""
 
 
 class LogCleaner:
@@ -92,6 +96,9 @@ class LogCleaner:
         self._replacing: set[Pending[list[str]]] = set()
         """Results that are taking the place of their sources, which is not given up half-way."""
         self._uncleanable: set[Log] = set()
+        self._looked_ms = clock.monotonic_ms()
+        self.max_dirty_ratio = 0.0
+        """``max-dirty-percent`` / 100: the greatest dirty share of a log, at the last look for one to clean."""
         logs.on_cut = self._cut
         logs.is_cleaning = lambda log: log.directory in self._running
 
@@ -151,6 +158,29 @@ class LogCleaner:
         if cleaning is not None and log.lowest_cut < cleaning.end_offset:
             self.abort(log)
 
+    # -- how it is -----------------------------------------------------------------------------------
+
+    @property
+    def uncleanable(self) -> frozenset[Log]:
+        """The logs that are set aside."""
+        return frozenset(self._uncleanable)
+
+    @property
+    def since_last_look_ms(self) -> float:
+        """``time-since-last-run-ms``: since a cleaner looked for a log to clean."""
+        return self._clock.monotonic_ms() - self._looked_ms
+
+    @property
+    def max_clean_time_ms(self) -> float:
+        """``max-clean-time-secs``: the longest of each cleaner's last cleanings."""
+        return max((cleaner.last_ms for cleaner in self._cleaners), default=0.0)
+
+    @property
+    def recopied(self) -> float:
+        """``cleaner-recopy-percent`` / 100: the share of the bytes that was kept, in each cleaner's last cleaning."""
+        last = [cleaner.last_stats for cleaner in self._cleaners]
+        return sum(each.bytes_written for each in last) / max(1, sum(each.bytes_read for each in last))
+
     # -- one cleaner ---------------------------------------------------------------------------------
 
     def _look_after(self, cleaner: _Cleaner, delay_ms: float) -> None:
@@ -164,9 +194,17 @@ class LogCleaner:
             self._look_after(cleaner, self.settings.backoff_ms)
             return
         cleaner.is_running = True
-        self.clean(target, cleaner.offload).when_done(lambda done: self._done(cleaner, target.log, done))
+        began_ms = self._clock.monotonic_ms()
 
-    def _done(self, cleaner: _Cleaner, log: Log, done: Pending[None]) -> None:
+        def done(cleaned: Pending[Stats]) -> None:
+            if cleaned.error is None:
+                cleaner.last_stats = cleaned.result()
+                cleaner.last_ms = self._clock.monotonic_ms() - began_ms
+            self._done(cleaner, target.log, cleaned)
+
+        self.clean(target, cleaner.offload).when_done(done)
+
+    def _done(self, cleaner: _Cleaner, log: Log, done: Pending[Stats]) -> None:
         cleaner.is_running = False
         if done.error is not None:
             self._failed(log, done.error)
@@ -182,6 +220,7 @@ class LogCleaner:
         """``grabFilthiestCompactedLog``: the log with the greatest dirty share of those that are due."""
         now_ms = self._clock.time_ms()
         found = None
+        self._looked_ms, self.max_dirty_ratio = self._clock.monotonic_ms(), 0.0
         self._forget_deleted()
         for log in list(self._logs):
             if not self._may_clean(log):
@@ -194,6 +233,8 @@ class LogCleaner:
             except (OSError, KafkaError) as error:
                 self._failed(log, error)
                 continue
+            if target is not None:
+                self.max_dirty_ratio = max(self.max_dirty_ratio, target.ratio)
             if target is not None and target.is_due and (found is None or target.ratio > found.ratio):
                 found = target
         return found
@@ -236,8 +277,8 @@ class LogCleaner:
     # -- one cleaning --------------------------------------------------------------------------------
 
     @steps
-    def clean(self, target: LogToClean, offload: ClosableOffload) -> Steps[None]:
-        """``Cleaner.doClean``: cleans one log up to where the offset map reaches.
+    def clean(self, target: LogToClean, offload: ClosableOffload) -> Steps[Stats]:
+        """``Cleaner.doClean``: cleans one log up to where the offset map reaches; what was read and kept.
 
         Fails with CleaningAbortedError, OSError, or with what cannot be cleaned.
         """
@@ -284,6 +325,7 @@ class LogCleaner:
                 # Also where it was given up before: the child may have written more until it noticed.
                 remove_output(self._disk, log.directory, cleaning.output_base)
         _log_stats(log, target.first_dirty_offset, end_offset, stats)
+        return stats
 
     def _begin(self, target: LogToClean) -> Cleaning:
         log, settings = target.log, self.settings

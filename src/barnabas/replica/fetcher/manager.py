@@ -13,7 +13,7 @@ from barnabas.replica.fetcher.leader_endpoint import (
     LeaderClient,
     RemoteLeaderEndPoint,
 )
-from barnabas.replica.fetcher.replica_fetcher import ReplicaFetcher
+from barnabas.replica.fetcher.replica_fetcher import FetchedBytes, ReplicaFetcher
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.replica.state_changes import InitialFetchState
 
@@ -54,10 +54,16 @@ class ReplicaFetcherManager:
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         """By leader and fetcher id."""
         self._stopping = False
+        self.fetched = FetchedBytes()
 
     @property
     def fetchers(self) -> list[ReplicaFetcher]:
         return list(self._fetchers.values())
+
+    @property
+    def max_lag(self) -> int:
+        """``MaxLag``: how many records the partition that is the furthest behind lacks."""
+        return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     def fetch(self, targets: Iterable[InitialFetchState]) -> None:
         """``addFetcherForPartitions``: begins to copy these from their leaders; not while the broker stops."""
@@ -124,6 +130,7 @@ class ReplicaFetcherManager:
             truncated=self._truncated,
             on_empty=empty,
             quota=self._quota,
+            fetched=self.fetched,
         )
         _log.info("fetcher.started", fetcher=fetcher.name, leader=leader_id)
         return fetcher

@@ -85,6 +85,18 @@ class PartitionFetchState:
         return f"<PartitionFetchState {self.partition.tp} epoch={self.leader_epoch}{waits}>"
 
 
+class FetchedBytes:
+    """How many bytes of records all fetchers of a broker have copied since it started."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __repr__(self) -> str:
+        return f"<FetchedBytes {self.total}>"
+
+
 class ReplicaFetcher:
     """All partitions that one broker copies from one leader, or its share of them where `num.replica.fetchers` is more than 1."""
 
@@ -99,9 +111,10 @@ class ReplicaFetcher:
         truncated: Callable[[], object],
         on_empty: Callable[["ReplicaFetcher"], object],
         quota: ReplicationQuotaManager,
+        fetched: FetchedBytes,
     ) -> None:
         """`failed` takes the partitions that cannot be copied before the next LeaderAndIsr; `truncated` is called after
-        logs were cut, `on_empty` when there is nothing left to copy: then this fetcher has ended.
+        logs were cut, `on_empty` when there is nothing left to copy: then this fetcher has ended. What arrives is added to `fetched`.
         """
         self.name = name
         self.leader = leader
@@ -111,6 +124,7 @@ class ReplicaFetcher:
         self._truncated = truncated
         self._on_empty = on_empty
         self._quota = quota
+        self._fetched_bytes = fetched
         self._partitions: dict[TopicPartition, PartitionFetchState] = {}
         self._changed: dict[TopicPartition, None] = {}
         """What the next request says something new about, in order."""
@@ -124,6 +138,11 @@ class ReplicaFetcher:
         self._unreachable = False
         self._closed = False
         clock.call_soon(self._start)
+
+    @property
+    def max_lag(self) -> int:
+        """Records by which the partition that is the furthest behind lacks its leader's high watermark."""
+        return max((state.lag or 0 for state in self._partitions.values()), default=0)
 
     # --- what is copied -----------------------------------------------------------------------------------
 
@@ -333,6 +352,7 @@ class ReplicaFetcher:
         if records:
             assert not isinstance(records, FileSlice), "what was received is in memory"
             part.append_as_follower(records)
+            self._fetched_bytes.total += len(records)
             if self._quota.is_throttled(part.tp):
                 self._quota.record(len(records))
         part.follow_offsets(data.high_watermark, data.log_start_offset)
