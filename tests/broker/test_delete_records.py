@@ -75,6 +75,18 @@ def test_the_log_begins_at_the_offset_or_at_the_high_watermark(world, version, o
     assert world.partition().log.log_start_offset == start
 
 
+def test_records_that_followers_lack_are_not_deleted(replicated):
+    replicated.produce(records=batch(2), acks=1)
+    assert replicated.partition().log.log_end_offset == 5
+    answer = replicated.start(delete(("orders", 0, -1)), 2)
+    fetch_as_follower(replicated, 3, 3)
+
+    assert answers(answer()) == {("orders", 0): ("NONE", 3)}
+    assert answers(replicated.send(delete(("orders", 0, 4)), 2)) == {
+        ("orders", 0): ("OFFSET_OUT_OF_RANGE", -1)
+    }
+
+
 def test_a_log_start_never_moves_back(world):
     world.create()
     world.produce(records=batch(3))

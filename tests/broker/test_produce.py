@@ -307,6 +307,17 @@ def test_acks_all_needs_min_insync_replicas(world):
     assert world.partition().log.high_watermark == 0, "below min.insync.replicas it stands still (KIP-966)"
 
 
+def test_failed_appends_are_counted_without_those_that_are_expected_to_happen(world, make_batch):
+    world.log_config = LogConfig(min_insync_replicas=2)
+    world.create(isr=(1,), replicas=(1, 2))
+    stats = world.replicas.topic_stats
+
+    assert code_of(world.produce(records=corrupt(make_batch()))) is ErrorCode.CORRUPT_MESSAGE
+    assert stats.total().failed_produces == 0
+    world.produce(acks=-1)
+    assert stats.of("orders").failed_produces == stats.total().failed_produces == 1
+
+
 def test_flush_messages_1_answers_after_one_sync_for_all(world, make_batch):
     world.log_config = LogConfig(flush_messages=1)
     world.create()

@@ -5,20 +5,32 @@ from pathlib import Path
 from barnabas.records.batch import batch_headers, decode_batch
 
 
-def differences(folders, compacted):
-    """What is wrong with the copies below these data directories, by broker; `compacted` says which topics are.
+def partition_directories(folders):
+    """The directories of partitions in these log directories, by their names; not those on their way in or out."""
+    found = {}
+    for folder in folders:
+        for each in filter(Path.is_dir, folder.iterdir()):
+            if not each.name.endswith(("-future", "-delete", "-stray")):
+                found.setdefault(each.name, []).append(each)
+    return found
+
+
+def differences(brokers, compacted):
+    """What is wrong with the copies in the log directories of each broker; `compacted` says which topics are.
 
     A follower writes what its leader sends, so copies are the same byte for byte, though segments may begin at other
     offsets. But each broker compacts its own copy, at its own time and up to where its own segments end: copies of
     a compacted partition agree on the last record of each key, and on every record that more than one of them still has.
     """
     copies = {}
-    for number, folder in folders.items():
-        for partition in filter(Path.is_dir, folder.iterdir()):
-            files = sorted(partition.glob("*.log"))
+    for number, folders in brokers.items():
+        for name, places in partition_directories(folders).items():
+            if len(places) > 1:
+                yield f"{name}: broker {number} has it more than once: {', '.join(map(str, places))}"
+            files = sorted(places[0].glob("*.log"))
             data = b"".join(each.read_bytes() for each in files)
             # A log ends at the earliest where its last segment begins.
-            copies.setdefault(partition.name, {})[number] = data, int(files[-1].stem) if files else 0
+            copies.setdefault(name, {})[number] = data, int(files[-1].stem) if files else 0
     for name, found in copies.items():
         if len({data for data, _ in found.values()}) == 1:
             continue

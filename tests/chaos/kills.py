@@ -1,10 +1,11 @@
 """Kills at any moment: kill -9 of real brokers while they start, lose their session, carry load, roll and stop.
 
-    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--compacted] [--lanes 2] [--keep FOLDER]
+    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--compacted] [--moves] [--lanes 2] [--keep FOLDER]
 
 A round is a new cluster of one broker, of two on a shared store with a partition of each topic on each, or of three that
 copy all partitions from each other. With `--compacted`, the log cleaner never rests: there is a compacted topic too, and
-brokers are also killed while they clean. The load
+brokers are also killed while they clean. With `--moves`, each broker has two log directories, partitions move between
+them all the time, and brokers are also killed at some step of a move. The load
 never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
 carries load, at a new segment, during its clean stop, or after it hung beyond its session; and then several times more
 while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. In the end
@@ -30,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka.admin import AdminClient, NewTopic
-from copies import differences
+from copies import differences, partition_directories
 from kill_load import PARTITIONS, Commits, KeyedStream, Reader, Stream
 from moments import NEW_FILES, NEW_NAMES, Moments
+from mover import Mover
 from sequences import disorder
 
 from barnabas.node.offload import end_with_the_parent
@@ -76,15 +78,18 @@ _EVENT = re.compile(r"^\S+ \S+ (WARNING|ERROR) (\S+) (\S+)", re.MULTILINE)
 class Victim:
     """One broker: its folder, its process, and what its log says."""
 
-    def __init__(self, number, folder, port, options):
+    def __init__(self, number, folder, port, options, *, moves=False):
         self.number = number
         self.folder = folder / f"data-{number}"
         self.folder.mkdir()
+        self.log_dirs = [self.folder / "one", self.folder / "two"] if moves else [self.folder]
         self.port = port
         self.server = None
         self.start_events = 120
         """How many file events its last whole start made, about."""
         self._options = ["--id", str(number), *options]
+        if moves:
+            self._options += ["--set", f"log.dirs={','.join(map(str, self.log_dirs))}"]
         self._read = 0
 
     def spawn(self):
@@ -117,15 +122,19 @@ class Victim:
 class Round:
     """One cluster, from its first start to its end."""
 
-    def __init__(self, folder, seed, brokers, *, compacted=False):
+    def __init__(self, folder, seed, brokers, *, compacted=False, moves=False):
         self.kills = Counter()
         self.events = Counter()
         self.starts_ms = [300]
         self.problems = []
         self._rng = random.Random(f"{seed}/{brokers}")
-        self._name = f"--seed {seed} --brokers {brokers}{' --compacted' * compacted}"
+        self._name = f"--seed {seed} --brokers {brokers}{' --compacted' * compacted}{' --moves' * moves}"
         self._compacted = compacted
-        self._while_it_runs = WHILE_IT_RUNS | ({"clean": 8} if compacted else {})
+        self._moves = moves
+        self._mover = None
+        self._while_it_runs = (
+            WHILE_IT_RUNS | ({"clean": 8} if compacted else {}) | ({"move": 8} if moves else {})
+        )
         self._folder = folder
         self._store = folder / "store" / "metadata.sqlite"
         self._sessions = folder / "store" / "metadata.sqlite.sessions"
@@ -138,8 +147,11 @@ class Round:
         }
         if compacted:
             settings |= CLEANED_ALL_THE_TIME
+        if moves:
+            settings |= {"log.segment.delete.delay.ms": 100}
         options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
-        self._victims = [Victim(number, folder, free_port(), options) for number in range(1, brokers + 1)]
+        numbers = range(1, brokers + 1)
+        self._victims = [Victim(number, folder, free_port(), options, moves=moves) for number in numbers]
         self._bootstrap = ",".join(f"127.0.0.1:{each.port}" for each in self._victims)
         self._clients = []
 
@@ -178,6 +190,9 @@ class Round:
             self._streams.append(KeyedStream(self._bootstrap, "latest"))
         self._commits = Commits(self._bootstrap, "once")
         self._reader = Reader(self._bootstrap)
+        if self._moves:
+            folders = {victim.number: victim.log_dirs for victim in self._victims}
+            self._mover = Mover(self._bootstrap, [each.topic for each in self._streams], folders, self._name)
 
     def _strike(self):
         """Kills one broker (or both, at times) while it runs, then while it starts, and wants it back."""
@@ -240,6 +255,12 @@ class Round:
             suffix = self._rng.choice([".cleaned", ".swap", ".deleted"])
             moments.wait(self._rng.randint(1, 8), victim.process, 2, suffix)
         self._kill(victim, "clean")
+
+    def _kill_at_move(self, victim):
+        with Moments(victim.folder, events=NEW_NAMES) as moments:
+            suffix = self._rng.choice(["-future", "-delete"])
+            moments.wait(self._rng.randint(1, 4), victim.process, 2, suffix)
+        self._kill(victim, "move")
 
     def _kill_at_stop(self, victim):
         with Moments(victim.folder, self._store.parent) as moments:
@@ -327,6 +348,9 @@ class Round:
                 self._problem(problem)
         self._commits.end()
         self._reader.close()
+        if self._mover is not None:
+            self._mover.end()
+            self._until_moved()
         self._until_in_sync()
         for victim in self._victims:
             code = victim.server.stop()
@@ -343,9 +367,18 @@ class Round:
 
     def _look_at_sequences(self, topic):
         for victim in self._victims:
-            for partition in sorted(victim.folder.glob(f"{topic}-*")):
-                for problem in disorder(partition):
+            for name, places in sorted(partition_directories(victim.log_dirs).items()):
+                for problem in disorder(places[0]) if name.startswith(f"{topic}-") else ():
                     self._problem(f"broker {victim.number}: {problem}")
+
+    def _until_moved(self):
+        """Waits until no partition is on its way, and what it left is gone."""
+        deadline = time.monotonic() + LIMIT_S
+        while left := [
+            str(path) for suffix in ("future", "delete") for path in self._folder.rglob(f"*-{suffix}")
+        ]:
+            assert time.monotonic() < deadline, f"moves do not end: {left}"
+            time.sleep(0.05)
 
     def _until_in_sync(self):
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
@@ -364,7 +397,7 @@ class Round:
             time.sleep(0.05)
 
     def _compare_copies(self):
-        folders = {victim.number: victim.folder for victim in self._victims}
+        folders = {victim.number: victim.log_dirs for victim in self._victims}
         for problem in differences(folders, COMPACTED):
             self._problem(problem)
 
@@ -386,16 +419,17 @@ class Round:
             "acknowledged": sum(each.count for each in self._streams) if hasattr(self, "_streams") else 0,
             "commits": self._commits.count if hasattr(self, "_commits") else 0,
             "compacted": sum(getattr(each, "compacted", 0) for each in getattr(self, "_streams", ())),
+            "moves": 0 if self._mover is None else self._mover.asked,
             "problems": self.problems,
         }
 
 
-def run_round(seed, kills, brokers, keep=None, *, compacted=False):
+def run_round(seed, kills, brokers, keep=None, *, compacted=False, moves=False):
     """One round in a folder of its own; its report."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if keep is None else keep / f"{seed}-{brokers}"
         folder.mkdir(parents=True, exist_ok=True)
-        return Round(folder, seed, brokers, compacted=compacted).run(kills).report()
+        return Round(folder, seed, brokers, compacted=compacted, moves=moves).run(kills).report()
 
 
 def run_rounds(
@@ -404,6 +438,7 @@ def run_rounds(
     brokers=(1, 2, 3),
     *,
     compacted=False,
+    moves=False,
     each=KILLS_A_ROUND,
     lanes=2,
     keep=None,
@@ -419,13 +454,20 @@ def run_rounds(
         "acknowledged": 0,
         "commits": 0,
         "compacted": 0,
+        "moves": 0,
         "problems": [],
     }
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(lanes, mp_context=spawn, initializer=end_with_the_parent) as pool:
         tasks = [
             pool.submit(
-                run_round, seed + number, count, brokers[number % len(brokers)], keep, compacted=compacted
+                run_round,
+                seed + number,
+                count,
+                brokers[number % len(brokers)],
+                keep,
+                compacted=compacted,
+                moves=moves,
             )
             for number, count in enumerate(rounds)
         ]
@@ -456,6 +498,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--brokers", type=int, choices=[1, 2, 3], help="rounds with so many brokers only")
     parser.add_argument("--compacted", action="store_true", help="with the log cleaner at work all the time")
+    parser.add_argument(
+        "--moves", action="store_true", help="with partitions that move between log directories"
+    )
     parser.add_argument("--lanes", type=int, default=2, help="rounds side by side")
     parser.add_argument("--keep", type=Path, help="leave the folders of all brokers here")
     given = parser.parse_args()
@@ -465,6 +510,7 @@ def main():
         given.kills,
         brokers,
         compacted=given.compacted,
+        moves=given.moves,
         lanes=given.lanes,
         keep=given.keep,
         say=_say,

@@ -23,9 +23,9 @@ WHOLE = [(0, b"a", b"1"), (1, b"b", b"1"), (2, b"a", b"2"), (3, b"c", None), (4,
 @pytest.fixture
 def found(tmp_path):
     def found(first, second, topic="t"):
-        folders = {number: tmp_path / f"data-{number}" for number in (1, 2)}
+        folders = {number: [tmp_path / f"data-{number}"] for number in (1, 2)}
         for number, records in ((1, first), (2, second)):
-            partition = folders[number] / f"{topic}-0"
+            partition = folders[number][0] / f"{topic}-0"
             partition.mkdir(parents=True)
             (partition / f"{0:020d}.log").write_bytes(log(*records))
         return list(differences(folders, {"latest"}))
@@ -35,6 +35,16 @@ def found(tmp_path):
 
 def test_copies_are_the_same_byte_for_byte(found):
     assert found(WHOLE, WHOLE) == []
+
+
+def test_a_partition_that_a_broker_has_in_two_log_directories_is_a_difference(tmp_path):
+    folders = {1: [tmp_path / "one", tmp_path / "two"]}
+    for name in ("one/t-0", "two/t-0", "one/t-1", "two/t-1.0-future"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / f"{0:020d}.log").write_bytes(log(*WHOLE))
+    problems = list(differences(folders, set()))
+    assert len(problems) == 1
+    assert problems[0].startswith("t-0: broker 1 has it more than once")
 
 
 def test_a_record_that_one_copy_lacks_is_a_difference(found):
