@@ -156,12 +156,12 @@ def gzip_level(value: int) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
 
 
-def each_of(*allowed: str) -> Callable[[Any], str | None]:
-    """A check: a list with items of these strings only."""
+def each_of(*allowed: str, may_be_empty: bool = True) -> Callable[[Any], str | None]:
+    """A check: a list with items of these strings only (``ValidList``)."""
 
     def check(value: Any) -> str | None:
-        strange = [item for item in value if item not in allowed]
-        return f"String must be one of: {', '.join(allowed)}" if strange or not value else None
+        strange = [item for item in value if item not in allowed] or not (value or may_be_empty)
+        return f"String must be one of: {', '.join(allowed)}" if strange else None
 
     return check
 

@@ -38,7 +38,7 @@ GROUP_KEYS: Final = (
     ConfigKey("group.initial.rebalance.delay.ms", INT, 3000, "How long an empty group waits for more members before its first assignment."),
     ConfigKey("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
     # Groups that the coordinator assigns
-    ConfigKey("group.coordinator.rebalance.protocols", LIST, ["classic"], "The protocols that groups may use; consumer (KIP-848) needs a cluster without Kafka 3.9 brokers.", each_of("classic", "consumer")),
+    ConfigKey("group.coordinator.rebalance.protocols", LIST, ["classic"], "The protocols that groups may use; consumer (KIP-848) needs a cluster without Kafka 3.9 brokers.", each_of("classic", "consumer", may_be_empty=False)),
     ConfigKey("group.consumer.session.timeout.ms", INT, 45000, "The session of a member (KIP-848).", at_least(1)),
     ConfigKey("group.consumer.min.session.timeout.ms", INT, 45000, "The shortest such session.", at_least(1)),
     ConfigKey("group.consumer.max.session.timeout.ms", INT, 60000, "The longest such session.", at_least(1)),
@@ -46,7 +46,7 @@ GROUP_KEYS: Final = (
     ConfigKey("group.consumer.min.heartbeat.interval.ms", INT, 5000, "The shortest such interval.", at_least(1)),
     ConfigKey("group.consumer.max.heartbeat.interval.ms", INT, 15000, "The longest such interval.", at_least(1)),
     ConfigKey("group.consumer.max.size", INT, INT_MAX, "The most members of such a group.", at_least(1)),
-    ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR], "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's classes.", each_of("uniform", "range", UNIFORM_ASSIGNOR, RANGE_ASSIGNOR)),
+    ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR], "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's classes.", each_of("uniform", "range", UNIFORM_ASSIGNOR, RANGE_ASSIGNOR, may_be_empty=False)),
     ConfigKey("group.consumer.migration.policy", STRING, "disabled", "Whether groups with members change between the protocols: upgrade, downgrade, bidirectional, disabled.", lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower()), internal=True),
 )
 # fmt: on
