@@ -1,15 +1,20 @@
 """Our tools and Kafka's, given the same flags on the same genuine broker, print the same lines."""
 
 import json
+import random
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from topics_there import create_topics
+
+from barnabas.core.ids import java_abs, java_hash
+from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
@@ -112,6 +117,80 @@ def test_lines_pass_between_their_console_and_ours(genuine, kafka_tool, topic_na
 
     assert theirs.stdout.splitlines() == ["a\tone", "b\ttwo ❄"]
     assert mine.stdout.splitlines() == theirs.stdout.splitlines()
+
+
+FORMATTERS = "org.apache.kafka.tools.consumer."
+OLD_OFFSETS = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter"
+
+
+@pytest.fixture(scope="module")
+def commits(genuine) -> tuple[str, str]:
+    """The partition of a group that has committed, left, and committed by hand, and how many records it has."""
+    settings = {"bootstrap.servers": genuine, "group.id": "printed", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe(["lines"])
+    until(lambda: consumer.poll(1), "a record")
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    by_hand = Consumer(settings)
+    by_hand.commit(offsets=[TopicPartition("lines", 1, 2, metadata='a "word"')], asynchronous=False)
+    partition = java_abs(java_hash("printed")) % 50
+    end = by_hand.get_watermark_offsets(TopicPartition("__consumer_offsets", partition), timeout=60)[1]
+    by_hand.close()
+    return str(partition), str(end)
+
+
+@pytest.mark.parametrize(
+    "formatter",
+    [f"{FORMATTERS}{name}MessageFormatter" for name in ("Offsets", "GroupMetadata", "NoOp")] + [OLD_OFFSETS],
+)
+def test_records_of_groups(genuine, commits, kafka_tool, formatter, request):
+    partition, count = commits
+    read = ("--bootstrap-server", genuine, "--topic", "__consumer_offsets", "--partition", partition)
+    flags = ("--offset", "earliest", "--max-messages", count, "--formatter", formatter)
+    theirs = kafka_tool("kafka-console-consumer", *read, *flags)
+    mine = ours("consume", *read, *flags)
+
+    assert mine.returncode == 0, mine.stderr
+    if formatter == OLD_OFFSETS and "kafka42" in request.node.callspec.id:
+        assert theirs.returncode == 1, "Kafka 4 has this class no more"
+        return
+    assert theirs.returncode == 0, theirs.stderr
+    assert mine.stdout == theirs.stdout
+    assert bool(mine.stdout) == (formatter != f"{FORMATTERS}NoOpMessageFormatter")
+    assert mine.stderr.splitlines()[-1] == theirs.stderr.splitlines()[-1]
+
+
+def test_what_deserializers_make_of_numbers(genuine, kafka_tool, topic_name):
+    name = topic_name("numbers")
+    create_topics(genuine, NewTopic(name, 1, 1))
+    rng = random.Random(5)
+    powers = [float(f"{rng.random():.{rng.randint(1, 16)}f}e{power}") for power in range(-12, 13)]
+    doubles = [*powers, 0.0, -0.0, 1.0, -1.5, 1e7, 9999999.0, 1e-3, 9.99e-4, 5e-324, 1.7976931348623157e308]
+    doubles += [float("nan"), float("inf"), float("-inf")]
+    producer = Producer({"bootstrap.servers": genuine})
+    for value in doubles:
+        # As a key the same 8 bytes are a whole number.
+        producer.produce(name, struct.pack(">d", value), struct.pack(">d", value))
+    assert producer.flush(60) == 0
+    package = "org.apache.kafka.common.serialization"
+    read = (
+        "--bootstrap-server",
+        genuine,
+        "--topic",
+        name,
+        "--from-beginning",
+        "--max-messages",
+        str(len(doubles)),
+    )
+    flags = ("--property", "print.key=true", "--key-deserializer", f"{package}.LongDeserializer")
+    flags += ("--property", f"value.deserializer={package}.DoubleDeserializer")
+
+    theirs = kafka_tool("kafka-console-consumer", *read, *flags)
+    mine = ours("consume", *read, *flags)
+
+    assert mine.stdout.splitlines() == theirs.stdout.splitlines()
+    assert len(mine.stdout.splitlines()) == len(doubles)
 
 
 def test_delete_records(genuine, both, topic_name, tmp_path):

@@ -2,14 +2,15 @@
 
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
 import click
 
-from barnabas.cli.record_formatter import RecordFormatter
+from barnabas.cli.message_formatters import Formatter
 from barnabas.client import AsyncConsumer
-from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ConsumerRecord
+from barnabas.core.errors import BarnabasError
 
 _POLL_MS: Final = 1000
 _POLL_RECORDS: Final = 2000
@@ -62,18 +63,22 @@ class RecordPrinter:
     def __init__(
         self,
         opening: Opening,
-        formatter: RecordFormatter,
+        formatter: Formatter,
         max_messages: int | None,
         timeout_ms: int | None,
+        *,
+        skip_errors: bool = False,
     ) -> None:
+        """A record that the formatter cannot read ends the run, unless `skip_errors`."""
         self.count = 0
         self._opening = opening
         self._left = sys.maxsize if max_messages is None or max_messages < 0 else max_messages
         self._timeout_ms = timeout_ms
-        self._format = formatter.format
+        self._format = formatter
+        self._skip_errors = skip_errors
 
     async def run(self, options: dict[str, Any]) -> None:
-        """Prints until there is enough, nothing comes any more, or Ctrl-C.
+        """Prints until there is enough, nothing comes any more, or Ctrl-C. Raises ClickException.
 
         No more records are taken than are printed: what a group commits has been on the screen.
         """
@@ -84,7 +89,19 @@ class RecordPrinter:
                 records = await consumer.poll(self._timeout_ms or _POLL_MS, min(self._left, _POLL_RECORDS))
                 if not records and self._timeout_ms is not None:
                     return
-                sys.stdout.buffer.write(b"".join(map(self._format, records)))
-                sys.stdout.buffer.flush()
-                self.count += len(records)
+                try:
+                    sys.stdout.buffer.writelines(self._texts(records))
+                finally:
+                    sys.stdout.buffer.flush()
                 self._left -= len(records)
+
+    def _texts(self, records: Iterable[ConsumerRecord]) -> Iterator[bytes]:
+        for record in records:
+            self.count += 1
+            try:
+                yield self._format(record)
+            except BarnabasError as error:
+                place = f"Error processing the record at offset {record.offset} of {record.topic}-{record.partition}: {error}"
+                if not self._skip_errors:
+                    raise click.ClickException(f"{place} (--skip-message-on-error passes over it)") from error
+                click.echo(f"{place}; skipped", err=True)

@@ -1,8 +1,9 @@
 """Records to text, with the properties of kafka-console-consumer.sh (``DefaultMessageFormatter``)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from barnabas.cli.deserializers import Deserializer, deserializer
 from barnabas.cli.options import is_true, known_properties
 from barnabas.client.types import ConsumerRecord
 from barnabas.records.batch import TimestampType
@@ -18,6 +19,9 @@ _DEFAULTS: Final = {
     "line.separator": "\n",
     "headers.separator": ",",
     "null.literal": "null",
+    "key.deserializer": None,
+    "value.deserializer": None,
+    "headers.deserializer": None,
 }
 
 
@@ -34,9 +38,20 @@ class RecordFormatter:
         self._end = given["line.separator"].encode()
         self._headers_separator = given["headers.separator"].encode()
         self._null = given["null.literal"].encode()
+        self._read_key, self._read_value, self._read_header = (
+            self._reader(given[f"{part}.deserializer"]) for part in ("key", "value", "headers")
+        )
+
+    def _reader(self, name: str | None) -> Callable[[bytes | None], bytes]:
+        """What makes text of a key, value or header; Kafka's script hands its deserializer the literal where there is null."""
+        null = self._null
+        if name is None:
+            return lambda data: null if data is None else data
+        read: Deserializer = deserializer(name)
+        return lambda data: null if data is None else read(data)
 
     def format(self, record: ConsumerRecord) -> bytes:
-        """The bytes to print; empty when nothing is switched on."""
+        """The bytes to print; empty when nothing is switched on. Raises DeserializationError."""
         parts = []
         if self._timestamp:
             parts.append(_timestamp(record))
@@ -47,15 +62,13 @@ class RecordFormatter:
         if self._headers:
             parts.append(self._format_headers(record))
         if self._key:
-            parts.append(self._null if record.key is None else record.key)
+            parts.append(self._read_key(record.key))
         if self._value:
-            parts.append(self._null if record.value is None else record.value)
+            parts.append(self._read_value(record.value))
         return self._separator.join(parts) + self._end if parts else b""
 
     def _format_headers(self, record: ConsumerRecord) -> bytes:
-        pairs = [
-            name.encode() + b":" + (self._null if value is None else value) for name, value in record.headers
-        ]
+        pairs = [name.encode() + b":" + self._read_header(value) for name, value in record.headers]
         return self._headers_separator.join(pairs) or b"NO_HEADERS"
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--include", metavar="REGEX", help="Instead of --topic: all topics whose whole name matches, by a group."
 )
+@click.option("--whitelist", metavar="REGEX", help="Deprecated: as --include, which goes before it.")
 @click.option("--group", metavar="NAME", help="Read as a member of this group, and commit what was printed.")
 @bootstrap_option(required=True)
 @click.option("--partition", type=click.IntRange(min=0), help="The partition to read.  [default: all]")
@@ -44,13 +45,24 @@ if TYPE_CHECKING:
     show_default=True,
     help="Whether records of open and aborted transactions are shown.",
 )
+@click.option(
+    "--formatter",
+    "formatter_class",
+    metavar="CLASS",
+    help="Kafka's class that makes text of records; see above.  [default: DefaultMessageFormatter]",
+)
 @pairs_option("--property", "properties", "How records are printed; see above. Repeatable.")
 @file_option("--formatter-config", "formatter_config", "These properties, from a file.")
+@click.option("--key-deserializer", metavar="CLASS", help="Short for --property key.deserializer=CLASS.")
+@click.option("--value-deserializer", metavar="CLASS", help="Short for --property value.deserializer=CLASS.")
+@click.option("--skip-message-on-error", is_flag=True, help="Pass over records that cannot be printed.")
+@click.option("--enable-systest-events", is_flag=True, help="Print shutdown_complete at the end.")
 @pairs_option("--consumer-property", "pairs", "An option of the consumer; repeatable.")
 @file_option("--consumer.config", "config_file", "Options of the consumer, from a file.")
 def consume(
     topic: str | None,
     include: str | None,
+    whitelist: str | None,
     group: str | None,
     bootstrap_server: str,
     partition: int | None,
@@ -59,8 +71,13 @@ def consume(
     max_messages: int | None,
     timeout_ms: int | None,
     isolation_level: str,
+    formatter_class: str | None,
     properties: tuple[str, ...],
     formatter_config: Path | None,
+    key_deserializer: str | None,
+    value_deserializer: str | None,
+    skip_message_on_error: bool,
+    enable_systest_events: bool,
     pairs: tuple[str, ...],
     config_file: Path | None,
 ) -> None:
@@ -75,6 +92,12 @@ def consume(
       print.timestamp=false  print.partition=false  print.offset=false  print.headers=false
       print.key=false  print.value=true  key.separator=<tab>  line.separator=<newline>
       headers.separator=,  null.literal=null
+      key.deserializer=  value.deserializer=  headers.deserializer=: a class of org.apache.kafka.common.serialization
+
+    \b
+    Formatters, of the package org.apache.kafka.tools.consumer:
+      DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter (prints nothing), OffsetsMessageFormatter
+      and GroupMetadataMessageFormatter (of __consumer_offsets), TransactionLogMessageFormatter
 
     \b
     Examples:
@@ -84,15 +107,20 @@ def consume(
       barnabas consume --topic orders --from-beginning --property print.key=true --bootstrap-server 127.0.0.1:9092
     """
     from barnabas.cli.console_consumer import RecordPrinter, assigned_partitions
-    from barnabas.cli.record_formatter import RecordFormatter
+    from barnabas.cli.message_formatters import DEFAULT, deprecation, formatter
     from barnabas.client.config import CONSUMER_CONFIG
 
+    include = include or whitelist
     if (topic is None) == (include is None):
         raise click.UsageError("Exactly one of --include/--topic is required.")
     start = _start(partition, offset, from_beginning=from_beginning)
-    printing = properties_of(formatter_config) | key_values(properties)
+    named = {"key.deserializer": key_deserializer, "value.deserializer": value_deserializer}
+    short = {name: given for name, given in named.items() if given}
+    printing = properties_of(formatter_config) | short | key_values(properties)
     refuse_security(printing)
-    formatter = RecordFormatter(printing)
+    format_record = formatter(formatter_class or DEFAULT, printing)
+    if warning := deprecation(formatter_class or DEFAULT):
+        click.echo(warning, err=True)
     given = client_options(config_file, pairs, CONSUMER_CONFIG, bootstrap_server, "console-consumer")
     given = {"isolation.level": isolation_level, **given, **_group_options(group, given)}
     if include is not None or "group.id" in given:
@@ -100,11 +128,15 @@ def consume(
     else:
         assert topic is not None  # --include makes a group, so it does not come here
         opening = assigned_partitions(topic, partition, start)
-    printer = RecordPrinter(opening, formatter, max_messages, timeout_ms)
+    printer = RecordPrinter(
+        opening, format_record, max_messages, timeout_ms, skip_errors=skip_message_on_error
+    )
     try:
         asyncio.run(printer.run(given))
     finally:
         click.echo(f"Processed a total of {printer.count} messages", err=True)
+        if enable_systest_events:
+            click.echo("shutdown_complete")
 
 
 def _group_options(group: str | None, given: dict[str, Any]) -> dict[str, Any]:

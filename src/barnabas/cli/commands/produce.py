@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from barnabas.cli.options import (
+    F,
     bootstrap_option,
     client_options,
     file_option,
@@ -22,42 +23,65 @@ if TYPE_CHECKING:
     from barnabas.cli.line_reader import LineReader
 
 _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
+_LINE_READERS: Final = (
+    "org.apache.kafka.tools.LineMessageReader",
+    "kafka.tools.ConsoleProducer$LineMessageReader",
+)
+_KEYS: Final = {
+    "compression_codec": "compression.type",
+    "batch_size": "batch.size",
+    "max_partition_memory_bytes": "batch.size",
+    "timeout": "linger.ms",
+    "request_required_acks": "acks",
+    "request_timeout_ms": "request.timeout.ms",
+    "message_send_max_retries": "retries",
+    "retry_backoff_ms": "retry.backoff.ms",
+    "metadata_expiry_ms": "metadata.max.age.ms",
+    "max_memory_bytes": "buffer.memory",
+    "socket_buffer_size": "send.buffer.bytes",
+    "max_block_ms": "max.block.ms",
+}
+"""The flags that are options of the producer; of two that are one, the later counts."""
+_DEFAULTS: Final = {"linger.ms": "1000"}
+"""Where the script differs from the producer."""
+
+
+def _setting(flag: str, what: str, default: int | None = None) -> Callable[[F], F]:
+    return click.option(flag, type=int, help=what if default is None else f"{what}  [default: {default}]")
 
 
 @click.command()
 @click.option("--topic", required=True, metavar="NAME", help="The topic to send to.")
-@bootstrap_option(required=True)
+@bootstrap_option()
+@click.option(
+    "--broker-list", metavar="HOST:PORT", help="Deprecated: as --bootstrap-server, which goes before it."
+)
 @click.option("--sync", is_flag=True, help="Wait for each record before the next is sent.")
 @click.option(
     "--compression-codec",
     type=click.Choice(_CODECS),
     is_flag=False,
     flag_value="gzip",
-    default="none",
-    show_default=True,
-    help="How batches are compressed; gzip without a value.",
+    help="How batches are compressed; gzip without a value.  [default: none]",
 )
-@click.option(
-    "--batch-size", type=int, default=16384, show_default=True, help="Bytes at which a batch is sent at once."
-)
-@click.option(
-    "--timeout",
-    "linger_ms",
-    type=int,
-    default=1000,
-    show_default=True,
-    help="Milliseconds that a batch may wait for more lines.",
-)
+@_setting("--batch-size", "Bytes at which a batch is sent at once.", 16384)
+@_setting("--max-partition-memory-bytes", "As --batch-size, and goes before it.")
+@_setting("--timeout", "Milliseconds that a batch may wait for more lines.", 1000)
 @click.option(
     "--request-required-acks",
-    "acks",
-    default="-1",
-    show_default=True,
-    help="Acknowledgements to wait for: 0, 1, or -1 for the whole ISR.",
+    help="Acknowledgements to wait for: 0, 1, or -1 for the whole ISR.  [default: -1]",
 )
-@click.option("--request-timeout-ms", type=int, help="How long to wait for one answer.  [default: 30000]")
+@_setting("--request-timeout-ms", "How long to wait for one answer.", 30_000)
+@_setting(
+    "--message-send-max-retries", "How often a record is sent again.  [default: until delivery.timeout.ms]"
+)
+@_setting("--retry-backoff-ms", "The pause before it is sent again.", 100)
+@_setting("--metadata-expiry-ms", "How old metadata may become.", 300_000)
+@_setting("--max-memory-bytes", "Bytes of records that may wait.", 33_554_432)
+@_setting("--socket-buffer-size", "Bytes of the socket's send buffer.  [default: the system's]")
+@_setting("--max-block-ms", "How long to wait for topic and room.", 60_000)
 @click.option(
-    "--max-block-ms", type=int, default=60000, show_default=True, help="How long to wait for topic and room."
+    "--line-reader", metavar="CLASS", help="The class that reads lines: LineMessageReader is the only one."
 )
 @click.option(
     "--key-separator",
@@ -70,8 +94,10 @@ _CODECS: Final = ["none", "gzip", "snappy", "lz4", "zstd"]
 @file_option("--producer.config", "config_file", "Options of the producer, from a file.")
 def produce(
     topic: str,
-    bootstrap_server: str,
+    bootstrap_server: str | None,
+    broker_list: str | None,
     sync: bool,
+    line_reader: str | None,
     key_separator: str | None,
     properties: tuple[str, ...],
     reader_config: Path | None,
@@ -95,23 +121,23 @@ def produce(
     from barnabas.cli.line_reader import LineReader
     from barnabas.client.config import PRODUCER_CONFIG
 
+    bootstrap = bootstrap_server or broker_list
+    if bootstrap is None:
+        raise click.UsageError("Missing option '--bootstrap-server'.")
+    if line_reader is not None and line_reader not in _LINE_READERS:
+        raise click.ClickException(
+            f"{line_reader} is a Java class that this tool cannot run; it knows {_LINE_READERS[0]}"
+        )
     reading = properties_of(reader_config)
     if key_separator is not None:
         reading |= {"parse.key": "true", "key.separator": key_separator}
     reading |= key_values(properties)
     refuse_security(reading)
     reader = LineReader(reading)
-    given = client_options(config_file, pairs, PRODUCER_CONFIG, bootstrap_server, "console-producer")
-    asyncio.run(_send_lines(topic, reader, _options(settings) | given, sync=sync))
-
-
-def _options(settings: dict[str, Any]) -> dict[str, Any]:
-    names = {"compression_codec": "compression.type"}
-    return {
-        names.get(name, name.replace("_", ".")): str(value)
-        for name, value in settings.items()
-        if value is not None
-    }
+    # A flag goes before a property, and a property before the default of a flag (``maybeMergeOptions``).
+    flags = [f"{key}={settings[name]}" for name, key in _KEYS.items() if settings[name] is not None]
+    given = client_options(config_file, (*pairs, *flags), PRODUCER_CONFIG, bootstrap, "console-producer")
+    asyncio.run(_send_lines(topic, reader, _DEFAULTS | given, sync=sync))
 
 
 def _lines() -> Iterator[str]:
