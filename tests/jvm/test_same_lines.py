@@ -153,7 +153,7 @@ def test_records_of_groups(genuine, commits, kafka_tool, formatter, request):
 
     assert mine.returncode == 0, mine.stderr
     if formatter == OLD_OFFSETS and "kafka42" in request.node.callspec.id:
-        assert theirs.returncode == 1, "Kafka 4 has this class no more"
+        assert theirs.stdout.startswith("{"), "Kafka 4 takes the new class for the old one"
         return
     assert theirs.returncode == 0, theirs.stderr
     assert mine.stdout == theirs.stdout
