@@ -1,5 +1,7 @@
 """AlterReplicaLogDirs: partitions move between directories while they serve; DescribeLogDirs shows them on their way."""
 
+from itertools import pairwise
+
 import pytest
 
 from barnabas.broker.authorizer import Operation
@@ -70,6 +72,44 @@ def test_a_partition_moves_and_goes_on(two_disks, version):
     assert two_disks.partition().log is log
     assert (log.log_end_offset, log.high_watermark) == (11, 11)
     assert two_disks.produce(records=batch(1)).responses[0].partition_responses[0].base_offset == 11
+
+
+def test_many_small_partitions_move_one_in_a_turn(two_disks):
+    two_disks.create(partitions=60)
+    logs = [two_disks.partition(partition=number).log for number in range(60)]
+    for number in range(60):
+        two_disks.produce(partition=number)
+        alter(two_disks, "/other", partition=number)
+    there = [0]
+
+    def look():
+        there.append(sum(log.directory.startswith("/other/") for log in logs))
+        if there[-1] < 60:
+            two_disks.clock.call_soon(look)
+
+    two_disks.clock.call_soon(look)
+    two_disks.clock.advance(0)
+
+    assert max(after - before for before, after in pairwise(there[1:])) == 1, "others are served between two"
+    assert {log.directory.rpartition("/")[0] for log in logs} == {"/other"}
+    assert [log.log_end_offset for log in logs] == [1] * 60
+    assert not any(is_future for *_, is_future in replicas(two_disks))
+
+
+def test_moves_that_wait_make_room_for_others_when_they_end(two_disks):
+    two_disks.create(partitions=5)
+    logs = [two_disks.partition(partition=number).log for number in range(5)]
+    homes = [log.directory.rpartition("/")[0] for log in logs]
+    cleaned_until_ms = two_disks.clock.time_ms() + 150
+    two_disks.logs.is_cleaning = lambda log: two_disks.clock.time_ms() < cleaned_until_ms
+    for number, home in enumerate(homes):
+        alter(two_disks, "/other" if home == "/data" else "/data", partition=number)
+    two_disks.clock.advance(100)
+    assert [log.directory.rpartition("/")[0] for log in logs] == homes, "two move, and wait for the cleaner"
+
+    two_disks.clock.advance(400)
+
+    assert all(not log.directory.startswith(f"{home}/") for log, home in zip(logs, homes, strict=True))
 
 
 def test_what_cannot_be_moved_says_why(two_disks):

@@ -50,10 +50,12 @@ def decode_checkpoint(data: bytes, path: str) -> list[list[str]]:
 class OffsetCheckpoint:
     """One of the offset checkpoints in a log directory."""
 
-    __slots__ = ("_filesystem", "path")
+    __slots__ = ("_filesystem", "_written", "path")
 
     def __init__(self, filesystem: Filesystem, path: str) -> None:
         self._filesystem = filesystem
+        self._written: bytes | None = None
+        """What the file surely holds."""
         self.path = path
 
     def read(self) -> dict[TopicPartition, int]:
@@ -72,6 +74,9 @@ class OffsetCheckpoint:
         return offsets
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces the file durably. Raises OSError."""
-        lines = (f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
-        self._filesystem.write_atomic(self.path, encode_checkpoint(lines))
+        """Replaces the file durably, unless it says the same already. Raises OSError."""
+        data = encode_checkpoint(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
+        if data != self._written:
+            self._written = None
+            self._filesystem.write_atomic(self.path, data)
+            self._written = data

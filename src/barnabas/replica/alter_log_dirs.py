@@ -72,7 +72,17 @@ class Logs(Protocol):
 class ReplicaAlterLogDirsManager:
     """The moves of this broker."""
 
-    __slots__ = ("_clock", "_closed", "_hosted", "_logs", "_quota", "_running", "_threads", "_waiting")
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_hosted",
+        "_is_due",
+        "_logs",
+        "_quota",
+        "_running",
+        "_threads",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -90,6 +100,8 @@ class ReplicaAlterLogDirsManager:
         self._threads = threads or len(logs.directories)
         self._waiting: dict[TopicPartition, None] = {}
         self._running: set[TopicPartition] = set()
+        self._is_due = False
+        """Whether a look at what waits comes in the next turn of the loop."""
         self._closed = False
 
     # --- what an operator asks for ------------------------------------------------------------------------
@@ -151,17 +163,24 @@ class ReplicaAlterLogDirsManager:
 
     def _enqueue(self, tp: TopicPartition) -> None:
         self._waiting[tp] = None
-        # Not in the middle of a request.
-        self._clock.call_soon(self._start_waiting)
+        self._start_soon()
 
-    def _start_waiting(self) -> None:
-        for tp in list(self._waiting):
-            if len(self._running) >= self._threads:
-                return
-            if tp not in self._running:
-                del self._waiting[tp]
-                self._running.add(tp)
-                self._move(tp).when_done(partial(self._moved, tp))
+    def _start_soon(self) -> None:
+        """Has one more move begin, in a turn of its own: a small one is over at once, with all its syncs."""
+        if not self._is_due:
+            self._is_due = True
+            self._clock.call_soon(self._start_next)
+
+    def _start_next(self) -> None:
+        self._is_due = False
+        if len(self._running) >= self._threads:
+            return  # the end of a move asks again
+        tp = next((tp for tp in self._waiting if tp not in self._running), None)
+        if tp is not None:
+            del self._waiting[tp]
+            self._running.add(tp)
+            self._move(tp).when_done(partial(self._moved, tp))
+            self._start_soon()
 
     def _moved(self, tp: TopicPartition, done: Pending[None]) -> None:
         self._running.discard(tp)
@@ -170,7 +189,7 @@ class ReplicaAlterLogDirsManager:
         if done.error is not None:
             _log.warning("move.failed", partition=tp, error=done.error, retry=tp in self._logs.futures.logs)
             self._clock.call_later(RETRY_MS, self.resume)
-        self._start_waiting()
+        self._start_soon()
 
     @steps
     def _move(self, tp: TopicPartition) -> Steps[None]:
