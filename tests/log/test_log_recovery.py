@@ -72,6 +72,48 @@ def test_the_first_bad_batch_ends_the_log(world):
     assert [offset for offset, _ in values_of(log)] == list(range(end + 3))
 
 
+def lost_end(world, *, last_records=0, synced=False, **config):
+    """A log that was rolled after 10 records and lost the last of them; the new segment has so many."""
+    world.config = type(world.config)(**config)
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 10)
+    end = log.segments[0].size
+    log.roll(NOW_MS)
+    if synced:
+        log.flush()
+        manager.checkpoint_recovery_points()
+    fill(log, last_records)
+    values = values_of(log)
+    manager.shutdown(clean=False)
+    world.disk.open(f"{ROOT}/{0:020d}.log").truncate(end - len(batch()))
+    return values
+
+
+def test_the_end_of_a_segment_that_was_lost_leaves_no_hole_before_an_empty_one(world):
+    values = lost_end(world)
+
+    log = world.started().get(TP)
+
+    assert (log.log_end_offset, values_of(log)) == (9, values[:9])
+    assert [segment.base_offset for segment in log.segments] == [0]
+    fill(log, 1)
+    assert [offset for offset, _ in values_of(log)] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("last_records", "synced", "policy"),
+    [(1, False, ("delete",)), (0, True, ("delete",)), (0, False, ("compact",))],
+    ids=["records-follow", "it-was-synced", "compaction-leaves-gaps"],
+)
+def test_no_offset_is_given_twice_where_a_gap_may_be_another_s(world, last_records, synced, policy):
+    values = lost_end(world, last_records=last_records, synced=synced, cleanup_policy=policy)
+
+    log = world.started().get(TP)
+
+    assert log.log_end_offset == 10 + last_records
+    assert values_of(log) == values[:9] + values[10:]
+
+
 def test_what_was_synced_is_not_read_again(world):
     _, bases = segments_of(world)
     world.disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\norders 0 %d\n" % bases[3])

@@ -9,6 +9,9 @@ leader-epoch file, replays producers, and leaves a snapshot at the end, so that 
 batches. After a clean shutdown only segments whose indexes are missing or impossible are treated, or what else
 turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced
 when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
+
+A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave the new one,
+empty. Kafka goes on with the new one and with a hole for ever; here it is dropped with what was lost.
 """
 
 import itertools
@@ -129,10 +132,11 @@ def recover_log(
     index_interval_bytes: int,
     log_start_offset: int,
     recovery_point: int = 0,
+    is_compacted: bool = False,
 ) -> Recovery:
     """Scans the target segments and puts the directory right; what lies below the recovery point is durable already.
 
-    Raises OSError.
+    The segments of a log that `is_compacted` need not end where the next ones begin. Raises OSError.
     """
     recovering = _Recovering(
         filesystem,
@@ -140,6 +144,7 @@ def recover_log(
         tp,
         index_interval_bytes=index_interval_bytes,
         log_start_offset=log_start_offset,
+        is_compacted=is_compacted,
     )
     return recovering.run(targets, clean=clean, recovery_point=recovery_point)
 
@@ -155,7 +160,9 @@ class _Recovering:
         *,
         index_interval_bytes: int,
         log_start_offset: int,
+        is_compacted: bool,
     ) -> None:
+        self._is_compacted = is_compacted
         self._filesystem = filesystem
         self._directory = directory
         self._interval = index_interval_bytes
@@ -182,9 +189,9 @@ class _Recovering:
             scan = self._rebuild(base)
             if not scan.is_whole:
                 truncated += scan.size - scan.valid_bytes
-                if not clean:
-                    self._drop_after(base, scan.next_offset)
-                    break
+            if not clean and (not scan.is_whole or self._ends_too_soon(base, scan, recovery_point)):
+                self._drop_after(base, scan.next_offset)
+                break
         if truncated or not clean:
             self._snapshots.take(self._producers)
         end_offset = self._producers.map_end_offset
@@ -193,6 +200,16 @@ class _Recovering:
         # Else nothing is new but indexes of the last segment, which the next recovery makes again. Thousands of idle
         # partitions would wait for six syncs each.
         return Recovery(end_offset, len(targets), self._scanned, truncated)
+
+    def _ends_too_soon(self, base: int, scan: SegmentScan, recovery_point: int) -> bool:
+        """Whether the end of a segment is lost that was never synced, and nothing came after it."""
+        later = [each for each in self._bases if each > base]
+        return (
+            not self._is_compacted
+            and bool(later)
+            and recovery_point <= scan.next_offset < later[0]
+            and not bytes_of(self._filesystem, self._directory, later)
+        )
 
     def _sync(self) -> None:
         """From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes."""
