@@ -90,7 +90,7 @@ def disk(
     """
     with _spark_failures():
         from barnabas.spark import analyses
-        from barnabas.spark.analyses.disk import KEY_PREFIX
+        from barnabas.spark.analyses.disk_passes import KEY_PREFIX
 
         found = analyses.directories(directories, topics=_names(topics))
         retention: dict[str, Retention] = {}
