@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from barnabas.client.partitioner import key_hash
 from barnabas.records import columnar_encoder_kernel as kernel
-from barnabas.records.columnar_encoder import RowError, encode, warm
+from barnabas.records.columnar_encoder import RowError, encode, key_hashes, warm
 from barnabas.records.record import decode_records, make_record
 
 PARTITIONS = 5
@@ -79,6 +79,14 @@ def test_every_row_is_one_record_in_its_place(given_rows, left_out):
         repr((partition_of(row), *expected(row))) for row in wanted if partition_of(row) is not None
     )
     assert settled <= Counter(map(repr, found))
+
+
+@given(st.lists(st.none() | st.binary(max_size=13), min_size=1))
+def test_hashes_of_keys_are_those_of_the_partitioner(keys):
+    expected = [-1 if key is None else key_hash(key) for key in keys]
+
+    assert key_hashes(pa.array(keys, pa.binary())).tolist() == expected
+    assert key_hashes(pa.array(keys, pa.binary()).slice(1)).tolist() == expected[1:]
 
 
 def test_records_of_a_partition_keep_the_order_of_their_rows():

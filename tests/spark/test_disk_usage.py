@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.cli.main import cli
 from barnabas.records.batch import HEADER_SIZE, batch_headers, decode_batch, records_section
-from barnabas.spark.analyses import Retention, directories, disk_charts, disk_usage, retention_of
+from barnabas.spark.analyses import Retention, directories, disk_charts, disk_usage, pictures, retention_of
 from barnabas.spark.analyses.retention import BY_DEFAULT, next_drops
 from barnabas.spark.errors import OptionError
 
@@ -110,7 +110,7 @@ def test_directories_without_a_whole_batch_are_said_to_be_so(spark, tmp_path):
 def test_a_chart_of_many_names_adds_up():
     names = [(f"name-{number}", number) for number in range(1, 301)]
 
-    picture = disk_charts.largest(names)
+    picture = pictures.largest(names)
 
     shown = [int(size.replace(",", "")) for size in re.findall(r"([\d,]+) bytes<", picture)]
     assert len(shown) == 13

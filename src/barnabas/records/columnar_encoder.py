@@ -59,6 +59,16 @@ def encode(
     return _sections(columns, order, ends.tolist(), section_bytes, out)
 
 
+def key_hashes(keys: pa.Array) -> Any:
+    """``Utils.toPositive(murmur2(key))`` of each key (binary), an array of int64; -1 where there is no key.
+
+    Java's producer puts a key into the partition of this number modulo the partitions of the topic.
+    """
+    hashes = np.empty(len(keys), np.int64)
+    kernel.hash_keys(*_binary(keys), hashes)
+    return hashes
+
+
 def warm() -> None:
     """Loads (the first time ever: compiles) the machine code, so that no row has to wait for it."""
     batch = pa.RecordBatch.from_arrays([pa.array([b"x"], pa.binary())], ["value"])

@@ -62,6 +62,13 @@ def key_hash(data: Any, start: int, end: int) -> Any:
 
 
 @compiled
+def hash_keys(valid: Any, ends: Any, data: Any, hashes: Any) -> None:
+    """Fills `hashes` with the `key_hash` of each key; -1 where there is none."""
+    for row in range(len(hashes)):
+        hashes[row] = key_hash(data, ends[row], ends[row + 1]) if valid[row] else -1
+
+
+@compiled
 def choose_partitions(columns: Any, count: int, sticky: Any, sticky_bytes: int, chosen: Any) -> Any:
     """Fills `chosen` with the partition of each row: the one that its column names, else that of its key's hash, else
     the first of `sticky` until `sticky_bytes` went there, then the next of them.

@@ -1,4 +1,4 @@
-"""``barnabas analyze``: what fills the disk of a broker."""
+"""``barnabas analyze``: what fills the disk of a broker, and how keys spread over partitions."""
 
 import contextlib
 import tempfile
@@ -28,11 +28,12 @@ def analyze() -> None:
     Examples:
       barnabas analyze disk /var/lib/kafka
       barnabas analyze disk /var/lib/kafka --topics orders,payments --out usage
-      barnabas analyze disk /var/lib/kafka --bootstrap-server 127.0.0.1:9092
+      barnabas analyze skew /var/lib/kafka
     """
 
 
 def _reporting(command: Any) -> Any:
+    """What all analyses take: directories, topics, and where the tables go."""
     for option in (
         click.option("--rows", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table to print."),
         click.option(
@@ -41,13 +42,13 @@ def _reporting(command: Any) -> Any:
             help="Write report.html and a Parquet file for each table there.",
         ),
         click.option("--topics", default="", metavar="LIST", help="These topics only, with commas.  [default: all]"),
+        click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY..."),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
 @analyze.command()
-@click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY...")
 @_reporting
 @bootstrap_option()
 @click.option(
@@ -95,7 +96,7 @@ def disk(
         found = analyses.directories(directories, topics=_names(topics))
         retention: dict[str, Retention] = {}
         if bootstrap_server:
-            retention = analyses.retention_of(bootstrap_server, {tp.topic for tp in found.partitions})
+            retention = analyses.retention_of(bootstrap_server, found.names)
         with _session("reading the directories") as spark:
             usage = analyses.disk_usage(
                 spark,
@@ -105,6 +106,56 @@ def disk(
                 key_prefix=key_prefix or KEY_PREFIX,
             )
     _show(usage, out, rows)
+
+
+@analyze.command()
+@_reporting
+@bootstrap_option()
+@click.option(
+    "--keys",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="COUNT",
+    help="Hot keys of each topic.",
+)
+@click.option(
+    "--more-partitions",
+    type=click.IntRange(min=1),
+    metavar="COUNT",
+    help="Partitions that each topic gets in the what-if.  [default: as many as it has]",
+)
+def skew(
+    directories: tuple[str, ...],
+    topics: str,
+    out: Path | None,
+    rows: int,
+    bootstrap_server: str | None,
+    keys: int,
+    more_partitions: int | None,
+) -> None:
+    """Show how records and bytes spread over the partitions of each topic, and its hot keys, with exact counts; which
+    keys lie in several partitions, or not where Java's default partitioner puts them; and what more partitions would change.
+
+    How many partitions a topic has is asked of --bootstrap-server, if there is one; else it is the highest number in the
+    directories that counts.
+
+    \b
+    Examples:
+      barnabas analyze skew /var/lib/kafka
+      barnabas analyze skew /disk1/kafka /disk2/kafka --topics orders --keys 100 --out skew
+      barnabas analyze skew /var/lib/kafka --more-partitions 6 --bootstrap-server 127.0.0.1:9092
+    """
+    with _spark_failures():
+        from barnabas.spark import analyses
+
+        found = analyses.directories(directories, topics=_names(topics))
+        counts = analyses.partition_counts(bootstrap_server, found.names) if bootstrap_server else {}
+        with _session("counting keys") as spark:
+            analysis = analyses.skew(
+                spark, found, partitions=counts, more_partitions=more_partitions, hot_keys=keys
+            )
+    _show(analysis, out, rows)
 
 
 def _names(text: str) -> list[str]:

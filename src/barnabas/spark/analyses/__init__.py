@@ -1,4 +1,4 @@
-"""Analyses of logs: what fills the disk.
+"""Analyses of logs: what fills the disk, and how keys spread over partitions.
 
 ::
 
@@ -16,6 +16,16 @@ An analysis is some tables, which print themselves on a terminal, as HTML with c
 from barnabas.spark.analyses.analysis import Analysis, Table
 from barnabas.spark.analyses.directories import directories
 from barnabas.spark.analyses.disk import disk_usage
+from barnabas.spark.analyses.key_skew import partition_counts, skew
 from barnabas.spark.analyses.retention import Retention, retention_of
 
-__all__ = ["Analysis", "Retention", "Table", "directories", "disk_usage", "retention_of"]
+__all__ = [
+    "Analysis",
+    "Retention",
+    "Table",
+    "directories",
+    "disk_usage",
+    "partition_counts",
+    "retention_of",
+    "skew",
+]

@@ -8,6 +8,9 @@ import pyarrow as pa
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 
+TEXT_MAX: Final = 40
+"""A longer key is cut where it is shown, and whole in Parquet."""
+
 
 class Column(NamedTuple):
     """A column of a table, wherever it is shown."""
@@ -38,6 +41,22 @@ def plain_text(text: str) -> str:
 def time_text(moment: datetime) -> str:
     """A time to the minute, in UTC."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def key_text(key: bytes) -> str:
+    """A key as it is shown: its text where it is one that can be printed, else its bytes, as 0x and hexadecimal digits.
+
+    No two keys are shown alike: a text that begins with 0x is shown by its bytes too.
+    """
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = ""
+    return text if text.isprintable() and text and not text.startswith("0x") else f"0x{key.hex()}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"
 
 
 def _share(value: float) -> str:
@@ -79,5 +98,22 @@ COLUMNS: Final = {
     "dropsAt": Column("dropped at", _TIME, time_text),
     "reason": Column("by", _TEXT, str),
     "file": Column("file", _TEXT, str),
+    "key": Column("key", _TEXT, _cut),
+    "keyBytes": Column("key", pa.binary(), bytes.hex),
+    "keys": Column("keys", _COUNT, _count),
+    "keylessRecords": Column("without key", _COUNT, _count),
+    "keylessShare": Column("without key", _REAL, _share),
+    "recordShare": Column("of records", _REAL, _share),
+    "byteShare": Column("of bytes", _REAL, _share),
+    "recordSkew": Column("records, largest to mean", _REAL, _times),
+    "byteSkew": Column("bytes, largest to mean", _REAL, _times),
+    "largest": Column("largest partition", _COUNT, str),
+    "largestShare": Column("of bytes in the largest", _REAL, _share),
+    "defaultKeyShare": Column("keys in default place", _REAL, _share),
+    "defaultRecordShare": Column("their records", _REAL, _share),
+    "splitKeys": Column("keys in several partitions", _COUNT, _count),
+    "heldIn": Column("in partitions", _COUNT, _count),
+    "spread": Column("spread", _TEXT, str),
+    "movedShare": Column("keys that move", _REAL, _share),
 }  # fmt: skip
 """By the name that a column has in Parquet."""

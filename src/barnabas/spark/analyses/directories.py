@@ -22,6 +22,11 @@ class Directories:
     topics: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
 
+    @property
+    def names(self) -> list[str]:
+        """The topics that are there."""
+        return sorted({tp.topic for tp in self.partitions})
+
     def read(self, spark: "SparkSession", view: View, **options: Any) -> "DataFrame":
         """A view of ``barnabas-log``; corrupt batches are left out, `damage` counts them."""
         options |= {"view": view.value, "corruptBatches": "skip"}

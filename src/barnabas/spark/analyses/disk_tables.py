@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from barnabas.spark.analyses import disk_charts
+from barnabas.spark.analyses import disk_charts, pictures
 from barnabas.spark.analyses.analysis import Rows, Table
 from barnabas.spark.analyses.disk_passes import AGES, LARGER, OLDER, SIZES, TIMELESS
 from barnabas.spark.analyses.sums import by_topic, grouped
@@ -75,7 +75,7 @@ def ages(batches: Rows) -> Table:
         ("age", "batches", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio"),
         rows,
         "By the newest record of each batch.",
-        disk_charts.shares([(row["age"], row["sizeInBytes"]) for row in rows]),
+        pictures.shares([(row["age"], row["sizeInBytes"]) for row in rows]),
     )
 
 
@@ -115,7 +115,7 @@ def key_prefixes(prefixes: Rows, sizes: Rows, batches: Rows) -> Table:
         ("topic", "keyPrefix", "records", "recordBytes", "diskBytes"),
         rows,
         "The prefix of a key is what stands before its first separator, at most eight characters, unless another rule was given.",
-        disk_charts.largest([(f"{row['topic']} {row['keyPrefix']}", row["diskBytes"]) for row in rows]),
+        pictures.largest([(f"{row['topic']} {row['keyPrefix']}", row["diskBytes"]) for row in rows]),
     )
 
 
@@ -141,7 +141,7 @@ def next_drops(drops: Rows, now: datetime) -> Table:
         drops,
         "The earliest time, in UTC; a broker looks every five minutes (log.retention.check.interval.ms). The newest segment is rolled "
         "first when its time comes.",
-        disk_charts.shares(disk_charts.by_time(drops, now)),
+        pictures.shares(disk_charts.by_time(drops, now)),
         hidden=("file",),
     )
 
