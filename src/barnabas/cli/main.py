@@ -80,7 +80,7 @@ COMMANDS: Final = {
         "log_dirs:log_dirs", "Show what the log directories of brokers hold (kafka-log-dirs.sh)."
     ),
     "dump-log": _Entry("dump_log:dump_log", "Print the files of a log directory (kafka-dump-log.sh)."),
-    "analyze": _Entry("analyze:analyze", "Analyse logs with Spark: what fills the disk."),
+    "analyze": _Entry("analyze:analyze", "Analyse logs with Spark: what fills the disk, skew, codecs."),
     "kafka-scripts": _Entry(
         "kafka_scripts:kafka_scripts", "Write scripts with Kafka's names that call these commands."
     ),

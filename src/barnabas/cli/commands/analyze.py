@@ -1,4 +1,4 @@
-"""``barnabas analyze``: what fills the disk of a broker, and how keys spread over partitions."""
+"""``barnabas analyze``: what fills the disk of a broker, how keys spread, what other codecs would take."""
 
 import contextlib
 import tempfile
@@ -29,6 +29,7 @@ def analyze() -> None:
       barnabas analyze disk /var/lib/kafka
       barnabas analyze disk /var/lib/kafka --topics orders,payments --out usage
       barnabas analyze skew /var/lib/kafka
+      barnabas analyze codecs /var/lib/kafka
     """
 
 
@@ -154,6 +155,67 @@ def skew(
         with _session("counting keys") as spark:
             analysis = analyses.skew(
                 spark, found, partitions=counts, more_partitions=more_partitions, hot_keys=keys
+            )
+    _show(analysis, out, rows)
+
+
+@analyze.command()
+@_reporting
+@click.option(
+    "--codecs",
+    default="none,gzip,snappy,lz4,zstd",
+    show_default=True,
+    metavar="LIST",
+    help="Codecs to try, with commas, each with a level where it should not be the default: zstd:9.",
+)
+@click.option(
+    "--batch-sizes",
+    default="16384,65536,262144",
+    show_default=True,
+    metavar="LIST",
+    help="Bytes of a batch before compression, with commas.",
+)
+@click.option(
+    "--sample-bytes",
+    type=click.IntRange(min=1),
+    default=8 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="At most so much of each topic is packed again.",
+)
+def codecs(
+    directories: tuple[str, ...],
+    topics: str,
+    out: Path | None,
+    rows: int,
+    codecs: str,
+    batch_sizes: str,
+    sample_bytes: int,
+) -> None:
+    """Show what each topic would take with other codecs and batch sizes, by packing a sample of its batches again, and the
+    processor time of that.
+
+    The sample is spread over the segments of the topic. A topic of at most --sample-bytes is packed as a whole.
+
+    \b
+    Examples:
+      barnabas analyze codecs /var/lib/kafka
+      barnabas analyze codecs /var/lib/kafka --topics orders --codecs lz4,zstd,zstd:9 --out codecs
+      barnabas analyze codecs /var/lib/kafka --batch-sizes 16384,131072,1000000 --sample-bytes 67108864
+    """
+    try:
+        sizes = [int(size) for size in _names(batch_sizes)]
+    except ValueError:
+        raise click.BadParameter(f"{batch_sizes!r} is no list of bytes", param_hint="--batch-sizes") from None
+    with _spark_failures():
+        from barnabas.spark import analyses
+        from barnabas.spark.analyses.codec_choices import check_choices
+
+        check_choices(_names(codecs), sizes)  # before Spark starts
+        found = analyses.directories(directories, topics=_names(topics))
+        with _session("packing batches") as spark:
+            analysis = analyses.codecs(
+                spark, found, codecs=_names(codecs), batch_sizes=sizes, sample_bytes=sample_bytes
             )
     _show(analysis, out, rows)
 

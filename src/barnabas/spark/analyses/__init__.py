@@ -1,4 +1,4 @@
-"""Analyses of logs: what fills the disk, and how keys spread over partitions.
+"""Analyses of logs: what fills the disk, how keys spread over partitions, and what other codecs would take.
 
 ::
 
@@ -14,6 +14,7 @@ An analysis is some tables, which print themselves on a terminal, as HTML with c
 """
 
 from barnabas.spark.analyses.analysis import Analysis, Table
+from barnabas.spark.analyses.codec_choices import codecs
 from barnabas.spark.analyses.directories import directories
 from barnabas.spark.analyses.disk import disk_usage
 from barnabas.spark.analyses.key_skew import partition_counts, skew
@@ -23,6 +24,7 @@ __all__ = [
     "Analysis",
     "Retention",
     "Table",
+    "codecs",
     "directories",
     "disk_usage",
     "partition_counts",

@@ -33,6 +33,11 @@ def bytes_text(size: float) -> str:
     return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:,.1f} {_UNITS[unit]}"
 
 
+def size_text(size: int) -> str:
+    """A size that somebody has chosen, such as 64 KB; as `bytes_text`, without a fraction of zero."""
+    return bytes_text(size).replace(".0 ", " ")
+
+
 def plain_text(text: str) -> str:
     """A text without what would move a terminal's cursor."""
     return "".join(one if one.isprintable() else "·" for one in text)
@@ -65,6 +70,14 @@ def _share(value: float) -> str:
 
 def _count(value: int) -> str:
     return f"{value:,}"
+
+
+def _few(size: float) -> str:
+    return f"{size:,.1f} B"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:.2f} ms"
 
 
 def _times(value: float) -> str:
@@ -114,6 +127,22 @@ COLUMNS: Final = {
     "splitKeys": Column("keys in several partitions", _COUNT, _count),
     "heldIn": Column("in partitions", _COUNT, _count),
     "spread": Column("spread", _TEXT, str),
+    "batchSize": Column("batch size", _COUNT, size_text),
+    "bestBatchSize": Column("best batch size", _COUNT, size_text),
+    "nowCodec": Column("codec now", _TEXT, str),
+    "bestCodec": Column("best codec", _TEXT, str),
+    "recordSize": Column("a record", _REAL, _few),
+    "nowRecordSize": Column("a record now", _REAL, _few),
+    "toNow": Column("of now", _REAL, _share),
+    "savedBytes": Column("saves", _COUNT, bytes_text),
+    "packedBytes": Column("packed", _COUNT, bytes_text),
+    "plainBytes": Column("uncompressed", _COUNT, bytes_text),
+    "sampledBytes": Column("packed again", _COUNT, bytes_text),
+    "sampledShare": Column("by a sample of", _REAL, _share),
+    "compressMs": Column("compress a MiB", _REAL, _milliseconds),
+    "decompressMs": Column("decompress a MiB", _REAL, _milliseconds),
+    "nowCompressMs": Column("compress a MiB as now", _REAL, _milliseconds),
+    "nowDecompressMs": Column("decompress a MiB now", _REAL, _milliseconds),
     "movedShare": Column("keys that move", _REAL, _share),
 }  # fmt: skip
 """By the name that a column has in Parquet."""

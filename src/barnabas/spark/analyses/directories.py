@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 from barnabas.spark.logs.options import View, log_options
-from barnabas.spark.logs.segments import find_segments
+from barnabas.spark.logs.segments import Segment, find_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +26,18 @@ class Directories:
     def names(self) -> list[str]:
         """The topics that are there."""
         return sorted({tp.topic for tp in self.partitions})
+
+    def segments(self) -> list[Segment]:
+        """The segments whose records are read, of one replica of each partition. Raises OptionError."""
+        return find_segments(
+            log_options(
+                {
+                    "path": ",".join(self.paths),
+                    "subscribe": ",".join(self.topics),
+                    "corruptBatches": "skip",
+                }
+            )
+        )
 
     def read(self, spark: "SparkSession", view: View, **options: Any) -> "DataFrame":
         """A view of ``barnabas-log``; corrupt batches are left out, `damage` counts them."""

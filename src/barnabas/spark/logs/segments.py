@@ -143,15 +143,9 @@ def _cut(segment: Segment, wanted: int, view: View) -> list[Piece]:
 
 def _batch_starts(segment: Segment, wanted: int) -> Iterator[int]:
     """Positions of batches, each at least `wanted` bytes behind the one before."""
-    path = Path(segment.path)
-    try:
-        entries = path.with_name(offset_name(segment.base_offset, INDEX_SUFFIX)).read_bytes()
-    except OSError:
-        return  # without an index the segment stays whole
     at = 0
-    with path.open("rb") as log:
-        # The file of the newest segment's index is larger than what it holds: zeros follow.
-        for _, position in _ENTRY.iter_unpack(entries[: len(entries) // _ENTRY.size * _ENTRY.size]):
+    with Path(segment.path).open("rb") as log:
+        for position in _indexed(segment):
             if (
                 position - at >= wanted
                 and segment.size - position >= wanted // 2
@@ -159,6 +153,25 @@ def _batch_starts(segment: Segment, wanted: int) -> Iterator[int]:
             ):
                 at = position
                 yield position
+
+
+def batch_start(segment: Segment, before: int) -> int:
+    """The last position up to `before` that the index names and where a batch begins; 0 without one. Raises OSError."""
+    with Path(segment.path).open("rb") as log:
+        positions = sorted(position for position in _indexed(segment) if 0 < position <= before)
+        return next((position for position in reversed(positions) if _begins(log.fileno(), position)), 0)
+
+
+def _indexed(segment: Segment) -> Iterator[int]:
+    """The positions in the segment's offset index; without an index there are none."""
+    path = Path(segment.path)
+    try:
+        entries = path.with_name(offset_name(segment.base_offset, INDEX_SUFFIX)).read_bytes()
+    except OSError:
+        return
+    # The file of the newest segment's index is larger than what it holds: zeros follow.
+    for _, position in _ENTRY.iter_unpack(entries[: len(entries) // _ENTRY.size * _ENTRY.size]):
+        yield position
 
 
 def _begins(log: int, position: int) -> bool:
