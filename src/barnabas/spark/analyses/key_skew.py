@@ -94,7 +94,9 @@ def _answer(topics: Sequence[Row], others: Sequence[Row], hot_keys: Rows) -> str
     """Which topic is skewed, and why; which keys have lost their order; which are not placed by default."""
     if not topics:
         return "There are no records."
-    spread = [row for row in topics if row["partitions"] > 1]
+    # Where the records of Kafka's own topics go is its own choice.
+    own = [row for row in topics if row["topic"] not in INTERNAL_TOPICS]
+    spread = [row for row in own if row["partitions"] > 1]
     skewed = [row for row in spread if row["byteSkew"] >= SKEWED]
     if skewed:
         words = _skewed(max(skewed, key=_excess), others, hot_keys)
@@ -106,11 +108,7 @@ def _answer(topics: Sequence[Row], others: Sequence[Row], hot_keys: Rows) -> str
     else:
         words = ["No topic has several partitions here."]
     words += _order(topics)
-    elsewhere = [
-        row
-        for row in topics
-        if row["topic"] not in INTERNAL_TOPICS and row["keys"] and row["defaultKeyShare"] < 1
-    ]
+    elsewhere = [row for row in own if row["keys"] and row["defaultKeyShare"] < 1]
     if elsewhere:
         named = ", ".join(f"{row['topic']} {1 - row['defaultKeyShare']:.0%}" for row in elsewhere[:NAMED_MAX])
         words.append(
