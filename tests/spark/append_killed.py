@@ -42,7 +42,7 @@ def die_before(step):
 def append(folder, batch):
     """Appends a batch of two files, unless it is there: what the sink does with a batch that Spark plans."""
     with commits.TableFolder(folder) as table:
-        if table.has(batch):
+        if table.has("query", batch):
             return
 
         def write(staging):

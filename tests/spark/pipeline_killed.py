@@ -1,6 +1,6 @@
 """`barnabas pipeline run FILE` that ends by kill -9 at a point of a batch; without a point it lives to the end.
 
-pipeline_killed.py FILE [before-commit|after-commit BATCH]
+pipeline_killed.py FILE [POINT BATCH], where POINT is one of those in `POINTS`.
 """
 
 import os
@@ -8,7 +8,13 @@ import signal
 import sys
 
 from barnabas.cli.main import main
-from barnabas.spark.pipeline.commits import TableFolder
+from barnabas.spark.pipeline import sink
+
+POINTS = ("before-write", "after-write", "before-commit", "after-commit", "before-checkpoint")
+# The call of a table that is its commit point.
+COMMITS = {"TableFolder": "_replace", "DeltaFolder": "_commit", "IcebergFolder": "_commit"}
+
+started = []
 
 
 def die():
@@ -16,21 +22,45 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_around(owner, name, point, doomed):
+    """Has `owner.name` end the process before or behind its work, in the doomed batch."""
+    original = getattr(owner, name)
+
+    def call(*args):
+        if point.startswith("before") and started[-1:] == [doomed]:
+            die()
+        found = original(*args)
+        if name == "_stage":
+            found = list(found)  # it is a generator
+        if point.startswith("after") and started[-1:] == [doomed]:
+            die()
+        return found
+
+    setattr(owner, name, call)
+
+
 def die_at(point, doomed):
     """Plants the end."""
-    replace, publish = TableFolder._replace, TableFolder._publish
+    write = sink.BatchSink.write
 
-    def replacing(self, commit):
-        if point == "before-commit" and commit.batch == doomed:
+    def writing(self, frame, batch):
+        started.append(batch)
+        write(self, frame, batch)
+        if point == "before-checkpoint" and batch == doomed:
             die()
-        replace(self, commit)
 
-    def publishing(self, commit):
-        if point == "after-commit" and commit.batch == doomed:
-            die()
-        publish(self, commit)
+    sink.BatchSink.write = writing
+    if point.endswith("write"):
+        die_around(sink.BatchSink, "_stage", point, doomed)
+    if point.endswith("commit"):
+        opened = sink.open_table
 
-    TableFolder._replace, TableFolder._publish = replacing, publishing
+        def opening(settings):
+            table = opened(settings)
+            die_around(type(table), COMMITS[type(table).__name__], point, doomed)
+            return table
+
+        sink.open_table = opening
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_an_append_that_fails_at_a_step_is_tried_again_by_the_same_process(tmp_p
             left = 0  # no step fails from here on
             for batch in (0, 1):
                 table.recover()
-                if not table.has(batch):
+                if not table.has("query", batch):
                     append(table, batch, str(batch))
         files = (tmp_path / str(step)).glob("*.parquet")
         assert sorted(path.read_text() for path in files) == ["0", "1"], step
@@ -84,9 +84,9 @@ def test_an_append_that_fails_at_a_step_is_tried_again_by_the_same_process(tmp_p
 def test_what_was_committed_is_not_appended_again(tmp_path):
     with TableFolder(tmp_path / "t") as table:
         append(table, 7)
-        assert (table.has(6), table.has(7), table.has(8)) == (True, True, False)
+        assert (table.has("query", 6), table.has("query", 7), table.has("query", 8)) == (True, True, False)
     with TableFolder(tmp_path / "t") as table:
-        assert table.has(7)
+        assert table.has("query", 7)
         assert table.last.query == "query"
 
 

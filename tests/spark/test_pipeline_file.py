@@ -74,7 +74,7 @@ def test_a_long_file_is_read_whole(read):
         ("maxOffsetsPerTrigger", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
         ("= 100", "= [100]", "source.maxOffsetsPerTrigger is [100]: it must be a text, a number"),
         ('subscribe = "flights"', "", "source: One of the following options must be specified"),
-        ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet"),
+        ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet, delta"),
         ('path = "table"', 'pathh = "table"', "sink.pathh is unknown; did you mean path?"),
         ('path = "table"', 'path = "table"\nzzz = 1', "sink.zzz is unknown; there are"),
         ('path = "table"', 'path = "t"\neventTime = { by = "day" }', "sink.eventTime.column is missing"),

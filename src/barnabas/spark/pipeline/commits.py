@@ -23,19 +23,25 @@ A reader sees the files of a batch one after the other, as it does with any plai
 knows neither Spark nor Parquet: who appends hands it a function that fills the staging folder.
 """
 
-import fcntl
 import json
-import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, Self
+from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.table import (
+    OURS,
+    State,
+    Table,
+    Write,
+    synchronise,
+    synchronise_files,
+    synchronise_up,
+)
 
-_OURS: Final = "_barnabas"
 _STAGING: Final = "staging-"
 
 
@@ -55,40 +61,19 @@ class Commit:
     """Where each staged file belongs."""
 
 
-class TableFolder:
-    """The folder, for the one process that writes to it; ``with`` takes the lock and finishes what was committed."""
+class TableFolder(Table):
+    """The folder; ``with`` takes its lock and finishes what was committed."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.last: Commit | None = None
-        self._ours = folder / _OURS
-        self._lock: IO[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        """Raises PipelineError where another process writes or the folder holds something else."""
-        existed = self._ours.exists()
-        if not existed and self.folder.exists() and any(self.folder.iterdir()):
-            raise PipelineError(
-                f"{self.folder} is not empty, and no pipeline has written it: give another path"
-            )
-        self._ours.mkdir(parents=True, exist_ok=True)
-        lock = (self._ours / "lock").open("wb")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._lock = lock
-            self.recover()
-        except BlockingIOError:
-            lock.close()
-            raise PipelineError(f"{self.folder} is being written by another process") from None
-        except BaseException:
-            lock.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+    def state(self, query: str | None) -> State | None:
+        """What the last commit says."""
+        last = read_commit(self.folder)
+        if last is None:
+            return None
+        return State(last.batch if last.query == query else None, last.schema, last.layout)
 
     def recover(self) -> None:
         """Moves what the last commit has not moved yet, then removes all that nothing refers to.
@@ -101,33 +86,18 @@ class TableFolder:
         for left in self._ours.glob(f"{_STAGING}*"):
             shutil.rmtree(left)
 
-    def has(self, batch: int) -> bool:
-        """Whether a batch of the query is in the table already."""
-        return self.last is not None and batch <= self.last.batch
-
     def append(
-        self,
-        query: str,
-        batch: int,
-        schema: dict[str, Any],
-        layout: Sequence[str],
-        write: Callable[[Path], Iterable[str]],
+        self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
     ) -> None:
-        """Appends a batch that the table does not have; behind an append that has failed, `recover` comes first.
-
-        `write` fills a folder, which it must make, and returns the paths in it that become part of the table.
-        """
+        """Appends a batch that the table does not have; behind an append that has failed, `recover` comes first."""
         assert self._lock is not None
-        assert not self.has(batch)
+        assert not self.has(query, batch)
         staging = self._ours / f"{_STAGING}{uuid.uuid4().hex}"
         files = {
             staged: str(PurePosixPath(staged).with_name(f"batch-{batch:010d}-{number:05d}.parquet"))
             for number, staged in enumerate(sorted(write(staging)))
         }
-        for staged in files:
-            synchronise(staging / staged)
-        for folder in sorted({(staging / staged).parent for staged in files}):
-            _synchronise_up(folder, self._ours)
+        synchronise_files(staging, files, self._ours)
         commit = Commit(query, batch, schema, list(layout), staging.name, files)
         self._replace(commit)
         self.recover()
@@ -153,7 +123,7 @@ class TableFolder:
                     f"{target} is gone, a file of batch {commit.batch} that was not published yet"
                 )
         for folder in sorted(folders):
-            _synchronise_up(folder, self.folder)
+            synchronise_up(folder, self.folder)
 
     def __repr__(self) -> str:
         return f"<TableFolder {self.folder} batch={self.last.batch if self.last else None}>"
@@ -161,27 +131,10 @@ class TableFolder:
 
 def read_commit(folder: Path) -> Commit | None:
     """The last commit of a table, None where there is none. Raises PipelineError for a file that is no commit."""
-    path = folder / _OURS / "commit.json"
+    path = folder / OURS / "commit.json"
     try:
         return Commit(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
         raise PipelineError(f"{path} is no commit of a pipeline: {error}") from None
-
-
-def synchronise(path: Path) -> None:
-    """Has the system write a file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _synchronise_up(folder: Path, top: Path) -> None:
-    """A folder and those above it up to `top`: each holds the name of the one below."""
-    for each in (folder, *folder.parents):
-        synchronise(each)
-        if each == top:
-            return

@@ -14,7 +14,7 @@ from barnabas.spark.options import SourceOptions, parse_duration_ms, source_opti
 from barnabas.spark.pipeline.section import Section, unknown
 
 FORMATS: Final = ("binary", "json", "csv")
-SINKS: Final = ("parquet",)
+SINKS: Final = ("parquet", "delta")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _SOURCE_OPTIONS: Final = (

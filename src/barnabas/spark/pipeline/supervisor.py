@@ -23,8 +23,8 @@ from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import Follower, Totals
 from barnabas.spark.pipeline import frames
-from barnabas.spark.pipeline.parquet import ParquetSink, table_schema
 from barnabas.spark.pipeline.settings import Pipeline
+from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
 def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
     """The columns that the table has once the pipeline has run. Asks no broker. Raises PipelineError."""
     frame = frames.build(spark, pipeline)
-    return table_schema(pipeline.sink, pipeline.checkpoint, frame.schema)
+    return table_schema(open_table(pipeline.sink), pipeline.sink, pipeline.checkpoint, frame.schema)
 
 
 def run(
@@ -74,14 +74,14 @@ def run(
     """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set. Raises PipelineError."""
     outcome = Outcome()
     frame = frames.build(spark, pipeline)
-    with ParquetSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
+    with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
         watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
         _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
         outcome.rows_written, outcome.batches = sink.rows_written, sink.batches
     return outcome
 
 
-def _start(frame: "DataFrame", sink: ParquetSink, pipeline: Pipeline) -> "StreamingQuery":
+def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "StreamingQuery":
     writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
     try:
         return (
@@ -93,7 +93,7 @@ def _start(frame: "DataFrame", sink: ParquetSink, pipeline: Pipeline) -> "Stream
         raise PipelineError(f"{first_line(error)}{_see(pipeline)}") from error
 
 
-def _supervise(start: "Callable[[], StreamingQuery]", sink: ParquetSink, watch: "_Watch") -> None:
+def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_Watch") -> None:
     pipeline, failed = watch.pipeline, 0
     while True:
         batches, sink.failure = sink.batches, None

@@ -1,4 +1,7 @@
-"""The sink of plain Parquet files: a batch of a streaming query, appended once; see `commits`."""
+"""The sink of a streaming query: its batches become Parquet files, which a table of some kind takes once; see `table`.
+
+The executors write the files; the driver hands their names to the table and sees no rows.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,30 +12,49 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-i
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.commits import TableFolder, read_commit, synchronise
+from barnabas.spark.pipeline.commits import TableFolder
 from barnabas.spark.pipeline.evolution import merged
 from barnabas.spark.pipeline.settings import Sink
+from barnabas.spark.pipeline.table import Table, synchronise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def table_schema(sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
+def open_table(sink: Sink) -> Table:
+    """The table of a kind, which nothing has looked at yet. Raises PipelineError where its packages are missing."""
+    try:
+        if sink.kind == "delta":
+            from barnabas.spark.pipeline.delta import DeltaFolder
+
+            return DeltaFolder(sink.path)
+    except ImportError as error:
+        raise PipelineError(
+            f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install 'barnabas[lake]'"
+        ) from error
+    return TableFolder(sink.path)
+
+
+def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
     """The columns of the table once it takes such rows. Raises PipelineError where it cannot."""
-    last = read_commit(sink.path)
-    if last is None:
-        return merged(None, rows)
-    if query_id(checkpoint) != last.query:
+    state = table.state(query_id(checkpoint))
+    if state is not None and state.batch is None:
         raise PipelineError(
-            f"{sink.path} was written with another checkpoint, of the query {last.query}: with a new one its records "
-            "would be read again. Use that checkpoint, or give the pipeline another path"
+            f"{sink.path} was written with another checkpoint: with this one its records would be read again. "
+            "Use that checkpoint, or give the pipeline another path"
         )
-    if last.layout != list(sink.layout):
+    if state is not None and state.layout != list(sink.layout):
         raise PipelineError(
-            f"{sink.path} is partitioned by {', '.join(last.layout) or 'nothing'}, "
+            f"{sink.path} is partitioned by {', '.join(state.layout) or 'nothing'}, "
             f"not by {', '.join(sink.layout) or 'nothing'}: give the pipeline another path"
         )
-    return merged(StructType.fromJson(last.schema), rows)
+    schema = merged(StructType.fromJson(state.schema) if state is not None else None, rows)
+    for field in schema.fields:
+        if not table.takes(field.jsonValue()):
+            raise PipelineError(
+                f"column {field.name} is {field.dataType.simpleString()}, which {sink.kind} does not have: CAST it"
+            )
+    return schema
 
 
 def query_id(checkpoint: Path) -> str | None:
@@ -45,11 +67,11 @@ def query_id(checkpoint: Path) -> str | None:
         raise PipelineError(f"{checkpoint / 'metadata'} is no checkpoint's: {error}") from None
 
 
-class ParquetSink:
+class BatchSink:
     """Takes batches from ``foreachBatch``; ``with`` holds the table's lock."""
 
     def __init__(self, sink: Sink, checkpoint: Path, rows: StructType) -> None:
-        self._table = TableFolder(sink.path)
+        self._table = open_table(sink)
         self._sink = sink
         self._checkpoint = checkpoint
         self._rows = rows
@@ -63,7 +85,7 @@ class ParquetSink:
     def __enter__(self) -> Self:
         self._table.__enter__()
         try:
-            self._schema = table_schema(self._sink, self._checkpoint, self._rows)
+            self._schema = table_schema(self._table, self._sink, self._checkpoint, self._rows)
         except BaseException:
             self._table.__exit__()
             raise
@@ -84,7 +106,9 @@ class ParquetSink:
 
     def _append(self, frame: "DataFrame", batch: int) -> None:
         self._table.recover()
-        if self._table.has(batch):
+        query = query_id(self._checkpoint)
+        assert query is not None
+        if self._table.has(query, batch):
             # It ended after the table's commit and before the checkpoint's. The rows are computed all the same:
             # a query with state writes that state when they are.
             frame.write.format("noop").mode("overwrite").save()
@@ -94,8 +118,6 @@ class ParquetSink:
         offsets = self._checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
-        query = query_id(self._checkpoint)
-        assert query is not None
         written = 0
 
         def stage(folder: Path) -> Iterator[str]:
@@ -119,8 +141,15 @@ class ParquetSink:
             else sql.lit(None).cast(field.dataType).alias(field.name)
             for field in self._schema.fields
         ]
-        writer = frame.select(*columns).write.partitionBy(*self._sink.layout)
-        writer.parquet(f"file://{folder}")
+        layout = list(self._sink.layout)
+        if (
+            self._table.keeps_partition_columns
+        ):  # Spark takes the columns of folders out of the files: it gets copies
+            columns += [sql.col(f"`{name}`").alias(f"_{name}") for name in layout]
+            layout = [f"_{name}" for name in layout]
+        # Spark's own INT96 has neither statistics nor a place in the formats with a log.
+        frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        frame.select(*columns).write.partitionBy(*layout).parquet(f"file://{folder}")
         for path in folder.rglob("*.parquet"):
             rows = pq.read_metadata(path).num_rows
             if rows:

@@ -1,0 +1,125 @@
+"""A Delta table, by delta-rs: each batch is one version, whose transaction identifier (``txn``) is the batch's id.
+
+The files that Spark has written are named to the log (`AddAction`); no row passes through the driver.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction
+
+from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.logged import LoggedTable
+from barnabas.spark.pipeline.table import State, synchronise, synchronise_up
+
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+"""How Spark names the folder of null."""
+
+
+class DeltaFolder(LoggedTable):
+    """The table in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, files=folder)
+        self._table: DeltaTable | None = None
+
+    def state(self, query: str | None) -> State | None:
+        """What the log's last version says."""
+        table = self._newest()
+        if table is None:
+            return None
+        batch = None if query is None else table.transaction_version(query)
+        return State(batch, _columns(table), table.metadata().partition_columns)
+
+    def takes(self, field: dict[str, Any]) -> bool:
+        """Whether Delta has the type."""
+        try:
+            _schema([field]).to_arrow()
+        except Exception:  # delta-rs has several for it
+            return False
+        return True
+
+    def _newest(self) -> DeltaTable | None:
+        try:
+            if self._table is not None:
+                self._table.update_incremental()
+            elif DeltaTable.is_deltatable(str(self.folder)):
+                self._table = DeltaTable(str(self.folder))
+        except DeltaError as error:
+            raise PipelineError(f"{self.folder}: its log cannot be read: {first_line(error)}") from error
+        return self._table
+
+    def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
+        table, before = self._newest(), -1
+        if table is None:
+            # The identifier says whose table it is from its first version on.
+            DeltaTable.create(
+                str(self.folder),
+                _schema(schema["fields"]),
+                partition_by=list(layout),
+                commit_properties=_identified(query, -1),
+            )
+        else:
+            before = table.version()
+            have = {field["name"] for field in _columns(table)["fields"]}
+            added = [field for field in schema["fields"] if field["name"] not in have]
+            if added:
+                table.alter.add_columns(_schema(added).fields)
+        self._synchronise_behind(before)
+
+    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
+        table = self._newest()
+        assert table is not None
+        before = table.version()
+        table.create_write_transaction(
+            [self._action(file) for file in files],
+            "append",
+            table.schema(),
+            table.metadata().partition_columns,
+            commit_properties=_identified(query, batch),
+        )
+        self._synchronise_behind(before)
+
+    def _synchronise_behind(self, version: int) -> None:
+        """Spark commits the batch next: by then the log must be on the disk, which delta-rs leaves to the system."""
+        table, log = self._newest(), self.folder / "_delta_log"
+        assert table is not None
+        for newer in range(version + 1, table.version() + 1):
+            synchronise(log / f"{newer:020d}.json")
+        synchronise_up(log, self.folder)
+
+    def _action(self, file: Path) -> AddAction:
+        status, path = file.stat(), file.relative_to(self.folder)
+        return AddAction(
+            path=path.as_posix(),
+            size=status.st_size,
+            partition_values=_partition(path),
+            modification_time=status.st_mtime_ns // 1_000_000,
+            data_change=True,
+            stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
+        )
+
+
+def _columns(table: DeltaTable) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(table.schema().to_json())  # Delta's form is Spark's
+    return found
+
+
+def _schema(fields: Sequence[Mapping[str, Any]]) -> Schema:
+    return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
+
+
+def _identified(query: str, batch: int) -> CommitProperties:
+    return CommitProperties(app_transactions=[Transaction(query, batch)])
+
+
+def _partition(path: Path) -> dict[str, str | None]:
+    """The values in the names of folders such as ``day=2013-01-01``, behind the batch's own."""
+    pairs = (folder.partition("=") for folder in path.parent.parts[1:])
+    return {unquote(name): None if value == _NULL else unquote(value) for name, _, value in pairs}

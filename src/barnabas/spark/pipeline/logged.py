@@ -1,0 +1,50 @@
+"""Tables whose format has a log: the files of a batch are written where they stay, and one commit adds them.
+
+A batch has a folder of its own, ``batch-0000000017-9f...``. A kill before the commit leaves one that the log does not
+know; it is removed before the batch is appended again. The log keeps the batch's id in the same commit as its files,
+so they are in the table together or not at all, and no reader sees a part of a batch.
+"""
+
+import shutil
+import uuid
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from barnabas.spark.pipeline.table import Table, Write, synchronise_files
+
+
+class LoggedTable(Table):
+    """What Delta and Iceberg share."""
+
+    def __init__(self, folder: Path, files: Path) -> None:
+        super().__init__(folder)
+        self._files = files
+
+    def recover(self) -> None:
+        """Nothing: a commit to the log is whole, and the next append removes what it does not know."""
+
+    def append(
+        self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
+    ) -> None:
+        """Appends a batch that the table does not have; one without rows leaves the log as it is."""
+        assert self._lock is not None
+        assert not self.has(query, batch)
+        for left in self._files.glob("batch-*"):
+            if int(left.name.split("-")[1]) >= batch:
+                shutil.rmtree(left)
+        self._prepare(query, schema, layout)
+        folder = self._files / f"batch-{batch:010d}-{uuid.uuid4().hex}"
+        files = sorted(write(folder))
+        synchronise_files(folder, files, self.folder)
+        if files:
+            self._commit(query, batch, [folder / file for file in files])
+
+    @abstractmethod
+    def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
+        """Makes the table where there is none, and adds the columns that it does not have."""
+
+    @abstractmethod
+    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
+        """The commit point: the files are in the table from here on, and the batch's id with them."""

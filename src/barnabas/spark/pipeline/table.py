@@ -1,0 +1,120 @@
+"""What a pipeline appends its batches to: a folder that one process writes, which knows its last batch.
+
+The kinds of tables are in `commits` (plain Parquet files), `delta` and `iceberg`. None of them knows Spark's frames:
+`sink` hands them a function that writes the files of a batch.
+"""
+
+import fcntl
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, ClassVar, Final, Self
+
+from barnabas.spark.errors import PipelineError
+
+OURS: Final = "_barnabas"
+"""The folder in a table's folder that is not part of it; readers leave out all names that begin so."""
+
+Write = Callable[[Path], Iterable[str]]
+"""Fills a folder, which it must make, and returns the paths in it that become part of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a table holds before a batch."""
+
+    batch: int | None
+    """The query's last batch in it, -1 before the first; None where the table belongs to something else."""
+    schema: dict[str, Any]
+    """Its columns, as Spark's JSON has them."""
+    layout: list[str]
+    """Its partition columns."""
+
+
+class Table(ABC):
+    """A table, for the one process that writes to it: ``with`` takes its lock."""
+
+    keeps_partition_columns: ClassVar = False
+    """Whether files hold the columns that they are partitioned by; else only the names of their folders do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ours = folder / OURS
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Raises PipelineError where another process writes or the folder holds something else."""
+        if not self._ours.exists() and self.folder.exists() and any(self.folder.iterdir()):
+            raise PipelineError(
+                f"{self.folder} is not empty, and no pipeline has written it: give another path"
+            )
+        self._ours.mkdir(parents=True, exist_ok=True)
+        lock = (self._ours / "lock").open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock
+            self.recover()
+        except BlockingIOError:
+            lock.close()
+            raise PipelineError(f"{self.folder} is being written by another process") from None
+        except BaseException:
+            lock.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @abstractmethod
+    def state(self, query: str | None) -> State | None:
+        """What the table holds, None where there is none. Needs no lock. Raises PipelineError for a damaged one."""
+
+    def has(self, query: str, batch: int) -> bool:
+        """Whether a batch of the query is in the table already."""
+        state = self.state(query)
+        return state is not None and state.batch is not None and batch <= state.batch
+
+    def takes(self, field: dict[str, Any]) -> bool:
+        """Whether tables of this kind can have a column of this type."""
+        del field
+        return True
+
+    @abstractmethod
+    def recover(self) -> None:
+        """Finishes what was committed. Comes behind an append that has failed, as it may have committed or not."""
+
+    @abstractmethod
+    def append(
+        self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
+    ) -> None:
+        """Appends a batch that the table does not have; the query is the table's, or there is no table."""
+
+
+def synchronise(path: Path) -> None:
+    """Has the system write a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def synchronise_up(folder: Path, top: Path) -> None:
+    """A folder and those above it up to `top`: each holds the name of the one below."""
+    for each in (folder, *folder.parents):
+        synchronise(each)
+        if each == top:
+            return
+
+
+def synchronise_files(folder: Path, files: Iterable[str], top: Path) -> None:
+    """Files of a folder, and the folders that hold their names up to `top`."""
+    paths = [folder / file for file in files]
+    for path in paths:
+        synchronise(path)
+    for parent in sorted({path.parent for path in paths}):
+        synchronise_up(parent, top)
