@@ -63,6 +63,22 @@ def test_a_long_file_is_read_whole(read):
 
 
 @pytest.mark.parametrize(
+    ("catalog", "found"),
+    [
+        ("", {"uri": "sqlite:///{}/catalog.db"}),
+        ('catalog = "sqlite:///lake/c.db"', {"uri": "sqlite:///{}/lake/c.db"}),
+        ('catalog = "sqlite:////lake/c.db"', {"uri": "sqlite:////lake/c.db"}),
+        ('catalog = { name = "prod", type = "rest", uri = "http://h" }', {"name": "prod", "type": "rest", "uri": "http://h"}),
+    ],
+)  # fmt: skip
+def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalog, found):
+    sink = read(WHOLE.replace('"parquet"', f'"iceberg"\n{catalog}')).sink
+
+    assert sink.table == "default.table"
+    assert sink.catalog == {key: value.format(tmp_path) for key, value in found.items()}
+
+
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ('checkpoint = "c"', 'chekpoint = "c"', "chekpoint is unknown; did you mean checkpoint?"),
@@ -74,11 +90,15 @@ def test_a_long_file_is_read_whole(read):
         ("maxOffsetsPerTrigger", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
         ("= 100", "= [100]", "source.maxOffsetsPerTrigger is [100]: it must be a text, a number"),
         ('subscribe = "flights"', "", "source: One of the following options must be specified"),
-        ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet, delta"),
+        ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet, delta, iceberg"),
         ('path = "table"', 'pathh = "table"', "sink.pathh is unknown; did you mean path?"),
         ('path = "table"', 'path = "table"\nzzz = 1', "sink.zzz is unknown; there are"),
         ('path = "table"', 'path = "t"\neventTime = { by = "day" }', "sink.eventTime.column is missing"),
         ('path = "table"', 'path = "t"\npartitionBy = ["a", "a"]', "names a column twice"),
+        ('path = "table"', 'path = "t"\ntable = "a.b"', "sink.table is unknown; there are"),
+        ('"parquet"', '"iceberg"\ntable = "flights"', "sink.table is 'flights': it must be namespace.name"),
+        ('"parquet"', '"iceberg"\ncatalog = 5', "sink.catalog is 5: it must be a text"),
+        ('"parquet"', '"iceberg"\ncatalog = { uri = [] }', "sink.catalog.uri is []: it must be a text, a number"),
         ("[sink]", '[format]\nkind = "json"\n[sink]', "format.schema is missing"),
         ("[sink]", '[transform]\npython = "no function"\n[sink]', "it must be module:function"),
         ("[sink]", '[transform]\nsql = "a"\npython = "a:b"\n[sink]', "both sql and python"),

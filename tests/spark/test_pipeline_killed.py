@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer
@@ -73,7 +74,16 @@ def run(file, *point):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("reader", "kills"), [(parquet, COMMITS), (delta, PHASES)], ids=["parquet", "delta"])
+def iceberg(folder):
+    table = load_catalog("default", uri=f"sqlite:///{folder.parent}/catalog.db").load_table("default.table")
+    return int(table.properties["barnabas.batch"]), table.scan().to_arrow()["number"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("reader", "kills"),
+    [(parquet, COMMITS), (delta, PHASES), (iceberg, PHASES)],
+    ids=["parquet", "delta", "iceberg"],
+)
 def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, tmp_path, reader, kills):
     topic = topic_name("killed")
     with BlockingAdmin(broker) as admin:

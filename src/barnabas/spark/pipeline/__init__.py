@@ -1,5 +1,6 @@
 """Topics into tables, from one TOML file: ``barnabas pipeline run FILE.toml``.
 
-`settings` reads the file, `frames` makes the DataFrame that it describes, `parquet` appends its batches to a table
-and `supervisor` keeps the stream going. `commits` is the part that makes an append happen once; its head says how.
+`settings` reads the file, `frames` makes the DataFrame that it describes, `sink` writes the files of its batches and hands
+them to a table, and `supervisor` keeps the stream going. `table` says what a table is; `commits` (plain Parquet files),
+`delta` and `iceberg` are the kinds, and each makes an append happen once.
 """

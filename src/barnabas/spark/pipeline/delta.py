@@ -6,7 +6,7 @@ The files that Spark has written are named to the log (`AddAction`); no row pass
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -25,6 +25,11 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 class DeltaFolder(LoggedTable):
     """The table in a folder."""
 
+    types: ClassVar = frozenset({
+        "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary", "date", "timestamp",
+        "timestamp_ntz",
+    })  # fmt: skip
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, files=folder)
         self._table: DeltaTable | None = None
@@ -36,14 +41,6 @@ class DeltaFolder(LoggedTable):
             return None
         batch = None if query is None else table.transaction_version(query)
         return State(batch, _columns(table), table.metadata().partition_columns)
-
-    def takes(self, field: dict[str, Any]) -> bool:
-        """Whether Delta has the type."""
-        try:
-            _schema([field]).to_arrow()
-        except Exception:  # delta-rs has several for it
-            return False
-        return True
 
     def _newest(self) -> DeltaTable | None:
         try:

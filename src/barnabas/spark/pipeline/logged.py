@@ -8,9 +8,9 @@ so they are in the table together or not at all, and no reader sees a part of a 
 import shutil
 import uuid
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from barnabas.spark.pipeline.table import Table, Write, synchronise_files
 
@@ -18,9 +18,16 @@ from barnabas.spark.pipeline.table import Table, Write, synchronise_files
 class LoggedTable(Table):
     """What Delta and Iceberg share."""
 
+    types: ClassVar[frozenset[str]]
+    """Spark's names of the simple types that the format has."""
+
     def __init__(self, folder: Path, files: Path) -> None:
         super().__init__(folder)
         self._files = files
+
+    def takes(self, field: dict[str, Any]) -> bool:
+        """Whether the format has the type, and those in it."""
+        return all(name.partition("(")[0] in self.types for name in _simple_types(field["type"]))
 
     def recover(self) -> None:
         """Nothing: a commit to the log is whole, and the next append removes what it does not know."""
@@ -48,3 +55,19 @@ class LoggedTable(Table):
     @abstractmethod
     def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
         """The commit point: the files are in the table from here on, and the batch's id with them."""
+
+
+def _simple_types(kind: Any) -> Iterator[str]:
+    """The names in a type of Spark's JSON."""
+    if isinstance(kind, str):
+        yield kind
+    elif kind["type"] == "struct":
+        for field in kind["fields"]:
+            yield from _simple_types(field["type"])
+    elif kind["type"] == "array":
+        yield from _simple_types(kind["elementType"])
+    elif kind["type"] == "map":
+        yield from _simple_types(kind["keyType"])
+        yield from _simple_types(kind["valueType"])
+    else:
+        yield kind["type"]  # one of a user's own

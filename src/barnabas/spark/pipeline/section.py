@@ -34,6 +34,10 @@ class Section:
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
+    def peek(self, key: str) -> Any:
+        """The value as it stands, None where there is none."""
+        return self._values.get(key)
+
     def text(self, key: str, default: str | None = None) -> str:
         """A text that is not empty; without a default it must be there."""
         value = self.optional_text(key)

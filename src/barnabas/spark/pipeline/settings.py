@@ -5,7 +5,7 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from barnabas.spark.options import SourceOptions, parse_duration_ms, source_opti
 from barnabas.spark.pipeline.section import Section, unknown
 
 FORMATS: Final = ("binary", "json", "csv")
-SINKS: Final = ("parquet", "delta")
+SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _SOURCE_OPTIONS: Final = (
@@ -49,6 +49,10 @@ class Sink:
     event_time: str | None
     """A column whose time gives one partition column more."""
     event_unit: str
+    table: str = ""
+    """The name of an Iceberg table in its catalog, with its namespace."""
+    catalog: dict[str, str] = field(default_factory=dict)
+    """PyIceberg's properties of that catalog, and the `name` that SQL catalogs keep their tables by."""
 
     @property
     def layout(self) -> tuple[str, ...]:
@@ -167,18 +171,37 @@ def _transform(section: Section) -> tuple[str | None, str | None]:
 def _sink(section: Section, folder: Path) -> Sink:
     event = section.section("eventTime")
     given = "eventTime" in section
+    kind, path = section.choice("kind", SINKS), _local(section, "path", folder)
+    table, catalog = _iceberg(section, path, folder) if kind == "iceberg" else ("", {})
     sink = Sink(
-        kind=section.choice("kind", SINKS),
-        path=_local(section, "path", folder),
+        kind=kind,
+        path=path,
         partition_by=section.texts("partitionBy"),
         event_time=event.text("column") if given else None,
         event_unit=event.choice("by", UNITS, "day") if given else "day",
+        table=table,
+        catalog=catalog,
     )
     event.close()
     section.close()
     if len(set(sink.layout)) < len(sink.layout):
         raise section.wrong("partitionBy", f"names a column twice: {', '.join(sink.layout)}")
     return sink
+
+
+def _iceberg(section: Section, path: Path, folder: Path) -> tuple[str, dict[str, str]]:
+    """The table's name and its catalog, which is a URI or a table of properties."""
+    table = section.text("table", f"default.{path.name}")
+    if not re.fullmatch(r"[^.\s]+(\.[^.\s]+)+", table):
+        raise section.wrong("table", f"is {table!r}: it must be namespace.name")
+    if isinstance(section.peek("catalog"), dict):
+        catalog = section.section("catalog").settings()
+    else:
+        catalog = {"uri": section.text("catalog", "sqlite:///catalog.db")}
+    sqlite, _, file = catalog.get("uri", "").partition("sqlite:///")
+    if file and not sqlite:
+        catalog["uri"] = f"sqlite:///{folder / file}"
+    return table, catalog
 
 
 def _trigger(top: Section) -> dict[str, str | bool]:

@@ -28,6 +28,10 @@ def open_table(sink: Sink) -> Table:
             from barnabas.spark.pipeline.delta import DeltaFolder
 
             return DeltaFolder(sink.path)
+        if sink.kind == "iceberg":
+            from barnabas.spark.pipeline.iceberg import IcebergFolder
+
+            return IcebergFolder(sink.path, sink.table, sink.catalog)
     except ImportError as error:
         raise PipelineError(
             f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install 'barnabas[lake]'"

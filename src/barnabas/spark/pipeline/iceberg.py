@@ -1,0 +1,138 @@
+"""An Iceberg table, by PyIceberg: each batch is one snapshot, committed together with its id as a property of the table.
+
+The files that Spark has written are named to the table (``add_files``); no row passes through the driver. PyIceberg
+takes the values of partition columns from the files, so they hold those columns too.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.types import IcebergType, ListType, MapType, StructType
+
+from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.logged import LoggedTable
+from barnabas.spark.pipeline.table import State, synchronise, synchronise_up
+
+_QUERY: Final = "barnabas.query"
+_BATCH: Final = "barnabas.batch"
+_TIDY: Final = {"write.metadata.delete-after-commit.enabled": "true", "commit.manifest-merge.enabled": "true"}
+"""Each commit writes the metadata as a new file and its files as a new manifest; a long stream must not keep them all."""
+_TYPES: Final = {
+    "boolean": pa.bool_(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+    "string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+"""Spark's types that Iceberg has too; PyIceberg takes columns as Arrow's."""
+_SPARKS: Final = {"int": "integer", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
+"""Spark's names where Iceberg's are others."""
+_FILE: Final = "file://"
+
+
+class IcebergFolder(LoggedTable):
+    """The table, whose location is a folder; its catalog may be anywhere."""
+
+    keeps_partition_columns: ClassVar = True
+    types: ClassVar = frozenset({*_TYPES, "decimal"})
+
+    def __init__(self, folder: Path, table: str, catalog: Mapping[str, str]) -> None:
+        super().__init__(folder, files=folder / "data")
+        self._name = table
+        self._properties = dict(catalog)
+        self._catalog_name = self._properties.pop("name", "default")
+        self._catalog: Catalog | None = None
+
+    def state(self, query: str | None) -> State | None:
+        """What the table's newest metadata say."""
+        table = self._newest()
+        if table is None:
+            return None
+        place = table.location().removeprefix(_FILE)
+        if place != str(self.folder):
+            raise PipelineError(f"sink.path is {self.folder}, but the table {self._name} is in {place}")
+        batch = int(table.properties[_BATCH]) if query and table.properties.get(_QUERY) == query else None
+        return State(batch, _spark(table.schema().as_struct()), [field.name for field in table.spec().fields])
+
+    def _connected(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = load_catalog(self._catalog_name, **self._properties)
+        return self._catalog
+
+    def _newest(self) -> IcebergTable | None:
+        try:
+            return self._connected().load_table(self._name)
+        except NoSuchTableError:
+            return None
+        except Exception as error:  # each catalog has those of its own client
+            raise PipelineError(f"sink.catalog: {type(error).__name__}: {first_line(error)}") from error
+
+    def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
+        table, columns = self._newest(), pa.schema(_arrow(schema))
+        if table is not None:
+            if set(columns.names) - set(table.schema().column_names):
+                with table.update_schema() as update:
+                    update.union_by_name(columns)
+            return
+        catalog = self._connected()
+        catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+        # The properties say whose table it is from its first version on.
+        properties = {**_TIDY, _QUERY: query, _BATCH: "-1"}
+        creation = catalog.create_table_transaction(
+            self._name, columns, location=f"{_FILE}{self.folder}", properties=properties
+        )
+        with creation, creation.update_spec() as partitions:
+            for name in layout:
+                partitions.add_identity(name)
+
+    def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
+        table = self._newest()
+        assert table is not None
+        identity = {_QUERY: query, _BATCH: str(batch)}
+        with table.transaction() as change:
+            # Nothing refers to the files yet: their folder has a name of its own.
+            change.add_files([f"{_FILE}{file}" for file in files], identity, check_duplicate_files=False)
+            change.set_properties(identity)
+        self._synchronise(table)
+
+    def _synchronise(self, table: IcebergTable) -> None:
+        """Spark commits the batch next: by then the metadata must be on the disk, which PyIceberg leaves to the system."""
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        new = [one for one in snapshot.manifests(table.io) if one.added_snapshot_id == snapshot.snapshot_id]
+        for path in (table.metadata_location, snapshot.manifest_list, *(one.manifest_path for one in new)):
+            synchronise(Path(path.removeprefix(_FILE)))
+        synchronise_up(self.folder / "metadata", self.folder)
+
+
+def _arrow(kind: Any) -> Any:
+    """A type of Spark's JSON as Arrow's."""
+    if isinstance(kind, str):
+        decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind)
+        return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _TYPES[kind]
+    if kind["type"] == "array":
+        return pa.list_(_arrow(kind["elementType"]))
+    if kind["type"] == "map":
+        return pa.map_(_arrow(kind["keyType"]), _arrow(kind["valueType"]))
+    return pa.struct([(field["name"], _arrow(field["type"])) for field in kind["fields"]])
+
+
+def _spark(kind: IcebergType) -> Any:
+    """A type of Iceberg's as Spark's JSON has it."""
+    if isinstance(kind, StructType):
+        fields = [
+            {"name": field.name, "type": _spark(field.field_type), "nullable": True, "metadata": {}}
+            for field in kind.fields
+        ]
+        return {"type": "struct", "fields": fields}
+    if isinstance(kind, ListType):
+        return {"type": "array", "elementType": _spark(kind.element_type), "containsNull": True}
+    if isinstance(kind, MapType):
+        keys, values = _spark(kind.key_type), _spark(kind.value_type)
+        return {"type": "map", "keyType": keys, "valueType": values, "valueContainsNull": True}
+    name = str(kind).replace(" ", "")
+    return _SPARKS.get(name, name)

@@ -1,0 +1,222 @@
+"""Tables with a log, read by the formats' own readers: types, partitions, columns that grow, and batches that come again."""
+
+import datetime as dt
+import json
+import sys
+from decimal import Decimal
+
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyspark.sql.types import ByteType, StructField, StructType
+
+from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.settings import Sink
+from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
+
+pytestmark = pytest.mark.spark
+
+NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
+WIDE = (
+    "n INT, big BIGINT, x DOUBLE, amount DECIMAL(10,2), text STRING, bytes BINARY, day DATE, at TIMESTAMP, "
+    "local TIMESTAMP_NTZ, list ARRAY<STRING>, map MAP<STRING, BIGINT>, deep STRUCT<a: INT, b: ARRAY<STRUCT<c: DATE>>>"
+)
+ROW = (
+    1, 2**40, 1.5, Decimal("3.14"), "ü", b"\x00", NOON.date(), NOON, NOON.replace(tzinfo=None),
+    ["a", None], {"k": 1}, (7, [(NOON.date(),)]),
+)  # fmt: skip
+
+
+class Lake:
+    """A table of a kind, its checkpoint, and what its own reader sees."""
+
+    def __init__(self, spark, folder, kind):
+        self.spark, self.folder, self.kind = spark, folder, kind
+        self.checkpoint("checkpoint", "query")
+
+    def checkpoint(self, name, query):
+        """Writes what Spark has in a checkpoint when it hands over a batch."""
+        self.at = self.folder / name
+        (self.at / "offsets").mkdir(parents=True)
+        (self.at / "metadata").write_text(json.dumps({"id": query}))
+        for batch in range(10):
+            (self.at / "offsets" / str(batch)).touch()
+
+    def settings(self, *partition_by):
+        catalog = {"uri": f"sqlite:///{self.folder}/catalog.db"}
+        return Sink(self.kind, self.folder / "t", partition_by, None, "day", "lake.t", catalog)
+
+    def write(self, batch, rows, columns, *partition_by):
+        """Appends a batch as a start of its own; how many rows were written."""
+        frame = self.spark.createDataFrame(rows, columns)
+        with BatchSink(self.settings(*partition_by), self.at, frame.schema) as sink:
+            sink.write(frame, batch)
+        return sink.rows_written
+
+    def schema(self, columns, *partition_by):
+        settings = self.settings(*partition_by)
+        rows = self.spark.createDataFrame([], columns).schema
+        return table_schema(open_table(settings), settings, self.at, rows)
+
+    def iceberg(self):
+        return load_catalog("default", uri=f"sqlite:///{self.folder}/catalog.db").load_table("lake.t")
+
+    def read(self):
+        """The rows, without order."""
+        if self.kind == "delta":
+            return DeltaTable(str(self.folder / "t")).to_pyarrow_table().to_pylist()
+        return self.iceberg().scan().to_arrow().to_pylist()
+
+    def numbers(self):
+        return sorted(row["n"] for row in self.read())
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def lake(spark, tmp_path, request):
+    return Lake(spark, tmp_path, request.param)
+
+
+def test_types_come_back_as_they_were(lake):
+    assert lake.write(0, [ROW, (None,) * len(ROW)], WIDE) == 2
+
+    found, nulls = sorted(lake.read(), key=lambda row: row["n"] is None)
+    assert {**found, "map": dict(found["map"])} == {
+        **dict(zip(found, ROW, strict=True)),
+        "deep": {"a": 7, "b": [{"c": NOON.date()}]},
+    }
+    assert set(nulls.values()) == {None}
+    assert lake.schema(WIDE).simpleString() == lake.spark.createDataFrame([], WIDE).schema.simpleString()
+
+
+def test_partitions_have_the_values_of_their_rows(lake):
+    rows = [(1, "a b/ü%=", NOON.date()), (2, None, NOON.date()), (3, "__x", None)]
+    lake.write(0, rows, "n INT, text STRING, day DATE", "text", "day")
+
+    assert sorted((row["n"], row["text"], row["day"]) for row in lake.read()) == rows
+    if lake.kind == "delta":
+        found = DeltaTable(str(lake.folder / "t")).to_pyarrow_table(filters=[("text", "=", "a b/ü%=")])
+        assert found["n"].to_pylist() == [1]
+    else:
+        assert lake.iceberg().scan("text = 'a b/ü%='").to_arrow()["n"].to_pylist() == [1]
+        partitions = {str(file.file.partition[0]) for file in lake.iceberg().scan().plan_files()}
+        assert partitions == {"a b/ü%=", "None", "__x"}
+    with pytest.raises(PipelineError, match="is partitioned by text, day, not by day"):
+        lake.write(1, rows, "n INT, text STRING, day DATE", "day")
+
+
+def test_columns_grow_and_do_not_change(lake):
+    lake.write(0, [(1, "a")], "n INT, text STRING", "text")
+    lake.write(1, [(2, "b", NOON)], "n INT, text STRING, at TIMESTAMP_NTZ", "text")
+    lake.write(2, [("c", 3)], "text STRING, n INT", "text")
+
+    assert sorted((row["n"], row["text"], row["at"]) for row in lake.read()) == [
+        (1, "a", None), (2, "b", NOON.replace(tzinfo=None)), (3, "c", None),
+    ]  # fmt: skip
+    with pytest.raises(PipelineError, match="column n is bigint now and int in the table"):
+        lake.write(3, [(4, "d")], "n BIGINT, text STRING", "text")
+
+
+def test_a_batch_that_comes_again_is_there_once(lake):
+    lake.write(0, [(1,)], "n INT")
+    assert lake.write(0, [(1,)], "n INT") == 0
+    assert lake.write(1, [(2,), (3,)], "n INT") == 2
+    assert lake.write(1, [(2,), (3,)], "n INT") == 0
+    assert lake.write(2, [], "n INT") == 0
+    assert lake.write(2, [(4,)], "n INT") == 1
+    assert lake.numbers() == [1, 2, 3, 4]
+
+
+def test_others_may_compact_the_table_and_forget_its_history(lake):
+    for batch in range(3):
+        lake.write(batch, [(batch,)], "n INT")
+    if lake.kind == "delta":
+        table = DeltaTable(str(lake.folder / "t"))
+        table.optimize.compact()
+        table.create_checkpoint()
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    else:
+        table = lake.iceberg()
+        table.overwrite(table.scan().to_arrow())
+        old = [one.snapshot_id for one in table.snapshots() if one != table.current_snapshot()]
+        table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    assert lake.write(2, [(2,)], "n INT") == 0
+    assert lake.write(3, [(3,)], "n INT") == 1
+    assert lake.numbers() == [0, 1, 2, 3]
+
+
+def test_a_commit_that_fails_behind_its_commit_is_not_made_again(lake, monkeypatch):
+    frame = lake.spark.createDataFrame([(1,)], "n INT")
+    with BatchSink(lake.settings(), lake.at, frame.schema) as sink:
+        commit = type(sink._table)._commit
+
+        def failing(self, *args):
+            commit(self, *args)
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(sink._table), "_commit", failing)
+            with pytest.raises(OSError, match="No space"):
+                sink.write(frame, 0)
+        assert "No space" in sink.failure
+        sink.write(frame, 0)
+    assert lake.numbers() == [1]
+
+
+def test_what_a_batch_left_that_was_not_committed_is_removed(lake, monkeypatch):
+    lake.write(0, [(1,)], "n INT")
+    frame = lake.spark.createDataFrame([(2,)], "n INT")
+    with BatchSink(lake.settings(), lake.at, frame.schema) as sink:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(sink._table), "_commit", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                sink.write(frame, 1)
+        sink.write(frame, 1)
+    folders = [path.name[:16] for path in (lake.folder / "t").rglob("batch-*")]
+    assert sorted(folders) == ["batch-0000000000", "batch-0000000001"]
+    assert lake.numbers() == [1, 2]
+
+
+def test_the_table_belongs_to_its_checkpoint_and_one_process(lake):
+    lake.write(0, [(1,)], "n INT")
+    with (
+        BatchSink(lake.settings(), lake.at, lake.schema("n INT")),
+        pytest.raises(PipelineError, match="is being written by another process"),
+    ):
+        lake.write(1, [(2,)], "n INT")
+    lake.checkpoint("other", "another query")
+    for use in (lake.schema, lambda columns: lake.write(0, [(1,)], columns)):
+        with pytest.raises(PipelineError, match="was written with another checkpoint"):
+            use("n INT")
+
+
+def test_a_type_that_the_format_does_not_have_is_refused(lake):
+    for kind in (
+        "INTERVAL DAY TO SECOND",
+        "ARRAY<STRUCT<a: INTERVAL YEAR TO MONTH>>",
+        "MAP<STRING, VARIANT>",
+    ):
+        with pytest.raises(PipelineError, match=rf"column gap is .*, which {lake.kind} does not have"):
+            lake.schema(f"n INT, gap {kind}")
+    if lake.kind == "iceberg":
+        with pytest.raises(PipelineError, match="column b is tinyint, which iceberg does not have: CAST it"):
+            lake.schema(StructType([StructField("b", ByteType())]))
+
+
+def test_a_catalog_that_does_not_answer_is_named(lake):
+    if lake.kind == "delta":
+        pytest.skip("Delta has none")
+    lake.folder /= "nowhere"
+    with pytest.raises(PipelineError, match=r"^sink\.catalog: OperationalError: .*unable to open") as caught:
+        lake.schema("n INT")
+    assert "\n" not in str(caught.value)
+
+
+def test_packages_that_are_missing_are_named(lake, monkeypatch):
+    package = {"delta": "deltalake", "iceberg": "pyiceberg.catalog"}[lake.kind]
+    monkeypatch.delitem(sys.modules, f"barnabas.spark.pipeline.{lake.kind}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        PipelineError, match=rf"sink\.kind: {lake.kind} needs packages .*{package}.*barnabas\[lake\]"
+    ):
+        open_table(lake.settings())
