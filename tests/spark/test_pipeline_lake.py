@@ -122,6 +122,7 @@ def test_a_batch_that_comes_again_is_there_once(lake):
     assert lake.write(1, [(2,), (3,)], "n INT") == 2
     assert lake.write(1, [(2,), (3,)], "n INT") == 0
     assert lake.write(2, [], "n INT") == 0
+    assert list((lake.folder / "t").rglob("batch-0000000002-*")) == []
     assert lake.write(2, [(4,)], "n INT") == 1
     assert lake.numbers() == [1, 2, 3, 4]
 

@@ -47,6 +47,8 @@ class LoggedTable(Table):
         synchronise_files(folder, files, self.folder)
         if files:
             self._commit(query, batch, [folder / file for file in files])
+        else:
+            shutil.rmtree(folder)  # Spark writes a file without rows
 
     @abstractmethod
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
