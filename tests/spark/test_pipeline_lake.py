@@ -204,9 +204,8 @@ def test_a_type_that_the_format_does_not_have_is_refused(lake):
             lake.schema(StructType([StructField("b", ByteType())]))
 
 
-def test_a_catalog_that_does_not_answer_is_named(lake):
-    if lake.kind == "delta":
-        pytest.skip("Delta has none")
+def test_a_catalog_that_does_not_answer_is_named(spark, tmp_path):
+    lake = Lake(spark, tmp_path, "iceberg")
     lake.folder /= "nowhere"
     with pytest.raises(PipelineError, match=r"^sink\.catalog: OperationalError: .*unable to open") as caught:
         lake.schema("n INT")
