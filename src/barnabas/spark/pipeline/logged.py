@@ -5,14 +5,17 @@ know; it is removed before the batch is appended again. The log keeps the batch'
 so they are in the table together or not at all, and no reader sees a part of a batch.
 """
 
+import re
 import shutil
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from barnabas.spark.pipeline.table import Table, Write, synchronise_files
+
+_BATCH_FOLDER: Final = re.compile(r"batch-(\d{10,})-[0-9a-f]{32}")
 
 
 class LoggedTable(Table):
@@ -39,7 +42,8 @@ class LoggedTable(Table):
         assert self._lock is not None
         assert not self.has(query, batch)
         for left in self._files.glob("batch-*"):
-            if int(left.name.split("-")[1]) >= batch:
+            named = _BATCH_FOLDER.fullmatch(left.name)
+            if named is not None and int(named[1]) >= batch:
                 shutil.rmtree(left)
         self._prepare(query, schema, layout)
         folder = self._files / f"batch-{batch:010d}-{uuid.uuid4().hex}"
