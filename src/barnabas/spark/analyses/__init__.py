@@ -13,12 +13,13 @@ An analysis is some tables, which print themselves on a terminal, as HTML with c
 ``barnabas analyze`` is the same as a command.
 """
 
-from barnabas.spark.analyses.analysis import Analysis, Table
+from barnabas.spark.analyses.analysis import Analysis
 from barnabas.spark.analyses.codec_choices import codecs
 from barnabas.spark.analyses.directories import directories
 from barnabas.spark.analyses.disk import disk_usage
 from barnabas.spark.analyses.key_skew import partition_counts, skew
 from barnabas.spark.analyses.retention import Retention, retention_of
+from barnabas.spark.analyses.table import Table
 
 __all__ = [
     "Analysis",

@@ -3,48 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barnabas.spark.analyses.columns import COLUMNS
 from barnabas.spark.analyses.page import page
+from barnabas.spark.analyses.table import Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-Row = Mapping[str, Any]
-Rows = list[dict[str, Any]]
-"""Of a table that is being made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of an analysis."""
-
-    title: str
-    columns: Sequence[str]
-    """Those that are shown, by their names in `COLUMNS`."""
-    rows: Sequence[Row]
-    words: str = ""
-    """What it shows and how it was counted, for the page."""
-    chart: str = ""
-    """SVG."""
-    hidden: Sequence[str] = ()
-    """Columns that only the Parquet file has."""
-
-    def to_arrow(self) -> pa.Table:
-        """All rows and columns."""
-        schema = pa.schema([(name, COLUMNS[name].type) for name in (*self.columns, *self.hidden)])
-        return pa.Table.from_pylist([dict(row) for row in self.rows], schema=schema)
-
-    def texts(self, limit: int) -> list[list[str]]:
-        """The first rows as they are shown; what is not known is a dash."""
-        return [
-            ["-" if row.get(name) is None else COLUMNS[name].text(row[name]) for name in self.columns]
-            for row in self.rows[:limit]
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +40,10 @@ class Analysis:
 
     def html(self) -> str:
         """The page, with everything in it."""
-        return page(self)
+        return page(self.title, self.lead, self.figures, self.notes, self.tables)
 
     def printable(self, limit: int = 10) -> "list[RenderableType]":
         """What a terminal shows: the answer, the notes, and the first rows of each table."""
         from barnabas.spark.analyses import terminal
 
-        return terminal.printable(self, limit)
+        return terminal.printable(self.title, self.lead, self.notes, self.tables, limit)

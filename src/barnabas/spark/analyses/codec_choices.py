@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from barnabas.spark.analyses import codec_tables as tables
-from barnabas.spark.analyses.analysis import Analysis, Row, Rows
+from barnabas.spark.analyses.analysis import Analysis
 from barnabas.spark.analyses.columns import bytes_text, size_text
 from barnabas.spark.analyses.directories import Directories, directories
+from barnabas.spark.analyses.table import Row, Rows
 from barnabas.spark.errors import OptionError, in_one_line
 from barnabas.spark.ranges import pack
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from barnabas.spark.analyses import disk_tables
-from barnabas.spark.analyses.analysis import Analysis, Table
+from barnabas.spark.analyses.analysis import Analysis
 from barnabas.spark.analyses.columns import bytes_text, time_text
 from barnabas.spark.analyses.directories import Directories, damage, directories
 from barnabas.spark.analyses.disk_passes import KEY_PREFIX, batch_sums, record_sums
 from barnabas.spark.analyses.retention import BY_DEFAULT, Retention, next_drops
+from barnabas.spark.analyses.table import Table
 from barnabas.spark.logs.options import View
 
 if TYPE_CHECKING:

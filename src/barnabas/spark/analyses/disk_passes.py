@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from barnabas.spark.analyses.analysis import Rows
+from barnabas.spark.analyses.table import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

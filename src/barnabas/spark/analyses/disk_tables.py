@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Final
 
 from barnabas.spark.analyses import disk_charts, pictures
-from barnabas.spark.analyses.analysis import Rows, Table
 from barnabas.spark.analyses.disk_passes import AGES, LARGER, OLDER, SIZES, TIMELESS
 from barnabas.spark.analyses.sums import by_topic, grouped
+from barnabas.spark.analyses.table import Rows, Table
 
 OTHERS: Final = "(others)"
 _COUNTED: Final = ("batches", "records", "sizeInBytes", "uncompressedBytes")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.core.ids import INTERNAL_TOPICS
 from barnabas.spark.analyses import key_skew_tables as tables
-from barnabas.spark.analyses.analysis import Analysis, Row, Rows
+from barnabas.spark.analyses.analysis import Analysis
 from barnabas.spark.analyses.columns import bytes_text, key_text
 from barnabas.spark.analyses.directories import Directories, damage, directories
 from barnabas.spark.analyses.key_skew_passes import count_keys
 from barnabas.spark.analyses.key_skew_tables import SKEWED, Topic
+from barnabas.spark.analyses.table import Row, Rows
 from barnabas.spark.errors import OptionError
 from barnabas.spark.logs.options import View
 

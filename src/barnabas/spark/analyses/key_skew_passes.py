@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from barnabas.spark.analyses.analysis import Rows
+from barnabas.spark.analyses.table import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,10 +6,10 @@ from typing import Final
 
 from barnabas.spark import charts
 from barnabas.spark.analyses import pictures
-from barnabas.spark.analyses.analysis import Row, Rows, Table
 from barnabas.spark.analyses.columns import bytes_text, key_text, plain_text
 from barnabas.spark.analyses.key_skew_passes import Counts
 from barnabas.spark.analyses.sums import by_topic, grouped
+from barnabas.spark.analyses.table import Row, Rows, Table
 from barnabas.spark.charts import Bar
 
 SKEWED: Final = 1.5

@@ -1,35 +1,39 @@
 """An analysis as a page for a browser, everything in one file."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.spark.analyses.columns import COLUMNS
-
-if TYPE_CHECKING:
-    from barnabas.spark.analyses.analysis import Analysis, Table
+from barnabas.spark.analyses.table import Table
 
 PAGE_ROWS: Final = 50
 """More rows than these are in the Parquet file only."""
 
 
-def page(analysis: "Analysis") -> str:
-    """The page, HTML. Tables without rows are left out."""
+def page(
+    title: str,
+    lead: str,
+    figures: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    tables: Mapping[str, Table],
+) -> str:
+    """The page, HTML, of the parts of an analysis. Tables without rows are left out."""
     template = resources.files("barnabas.spark.analyses").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
-        title=escape(analysis.title),
-        lead=escape(analysis.lead),
+        title=escape(title),
+        lead=escape(lead),
         figures="".join(
-            f"<div><b>{escape(value)}</b><span>{escape(words)}</span></div>"
-            for value, words in analysis.figures
+            f"<div><b>{escape(value)}</b><span>{escape(words)}</span></div>" for value, words in figures
         ),
-        notes="".join(f'<p class="warning">{escape(note)}</p>' for note in analysis.notes),
-        tables="".join(_section(name, table) for name, table in analysis.tables.items() if table.rows),
+        notes="".join(f'<p class="warning">{escape(note)}</p>' for note in notes),
+        tables="".join(_section(name, table) for name, table in tables.items() if table.rows),
     )
 
 
-def _section(name: str, table: "Table") -> str:
+def _section(name: str, table: Table) -> str:
     heads = "".join(f"<th{_numeric(column)}>{escape(COLUMNS[column].title)}</th>" for column in table.columns)
     rows = "".join(
         "<tr>"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from barnabas.spark.analyses.analysis import Row, Rows
+from barnabas.spark.analyses.table import Row, Rows
 
 
 def grouped(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:

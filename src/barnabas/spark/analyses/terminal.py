@@ -1,5 +1,6 @@
 """An analysis as a terminal shows it."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -7,23 +8,24 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from barnabas.spark.analyses.columns import COLUMNS
+from barnabas.spark.analyses.table import Table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from barnabas.spark.analyses.analysis import Analysis, Table
-
 NAME_WIDTH_MAX: Final = 40
 
 
-def printable(analysis: "Analysis", limit: int) -> "list[RenderableType]":
+def printable(
+    title: str, lead: str, notes: Sequence[str], tables: Mapping[str, Table], limit: int
+) -> "list[RenderableType]":
     """The answer, the notes, and the first rows of each table that has some."""
-    shown: list[RenderableType] = [Text(analysis.title, style="bold"), Text(analysis.lead)]
-    shown += [Text(note, style="yellow") for note in analysis.notes]
-    return shown + [_table(table, limit) for table in analysis.tables.values() if table.rows]
+    shown: list[RenderableType] = [Text(title, style="bold"), Text(lead)]
+    shown += [Text(note, style="yellow") for note in notes]
+    return shown + [_table(table, limit) for table in tables.values() if table.rows]
 
 
-def _table(table: "Table", limit: int) -> RichTable:
+def _table(table: Table, limit: int) -> RichTable:
     left = len(table.rows) - limit
     shown = RichTable(
         title=f"\n{table.title}",
