@@ -7,21 +7,18 @@ python -m bench.cluster [--quick] [--rows acks-100,acks-1k,kill,shutdown,failove
 import contextlib
 import itertools
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench import options, report, wire
+from bench import command, options, wire
 from bench.figures import Measure
-from bench.mood import mood_meter
-from bench.rounds import FULL, QUICK, Effort, Row, Turn
-from bench.sides import TITLES, UnavailableError
+from bench.rounds import Effort, Row, Turn
+from bench.sides import TITLES
 from bench.trio import BROKERS, NAMES, QUIET, SESSION_MS, Cluster, running_clusters
 
 PARTITIONS: Final = 2000
@@ -326,19 +323,10 @@ def main() -> int:
     asked = options.parser_of(
         "python -m bench.cluster", __doc__.partition("\n")[0], ROWS, ",".join(NAMES)
     ).parse_args()
-    rows, sides = options.chosen_rows(asked.rows, ROWS), options.chosen_sides(asked.sides)
-    if strange := [TITLES[side] for side in sides if side not in NAMES]:
+    if strange := [TITLES[side] for side in options.chosen_sides(asked.sides) if side not in NAMES]:
         print(f"bench: no cluster of {', '.join(strange)}", file=sys.stderr)
         return 2
-    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    try:
-        with mood_meter() as meter, running_clusters(folder, sides, asked.compiled) as running:
-            found = report.compare(rows, running, QUICK if asked.quick else FULL, meter)
-    except UnavailableError as missing:
-        print(f"bench: nothing to compare with: {missing}", file=sys.stderr)
-        return 2
-    print(report.table(found), flush=True)
-    return 0 if found.all_met else 1
+    return command.run(asked, ROWS, running_clusters)
 
 
 if __name__ == "__main__":

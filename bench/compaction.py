@@ -11,10 +11,9 @@ import contextlib
 import itertools
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from confluent_kafka import Producer
@@ -27,12 +26,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from bench import options, report, wire
+from bench import command, options, wire
 from bench.figures import Measure
-from bench.mood import mood_meter
 from bench.raw import produce_p99_ms
-from bench.rounds import FULL, QUICK, Effort, Row, Turn
-from bench.sides import DELETE_SOON, ONE_RECORD, Side, UnavailableError, running_sides
+from bench.rounds import FULL, Effort, Row, Turn
+from bench.sides import DELETE_SOON, ONE_RECORD, Side, running_sides
 
 RECORDS: Final = 8_000_000
 KEYS: Final = 1_000_000
@@ -137,16 +135,7 @@ def main() -> int:
     """Runs it; 0 when the budgets are met, 1 otherwise, 2 when there is nothing to compare with."""
     summary = __doc__.partition("\n")[0]
     asked = options.parser_of("python -m bench.compaction", summary, ROWS, "kafka,pure,compiled").parse_args()
-    rows, sides = options.chosen_rows(asked.rows, ROWS), options.chosen_sides(asked.sides)
-    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    try:
-        with mood_meter() as meter, running_sides(folder, sides, asked.compiled, SETTINGS) as running:
-            found = report.compare(rows, running, QUICK if asked.quick else FULL, meter)
-    except UnavailableError as missing:
-        print(f"bench: nothing to compare with: {missing}", file=sys.stderr)
-        return 2
-    print(report.table(found))
-    return 0 if found.all_met else 1
+    return command.run(asked, ROWS, partial(running_sides, settings=SETTINGS))
 
 
 if __name__ == "__main__":

@@ -9,21 +9,18 @@ import resource
 import statistics
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from crc32c import crc32c
 
-from bench import options, report, wire
+from bench import command, options, wire
 from bench.figures import Measure
-from bench.mood import mood_meter
 from bench.raw import RawClient, produce_in_turn
-from bench.rounds import FULL, QUICK, Effort, Row, Turn
-from bench.sides import DELETE_SOON, ONE_RECORD, Side, UnavailableError, running_sides
+from bench.rounds import Effort, Row, Turn
+from bench.sides import ONE_RECORD, Side, running_sides
 
 TOPICS, PARTITIONS_EACH = 1000, 5
 CONNECTIONS: Final = 10_000
@@ -224,16 +221,7 @@ def main() -> int:
     asked = options.parser_of("python -m bench.scale", summary, ROWS, "kafka,pure,compiled").parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
-    rows, sides = options.chosen_rows(asked.rows, ROWS), options.chosen_sides(asked.sides)
-    folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))
-    try:
-        with mood_meter() as meter, running_sides(folder, sides, asked.compiled, DELETE_SOON) as running:
-            found = report.compare(rows, running, QUICK if asked.quick else FULL, meter)
-    except UnavailableError as missing:
-        print(f"bench: nothing to compare with: {missing}", file=sys.stderr)
-        return 2
-    print(report.table(found))
-    return 0 if found.all_met else 1
+    return command.run(asked, ROWS, running_sides)
 
 
 if __name__ == "__main__":
