@@ -1,46 +1,65 @@
 """The parts of the cleaner by themselves: the offset map, the frames of records, the groups of segments."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.core.errors import KafkaError
-from barnabas.log.cleaner.frames import frames_of, later_base
+from barnabas.log.cleaner.filtering import BatchFilter
+from barnabas.log.cleaner.frames import frames_of, later_base, timestamp_delta
 from barnabas.log.cleaner.grouping import group_segments
-from barnabas.log.cleaner.offset_map import SLOT_BYTES, OffsetMap, fingerprint
-from barnabas.records.batch import HEADER_SIZE, build_batch
+from barnabas.log.cleaner.offset_map import KEYLESS, SLOT_BYTES, OffsetMap, fingerprints
+from barnabas.log.cleaner.transactions import CleanedTransactions
+from barnabas.records.batch import HEADER_SIZE, build_batch, parse_header
 from barnabas.records.record import Record, decode_records, make_record
 
 KEYS = st.binary(max_size=40)
-NUMBERS = st.integers(0, 2**40)
 
 
-@given(st.lists(st.tuples(KEYS, NUMBERS), max_size=60), st.lists(KEYS, max_size=20))
-def test_the_map_says_what_a_dictionary_says(pairs, others):
-    offsets = OffsetMap(64 * SLOT_BYTES, 1.0)  # nearly full, so that keys step over each other
-    for key, offset in pairs:
-        offsets.put(key, offset)
-    known = dict(pairs)
+@given(st.lists(st.lists(st.none() | KEYS, max_size=9), max_size=8), st.lists(KEYS, max_size=20))
+def test_the_map_says_what_a_dictionary_says(batches, others):
+    offsets = OffsetMap(80 * SLOT_BYTES, 1.0)  # nearly full, so that keys step over each other
+    known = {}
+    for base_offset, keys in enumerate(batches):
+        base_offset <<= 33
+        offsets.put(keys, range(len(keys)), base_offset)
+        known |= {key: base_offset + delta for delta, key in enumerate(keys) if key is not None}
 
     assert offsets.size == len(known)
-    for key in [*known, *others]:
-        assert offsets.get(key) == known.get(key, -1)
+    keys = [*known, *others]
+    assert offsets.last_offsets(keys) == [known.get(key, -1) for key in keys]
+    assert offsets.last_offsets([None]) == [KEYLESS]
 
 
 def test_a_map_is_full_before_its_last_slot_is_taken():
     offsets = OffsetMap(10 * SLOT_BYTES, 1.0)
-    count = 0
-    while not offsets.is_full:
-        offsets.put(b"%d" % count, count)
-        count += 1
+    keys = [b"%d" % number for number in range(9)]
+    assert offsets.fits(keys)
+    assert not offsets.fits([*keys, b"one more"])
+    assert offsets.fits([*keys, *keys, None]), "a key that comes twice takes one slot"
+    offsets.put(keys, range(9), 0)
 
-    assert count == 9
-    assert offsets.get(b"not there") == -1
+    assert offsets.fits(keys)
+    assert not offsets.fits([b"one more"])
+    assert offsets.last_offsets([b"not there", b"8"]) == [-1, 8]
+
+
+def test_what_lies_behind_the_end_of_the_map_is_not_judged():
+    batch = build_batch([Record(7, 0, None, b"without a key", [])])
+    offsets = OffsetMap(10 * SLOT_BYTES, 1.0)
+    judge = BatchFilter(offsets, CleanedTransactions([]), {}, now_ms=0, delete_retention_ms=0)
+
+    offsets.latest_offset = 6
+    assert judge.filter(batch, parse_header(batch)) == batch
+    offsets.latest_offset = 7
+    assert judge.filter(batch, parse_header(batch)) is None
 
 
 @given(st.lists(KEYS, unique=True, max_size=30))
 def test_keys_have_fingerprints_of_their_own(keys):
-    prints = {fingerprint(key) for key in keys}
+    prints = set(fingerprints(keys))
 
     assert len(prints) == len(keys)
     assert {len(each) for each in prints} <= {16}
@@ -68,10 +87,13 @@ def test_frames_say_where_records_are_and_what_they_hold(records, shift_ms):
 
     frames = frames_of(section, len(records))
 
-    found = [(f.offset_delta + first.offset, f.timestamp_delta + first.timestamp, f.key) for f in frames]
-    assert found == [(record.offset, record.timestamp, record.key) for record in records]
-    assert [f.has_value for f in frames] == [record.value is not None for record in records]
-    moved = b"".join(later_base(section, frame, shift_ms) for frame in frames)
+    starts = frames.starts
+    times = [timestamp_delta(section, start) + first.timestamp for start in starts[:-1]]
+    found = zip([delta + first.offset for delta in frames.offset_deltas], times, frames.keys, strict=True)
+    assert list(found) == [(record.offset, record.timestamp, record.key) for record in records]
+    assert frames.tombstones == [number for number, record in enumerate(records) if record.value is None]
+    alone = [section[start:end] for start, end in pairwise(starts)]
+    moved = b"".join(later_base(record, shift_ms) for record in alone)
     shifted = decode_records(make_record, moved, len(records), first.offset, first.timestamp + shift_ms)
     assert [(*record[:4], list(record.headers)) for record in shifted] == [
         (*record[:4], list(record.headers)) for record in records

@@ -8,12 +8,12 @@ Tombstones, and markers whose transaction is gone, stay for ``delete.retention.m
 across them: it writes the time when they may go into the batch, in the place of the base timestamp (KIP-534).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from barnabas.core.chunks import Buffer
-from barnabas.log.cleaner.frames import Frame, frames_of, later_base
-from barnabas.log.cleaner.offset_map import OffsetMap
+from barnabas.log.cleaner.frames import Frames, frames_of, later_base, timestamp_delta
+from barnabas.log.cleaner.offset_map import KEYLESS, OffsetMap
 from barnabas.log.cleaner.transactions import CleanedTransactions
 from barnabas.records.batch import (
     CODEC_MASK,
@@ -96,7 +96,8 @@ class BatchFilter:
         self.stats.messages_written += header.count
         if is_done and horizon_ms is None:
             section = records_section(batch, header)
-            return self._rebuilt(header, section, frames_of(section, header.count), sets_horizon=True)
+            frames = frames_of(section, header.count)
+            return self._rebuilt(header, section, frames, range(header.count), sets_horizon=True)
         return batch
 
     def _filter_data(self, batch: Buffer, header: BatchHeader) -> Buffer | None:
@@ -106,45 +107,48 @@ class BatchFilter:
         if not kept:
             return self._emptied(header)
         self.stats.messages_written += len(kept)
-        sets_horizon = header.delete_horizon_ms is None and not all(frame.has_value for frame in kept)
-        if len(kept) == len(frames) and not sets_horizon:
+        sets_horizon = header.delete_horizon_ms is None and not set(kept).isdisjoint(frames.tombstones)
+        if len(kept) == header.count and not sets_horizon:
             return batch
-        return self._rebuilt(header, section, kept, sets_horizon=sets_horizon)
+        return self._rebuilt(header, section, frames, kept, sets_horizon=sets_horizon)
 
-    def _kept(self, frames: list[Frame], header: BatchHeader) -> list[Frame]:
-        """``shouldRetainRecord`` for all records of a batch."""
+    def _kept(self, frames: Frames, header: BatchHeader) -> Sequence[int]:
+        """``shouldRetainRecord`` for all records of a batch: which of them stay."""
+        if header.last_offset > self._offsets.latest_offset:
+            return range(header.count)  # the map ends between two batches
         base_offset = header.base_offset
+        last_offsets = self._offsets.last_offsets(frames.keys)
+        self.stats.keyless += last_offsets.count(KEYLESS)
+        kept = [
+            number
+            for number, offset_delta in enumerate(frames.offset_deltas)
+            if base_offset + offset_delta >= last_offsets[number]
+        ]
         horizon_ms = header.delete_horizon_ms
         keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
-        latest, last_offset_of = self._offsets.latest_offset, self._offsets.get
-        kept = []
-        for frame in frames:
-            _, _, offset_delta, _, key, has_value = frame
-            offset = base_offset + offset_delta
-            if offset > latest:
-                kept.append(frame)
-            elif key is None:
-                self.stats.keyless += 1
-            elif (has_value or keeps_tombstones) and offset >= last_offset_of(key):
-                kept.append(frame)
+        if frames.tombstones and not keeps_tombstones:
+            gone = set(frames.tombstones)
+            return [number for number in kept if number not in gone]
         return kept
 
     def _rebuilt(
-        self, header: BatchHeader, section: bytes, kept: list[Frame], *, sets_horizon: bool
+        self, header: BatchHeader, section: bytes, frames: Frames, kept: Sequence[int], *, sets_horizon: bool
     ) -> bytes:
+        starts = frames.starts
         base_timestamp, attributes = header.base_timestamp, header.attributes
         max_timestamp = header.max_timestamp
         if not attributes & TIMESTAMP_TYPE_BIT:
-            max_timestamp = base_timestamp + max([frame.timestamp_delta for frame in kept])
+            max_timestamp = base_timestamp + max(
+                [timestamp_delta(section, starts[number]) for number in kept]
+            )
+        records = [section[starts[number] : starts[number + 1]] for number in kept]
         if sets_horizon:
             horizon_ms = self._now_ms + self._delete_retention_ms
             shift_ms = horizon_ms - base_timestamp
             base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON_BIT
-            records = b"".join([later_base(section, frame, shift_ms) for frame in kept])
-        else:
-            records = b"".join([section[frame.start : frame.end] for frame in kept])
+            records = [later_base(record, shift_ms) for record in records]
         return wrap_section(
-            compress(header.codec, records),
+            compress(header.codec, b"".join(records)),
             base_offset=header.base_offset,
             leader_epoch=header.leader_epoch,
             attributes=attributes,

@@ -6,28 +6,27 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.records.record import decode_varint, encode_varint
 
 
-class Frame(NamedTuple):
-    """One record of a records section, from `start` to `end`."""
+class Frames(NamedTuple):
+    """The records of a records section, a list a column."""
 
-    start: int
-    end: int
-    offset_delta: int
-    timestamp_delta: int
-    key: bytes | None
-    has_value: bool
-
-
-_new = tuple.__new__
+    starts: list[int]
+    """Where each record begins, and where the last one ends."""
+    offset_deltas: list[int]
+    keys: list[bytes | None]
+    tombstones: list[int]
+    """Which of the records have a null value."""
 
 
-def frames_of(data: bytes, count: int) -> list[Frame]:
+def frames_of(data: bytes, count: int) -> Frames:
     """The frames of a (decompressed) section. Raises INVALID_RECORD where it does not hold exactly so many records."""
     # The loop of `records.record`, without what is not looked at: varints of one and two bytes are read in place.
-    frames: list[Frame] = []
-    add = frames.append
+    starts: list[int] = [0]
+    offset_deltas: list[int] = []
+    keys: list[bytes | None] = []
+    tombstones: list[int] = []
     start = 0
     try:
-        for _ in range(count):
+        for number in range(count):
             size = data[start]
             if size < 0x80:
                 position = start + 1
@@ -37,17 +36,14 @@ def frames_of(data: bytes, count: int) -> list[Frame]:
                 size = (size & 0x7F | high << 7) >> 1
             else:
                 size, position = decode_varint(data, start)
-            end = position + size
-            timestamp_delta = data[position + 1]
-            if timestamp_delta < 0x80:
-                timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+            start = position + size
+            # Attributes take one byte; the time is looked at only in records that are copied into a changed batch.
+            if data[position + 1] < 0x80:
                 position += 2
-            elif (high := data[position + 2]) < 0x80:
-                timestamp_delta = timestamp_delta & 0x7F | high << 7
-                timestamp_delta = (timestamp_delta >> 1) ^ -(timestamp_delta & 1)
+            elif data[position + 2] < 0x80:
                 position += 3
             else:
-                timestamp_delta, position = decode_varint(data, position + 1)
+                _, position = decode_varint(data, position + 1)
             offset_delta = data[position]
             if offset_delta < 0x80:
                 offset_delta >>= 1
@@ -63,28 +59,36 @@ def frames_of(data: bytes, count: int) -> list[Frame]:
                 position += 1
             else:
                 size, position = decode_varint(data, position)
-            key = None
             if size >= 0:
-                key = data[position : position + size]
+                keys.append(data[position : position + size])
                 position += size
+            else:
+                keys.append(None)
             # The length of a null value is -1, whose varint is 1. No other number's varint begins with this byte.
-            has_value = data[position] != 1
-            if position >= end:
+            if data[position] == 1:
+                tombstones.append(number)
+            if position >= start:
                 raise ValueError("a record's content is longer than its length")
-            add(_new(Frame, (start, end, offset_delta, timestamp_delta, key, has_value)))
-            start = end
+            offset_deltas.append(offset_delta)
+            starts.append(start)
         if start != len(data):
             raise ValueError(f"{len(data) - start} bytes after the last of {count} records")
     except (IndexError, ValueError) as error:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"Found invalid record structure in batch: {error}"
         ) from error
-    return frames
+    return Frames(starts, offset_deltas, keys, tombstones)
 
 
-def later_base(data: bytes, frame: Frame, shift_ms: int) -> bytes:
+def timestamp_delta(data: bytes, start: int) -> int:
+    """The time of the record that begins there, against its batch's."""
+    _, body = decode_varint(data, start)
+    return decode_varint(data, body + 1)[0]
+
+
+def later_base(record: bytes, shift_ms: int) -> bytes:
     """A record's bytes where the base timestamp of its batch is later by so much."""
-    _, body = decode_varint(data, frame.start)
-    _, rest = decode_varint(data, body + 1)
-    moved = data[body : body + 1] + encode_varint(frame.timestamp_delta - shift_ms) + data[rest : frame.end]
+    _, body = decode_varint(record, 0)
+    delta, rest = decode_varint(record, body + 1)
+    moved = record[body : body + 1] + encode_varint(delta - shift_ms) + record[rest:]
     return encode_varint(len(moved)) + moved

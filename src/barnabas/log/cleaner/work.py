@@ -115,30 +115,20 @@ def _map_for(disk: Filesystem, cleaning: Cleaning) -> OffsetMap:
 
 def _fill(offset_map: OffsetMap, disk: Filesystem, cleaning: Cleaning) -> None:
     transactions = CleanedTransactions(cleaning.aborted)
-    put, start = offset_map.put, cleaning.first_dirty_offset
+    start = cleaning.first_dirty_offset
     lease = _Lease(disk, cleaning)
     for source in cleaning.dirty:
         for batch, header in _batches(disk, cleaning, source, lease):
             if header.is_control:
                 transactions.on_control_batch(batch, header)
             elif not transactions.on_batch(header) and header.last_offset >= start:
-                base_offset = header.base_offset
                 frames = frames_of(records_section(batch, header), header.count)
-                if offset_map.size + len(frames) > offset_map.capacity and not _fits(offset_map, frames):
+                if not offset_map.fits(frames.keys):
                     return
-                for _, _, offset_delta, _, key, _ in frames:
-                    if key is not None:
-                        put(key, base_offset + offset_delta)
+                offset_map.put(frames.keys, frames.offset_deltas, header.base_offset)
             offset_map.latest_offset = max(offset_map.latest_offset, header.last_offset)
     # Offsets may be missing at the end of a segment that was cleaned before.
     offset_map.latest_offset = max(offset_map.latest_offset, cleaning.end_offset - 1)
-
-
-def _fits(offset_map: OffsetMap, frames: Sequence[tuple[int, int, int, int, bytes | None, bool]]) -> bool:
-    """Whether a batch's keys have room: those that are new."""
-    keys = {frame[4] for frame in frames}
-    new = sum(key is not None and offset_map.get(key) < 0 for key in keys)
-    return offset_map.size + new <= offset_map.capacity
 
 
 class CleanedGroup(NamedTuple):
