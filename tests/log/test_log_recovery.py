@@ -89,8 +89,9 @@ def lost_end(world, *, last_records=0, synced=False, **config):
     return values
 
 
-def test_the_end_of_a_segment_that_was_lost_leaves_no_hole_before_an_empty_one(world):
-    values = lost_end(world)
+@pytest.mark.parametrize("last_records", [0, 3], ids=["nothing-follows", "records-follow"])
+def test_the_end_of_a_segment_that_was_lost_leaves_no_hole(world, last_records):
+    values = lost_end(world, last_records=last_records)
 
     log = world.started().get(TP)
 
@@ -102,8 +103,8 @@ def test_the_end_of_a_segment_that_was_lost_leaves_no_hole_before_an_empty_one(w
 
 @pytest.mark.parametrize(
     ("last_records", "synced", "policy"),
-    [(1, False, ("delete",)), (0, True, ("delete",)), (0, False, ("compact",))],
-    ids=["records-follow", "it-was-synced", "compaction-leaves-gaps"],
+    [(0, True, ("delete",)), (1, True, ("delete",)), (0, False, ("compact",)), (1, False, ("compact",))],
+    ids=["it-was-synced", "synced-and-more", "compaction-leaves-gaps", "compacted-and-more"],
 )
 def test_no_offset_is_given_twice_where_a_gap_may_be_another_s(world, last_records, synced, policy):
     values = lost_end(world, last_records=last_records, synced=synced, cleanup_policy=policy)

@@ -10,8 +10,9 @@ batches. After a clean shutdown only segments whose indexes are missing or impos
 turns out to be damaged. Then a bad batch ends its own segment only: the segments after it were whole and synced
 when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
 
-A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave the new one,
-empty. Kafka goes on with the new one and with a hole for ever; here it is dropped with what was lost.
+A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what the new
+one has. Kafka goes on with a hole for ever, also where other replicas have the records, once this one leads. Here all
+behind the hole goes too, as it does behind a bad batch, and comes again from the leader.
 """
 
 import itertools
@@ -202,14 +203,9 @@ class _Recovering:
         return Recovery(end_offset, len(targets), self._scanned, truncated)
 
     def _ends_too_soon(self, base: int, scan: SegmentScan, recovery_point: int) -> bool:
-        """Whether the end of a segment is lost that was never synced, and nothing came after it."""
-        later = [each for each in self._bases if each > base]
-        return (
-            not self._is_compacted
-            and bool(later)
-            and recovery_point <= scan.next_offset < later[0]
-            and not bytes_of(self._filesystem, self._directory, later)
-        )
+        """Whether the end of a segment is lost that was never synced."""
+        following = min((each for each in self._bases if each > base), default=-1)
+        return not self._is_compacted and recovery_point <= scan.next_offset < following
 
     def _sync(self) -> None:
         """From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes."""
