@@ -5,16 +5,18 @@ same, where Kafka's script adds its whole help, stack traces, and the place that
 """
 
 import contextlib
+import functools
 import re
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import kafka_harness
+import kafka_tools
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
+from kafka_tools import KafkaTools, Run
 from topics_there import create_topics
 
 from barnabas.admin import BlockingAdmin, GroupState
@@ -27,9 +29,15 @@ PARTITIONS = 12
 SETTLE_SECONDS = 40
 
 
-def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "barnabas.cli.main", "groups", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+@pytest.fixture(scope="module")
+def theirs(judge) -> Iterator[Callable[..., Run]]:
+    """Runs kafka-consumer-groups with its flags."""
+    judge("Apache Kafka 3.9", lambda: kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA))
+    with KafkaTools() as tools:
+        yield functools.partial(tools, "kafka-consumer-groups")
+
+
+ours = functools.partial(kafka_tools.ours, "groups")
 
 
 def said(stderr: str) -> list[str]:
@@ -130,20 +138,20 @@ def cluster(request) -> Iterator[str]:
 
 
 @pytest.fixture
-def both(cluster, kafka_tool):
+def both(cluster, theirs):
     """Kafka's tool and ours, run with the same flags."""
 
     def run(*flags: str):
         server = ("--bootstrap-server", cluster)
-        return kafka_tool("kafka-consumer-groups", *server, *flags), ours(*server, *flags)
+        return theirs(*server, *flags), ours(*server, *flags)
 
     return run
 
 
-def assert_same(theirs, mine) -> None:
-    assert mine.stdout == theirs.stdout
-    assert said(mine.stderr) == said(theirs.stderr)
-    assert mine.returncode == theirs.returncode
+def assert_same(expected, mine) -> None:
+    assert mine.out == expected.out
+    assert said(mine.err) == said(expected.err)
+    assert mine.code == expected.code
 
 
 READING = [
@@ -246,14 +254,14 @@ def test_what_cannot_be_is_refused_in_the_same_words(both, flags):
 
 
 def test_only_groups_at_rest_are_reset(both):
-    theirs, mine = both("--reset-offsets", "--all-groups", "--all-topics", "--to-latest", "--dry-run")
+    expected, mine = both("--reset-offsets", "--all-groups", "--all-topics", "--to-latest", "--dry-run")
 
     # Kafka's script goes through a map whose keys hash differently in each process, and prints the plan in one line.
-    assert sorted(mine.stdout.split()) == sorted(theirs.stdout.split())
+    assert sorted(mine.out.split()) == sorted(expected.out.split())
 
 
 @ON_ONE_BROKER
-def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, cluster, kafka_tool, tmp_path):
+def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, cluster, theirs, tmp_path):
     server = ("--bootstrap-server", cluster)
     reset = (*server, "--reset-offsets", "--group", "idle", "--execute")
     back = {(TOPIC, number): number % 5 for number in range(PARTITIONS)}
@@ -261,13 +269,11 @@ def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, cluster, kafka_
     from_file = ("--reset-offsets", "--group", "idle", "--dry-run", "--from-file", str(path))
     try:
         exported = ours(*reset, "--all-topics", "--to-latest", "--export")
-        path.write_text(exported.stdout)
+        path.write_text(exported.out)
         assert_same(*both(*from_file))
 
-        theirs = kafka_tool(
-            "kafka-consumer-groups", *reset, "--topic", f"{TOPIC}:0,7", "--to-offset", "1", "--export"
-        )
-        path.write_text(theirs.stdout)
+        expected = theirs(*reset, "--topic", f"{TOPIC}:0,7", "--to-offset", "1", "--export")
+        path.write_text(expected.out)
         assert_same(*both(*from_file))
         path.write_text("idle,groups-orders,3,1\nelse,groups-orders,4,2\n")
         assert_same(*both(*from_file, "--group", "idle-two"))
@@ -276,48 +282,48 @@ def test_a_plan_of_either_tool_is_carried_out_by_the_other(both, cluster, kafka_
 
 
 @ON_ONE_BROKER
-def test_executed_resets_leave_the_same_positions(cluster, kafka_tool):
+def test_executed_resets_leave_the_same_positions(cluster, theirs):
     server = ("--bootstrap-server", cluster)
     for group in ("twin-a", "twin-b"):
         commit(cluster, group, {(TOPIC, 0): 1, (TOPIC, 5): 2})
     flags = ("--reset-offsets", "--topic", TOPIC, "--to-datetime", "2020-09-13T12:27:10.000", "--execute")
 
-    theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "twin-a", *flags)
+    expected = theirs(*server, "--group", "twin-a", *flags)
     mine = ours(*server, "--group", "twin-b", *flags)
 
-    assert mine.stdout == theirs.stdout.replace("twin-a", "twin-b")
+    assert mine.out == expected.out.replace("twin-a", "twin-b")
     with BlockingAdmin(cluster) as admin:
         offsets = admin.groups.offsets(["twin-a", "twin-b"])
         assert len(offsets["twin-b"]) == PARTITIONS
         assert offsets["twin-b"] == offsets["twin-a"]
 
 
-def test_offsets_and_groups_go_in_the_same_words(cluster, kafka_tool):
+def test_offsets_and_groups_go_in_the_same_words(cluster, theirs):
     server = ("--bootstrap-server", cluster)
     for group in ("gone-a", "gone-b"):
         commit(cluster, group, {(TOPIC, number): 1 for number in range(PARTITIONS)} | {(LONG, 1): 0})
 
     forget = ("--delete-offsets", "--topic", TOPIC, "--topic", "never")
-    theirs = kafka_tool("kafka-consumer-groups", *server, "--group", "gone-a", *forget)
+    expected = theirs(*server, "--group", "gone-a", *forget)
     mine = ours(*server, "--group", "gone-b", *forget)
-    assert mine.stdout == theirs.stdout.replace("gone-a", "gone-b")
+    assert mine.out == expected.out.replace("gone-a", "gone-b")
 
-    theirs = kafka_tool("kafka-consumer-groups", *server, "--delete", "--group", "gone-a")
+    expected = theirs(*server, "--delete", "--group", "gone-a")
     mine = ours(*server, "--delete", "--group", "gone-b")
-    assert mine.stdout == theirs.stdout.replace("gone-a", "gone-b")
-    assert "gone-" not in ours(*server, "--list").stdout
+    assert mine.out == expected.out.replace("gone-a", "gone-b")
+    assert "gone-" not in ours(*server, "--list").out
 
 
-def test_some_groups_go_and_some_do_not(cluster, kafka_tool):
+def test_some_groups_go_and_some_do_not(cluster, theirs):
     server = ("--bootstrap-server", cluster)
     for group in ("some-a", "some-b"):
         commit(cluster, group, {(TOPIC, 1): 1})
 
-    theirs = kafka_tool("kafka-consumer-groups", *server, "--delete", "--group", "some-a", "--group", "busy")
+    expected = theirs(*server, "--delete", "--group", "some-a", "--group", "busy")
     mine = ours(*server, "--delete", "--group", "some-b", "--group", "busy")
 
-    assert mine.stdout == theirs.stdout.replace("some-a", "some-b")
-    assert mine.returncode == theirs.returncode
+    assert mine.out == expected.out.replace("some-a", "some-b")
+    assert mine.code == expected.code
 
 
 SCRIPT = [
@@ -337,8 +343,7 @@ SCRIPT = [
 ]
 
 
-@pytest.mark.timeout(300)  # starts a JVM for each line, twice
-def test_kafkas_script_prints_on_our_broker_what_it_prints_on_kafka(kafka39, broker, kafka_tool):
+def test_kafkas_script_prints_on_our_broker_what_it_prints_on_kafka(kafka39, broker, theirs):
     printed = []
     for bootstrap in (kafka39, broker.bootstrap):
         create_topics(bootstrap, NewTopic("pair-topic", 3, 1))
@@ -348,8 +353,8 @@ def test_kafkas_script_prints_on_our_broker_what_it_prints_on_kafka(kafka39, bro
         assert producer.flush(60) == 0
         commit(bootstrap, "pair", {("pair-topic", number): number for number in range(3)})
         server = ("--bootstrap-server", bootstrap)
-        runs = [kafka_tool("kafka-consumer-groups", *server, *flags.split()) for flags in SCRIPT]
-        printed.append([re.sub(r"127\.0\.0\.1:\d+  \(\d+\) *", "COORDINATOR", run.stdout) for run in runs])
+        runs = [theirs(*server, *flags.split()) for flags in SCRIPT]
+        printed.append([re.sub(r"127\.0\.0\.1:\d+  \(\d+\) *", "COORDINATOR", run.out) for run in runs])
 
-    theirs, ours_ = printed
-    assert ours_ == theirs
+    on_kafka, on_ours = printed
+    assert on_ours == on_kafka
