@@ -138,6 +138,11 @@ class FakeCluster:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def drop_connections(self):
+        """Closes what is open now."""
+        for task in self._tasks:
+            task.cancel()
+
     async def _serve(self, node_id, reader, writer):
         try:
             while True:

@@ -247,6 +247,36 @@ def test_a_broker_has_no_more_requests_than_may_be_in_flight(run, fake, monkeypa
     run(scenario())
 
 
+def test_batches_do_not_wait_side_by_side_for_a_connection(run, fake):
+    """Each would have its own time-out: a newer batch would go first when an older one's had just passed."""
+
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            await producer.send_and_wait("t", "warm")
+            go_on = asyncio.Event()
+
+            async def hold(request, node_id):
+                await go_on.wait()
+                return cluster._api_versions(request, node_id)
+
+            cluster.faults[ApiKey.API_VERSIONS].append(hold)
+            # The client asks for metadata at once, and that waits for the new connection.
+            cluster.drop_connections()
+            while cluster.faults[ApiKey.API_VERSIONS]:
+                await asyncio.sleep(0)
+            deliveries = []
+            for number in range(3):
+                deliveries.append(await producer.send("t", str(number)))
+                for _ in range(10):
+                    await asyncio.sleep(0)
+            assert sum("attempts=0" in repr(one) for one in deliveries) >= 2
+            go_on.set()
+            async with asyncio.timeout(15):
+                assert [(await one).offset for one in deliveries] == [1, 2, 3]
+
+    run(scenario())
+
+
 def test_no_request_is_larger_than_max_request_size(run, fake):
     async def scenario():
         async with (

@@ -123,8 +123,18 @@ class Sender:
         if by_leader.pop(-1, None):
             self._cluster.refresh_soon()
         for node_id, queues in by_leader.items():
-            while queues and self._cluster.network.in_flight_request_count(node_id) < self._in_flight_max:
+            while queues and self._has_room(node_id):
                 self._send(node_id, self._drain(queues))
+
+    def _has_room(self, node_id: int) -> bool:
+        """Whether a request to the node may be made now.
+
+        Only one waits for a connection: each has its own time-out, and a newer batch of a partition must not be
+        sent when an older one has just been given back.
+        """
+        network = self._cluster.network
+        requests = network.in_flight_request_count(node_id)
+        return not requests or (requests < self._in_flight_max and network.is_ready(node_id))
 
     def _drain(self, queues: list[PartitionQueue]) -> Sent:
         """The first batches of as many of these partitions as fit into one request; they leave the list."""

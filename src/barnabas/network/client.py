@@ -127,9 +127,10 @@ class NetworkClient:
         if self._links.get(link.node.id) is link:
             self._updater.handle_server_disconnect(link.node, error)
 
-    def is_ready(self, node: Node) -> bool:
+    def is_ready(self, node_id: int) -> bool:
         """Whether a request to the node would be sent at once (``isReady``)."""
-        return self.link(node).can_send(self._clock.monotonic_ms())
+        link = self._links.get(node_id)
+        return link is not None and link.can_send(self._clock.monotonic_ms())
 
     def in_flight_request_count(self, node_id: int) -> int:
         """Calls that the node has not answered yet, sent or not (``inFlightRequestCount``)."""
