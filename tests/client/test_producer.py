@@ -253,17 +253,17 @@ def test_batches_do_not_wait_side_by_side_for_a_connection(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
             await producer.send_and_wait("t", "warm")
-            go_on = asyncio.Event()
+            held, go_on = asyncio.Event(), asyncio.Event()
 
             async def hold(request, node_id):
+                held.set()
                 await go_on.wait()
                 return cluster._api_versions(request, node_id)
 
             cluster.faults[ApiKey.API_VERSIONS].append(hold)
             # The client asks for metadata at once, and that waits for the new connection.
             cluster.drop_connections()
-            while cluster.faults[ApiKey.API_VERSIONS]:
-                await asyncio.sleep(0)
+            await held.wait()
             deliveries = []
             for number in range(3):
                 deliveries.append(await producer.send("t", str(number)))
