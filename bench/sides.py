@@ -138,7 +138,7 @@ class Installation:
         """A broker on what this folder has; returns while it still starts."""
         port = kafka_harness.free_port()
         sets = [f"--set={key}={value}" for key, value in settings.items()]
-        serve = ["-m", "barnabas.cli.main", "serve", "--data", str(folder / "data"), "--port", str(port)]
+        serve = ["-m", "barnabas", "serve", "--data", str(folder / "data"), "--port", str(port)]
         return Server(self.command(*serve, *options, *sets), port, folder / "barnabas.log")
 
     @property

@@ -68,7 +68,7 @@ def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
 
 def _start_ours(folder: Path) -> Server:
     port = kafka_harness.free_port()
-    command = [sys.executable, "-m", "barnabas.cli.main", "serve"]
+    command = [sys.executable, "-m", "barnabas", "serve"]
     settings = {
         "broker.id": 0,
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",

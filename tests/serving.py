@@ -102,7 +102,7 @@ class ServeProcess:
         self.ports = {name: free_port() for name in listeners}
         self.port = self.ports[listeners[-1]] = port or self.ports[listeners[-1]]
         self.log = data_dir.with_name(data_dir.name + ".log")
-        command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--data", str(data_dir)]
+        command = [sys.executable, "-m", "barnabas", "serve", "--data", str(data_dir)]
         if len(listeners) > 1:
             options = (*_listener_options(self.ports), *options)
         self._stderr = self.log.open("ab")

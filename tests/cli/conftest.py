@@ -45,7 +45,7 @@ def on_terminal():
     """What ``barnabas ARGUMENTS`` writes on a terminal of 200 columns."""
 
     def run(*arguments):
-        command = [sys.executable, "-m", "barnabas.cli.main", *arguments]
+        command = [sys.executable, "-m", "barnabas", *arguments]
         ours, theirs = os.openpty()
         surroundings = {**os.environ, "COLUMNS": "200", "TERM": "dumb"}
         with os.fdopen(ours, "rb", buffering=0) as screen:

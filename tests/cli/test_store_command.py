@@ -96,7 +96,7 @@ def test_a_store_that_cannot_be_one_stops_the_start_with_one_line(tmp_path, flag
     command = [
         sys.executable,
         "-m",
-        "barnabas.cli.main",
+        "barnabas",
         "serve",
         "--data",
         str(tmp_path / "d"),

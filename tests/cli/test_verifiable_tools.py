@@ -108,7 +108,7 @@ def test_what_was_read_is_printed_and_committed(events, broker, topic):
 def test_a_signal_ends_them_in_order(broker, topic, command, flags, ready):
     server = ("--topic", topic, "--bootstrap-server", broker.bootstrap)
     process = subprocess.Popen(
-        [sys.executable, "-m", "barnabas.cli.main", command, *server, *flags],
+        [sys.executable, "-m", "barnabas", command, *server, *flags],
         stdout=subprocess.PIPE,
         text=True,
     )

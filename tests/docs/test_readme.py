@@ -29,7 +29,7 @@ def shell(tmp_path):
     """Runs lines in one bash in an empty folder, with `barnabas` on the path; all that it started ends with it."""
     command = tmp_path / "bin" / "barnabas"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas.cli.main "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas "$@"\n')
     command.chmod(0o755)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
     printed = tmp_path / "shell.out"

@@ -32,7 +32,7 @@ def topic(bootstrap, topic_name):
 
 
 def barnabas(*arguments, stdin=""):
-    command = [sys.executable, "-m", "barnabas.cli.main", *arguments]
+    command = [sys.executable, "-m", "barnabas", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
 
 

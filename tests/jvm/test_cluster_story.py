@@ -66,7 +66,7 @@ def scripts(folder: Path) -> Path:
         f"{name}.sh": kafka_harness.tool_command(name) for name in ("kafka-topics", "kafka-leader-election")
     }
     tools["kafka-server-start.sh"] = kafka_harness.broker_command(JVM_OPTIONS)
-    tools["barnabas"] = [sys.executable, "-m", "barnabas.cli.main"]
+    tools["barnabas"] = [sys.executable, "-m", "barnabas"]
     for name, command in tools.items():
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')

@@ -144,7 +144,7 @@ def same_lines(kafka_tool):
     def run(files, *options):
         arguments = ["--files", ",".join(map(str, sorted(files))), *options]
         theirs = kafka_tool("kafka-dump-log", *arguments)
-        command = [sys.executable, "-m", "barnabas.cli.main", "dump-log", *arguments]
+        command = [sys.executable, "-m", "barnabas", "dump-log", *arguments]
         ours = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (ours.returncode, ours.stderr) == (theirs.returncode, theirs.stderr)
         assert ours.stdout.splitlines() == theirs.stdout.splitlines()

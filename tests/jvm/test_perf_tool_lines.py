@@ -20,7 +20,7 @@ def both(kafka_tool):
     """Runs Kafka's tool and ours side by side, each with its own flags: most of their time is a wait for a group."""
 
     def run(name: str, theirs: tuple[str, ...], mine: tuple[str, ...]):
-        command = [sys.executable, "-m", "barnabas.cli.main", name, *mine]
+        command = [sys.executable, "-m", "barnabas", name, *mine]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 genuine = kafka_tool(f"kafka-{name}", *theirs)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(120)]
 
 
 def ours(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "barnabas.cli.main", *arguments]
+    command = [sys.executable, "-m", "barnabas", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -108,7 +108,7 @@ def test_lines_pass_between_their_console_and_ours(genuine, kafka_tool, topic_na
     server = ("--bootstrap-server", genuine)
     assert ours("topics", *server, "--create", "--topic", name, "--partitions", "1").returncode == 0
     key_flags = ("--property", "parse.key=true", "--property", "key.separator=:")
-    command = [sys.executable, "-m", "barnabas.cli.main", "produce", *server, "--topic", name, *key_flags]
+    command = [sys.executable, "-m", "barnabas", "produce", *server, "--topic", name, *key_flags]
     subprocess.run(command, input="a:one\nb:two ❄\n", text=True, timeout=60, check=True, capture_output=True)
 
     read = ("--topic", name, "--partition", "0", "--max-messages", "2", "--property", "print.key=true")

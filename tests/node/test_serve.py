@@ -14,7 +14,7 @@ from barnabas.admin.types import NewTopic
 
 
 def run_serve(*options, timeout=20):
-    command = [sys.executable, "-m", "barnabas.cli.main", "serve", *map(str, options)]
+    command = [sys.executable, "-m", "barnabas", "serve", *map(str, options)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -149,7 +149,7 @@ def test_a_properties_file_is_obeyed(tmp_path, serve):
     port_free.close()
     properties = tmp_path / "server.properties"
     properties.write_text(f"broker.id=7\nlisteners=PLAINTEXT://127.0.0.1:{port}\nnum.partitions=3\n")
-    command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--config", str(properties)]
+    command = [sys.executable, "-m", "barnabas", "serve", "--config", str(properties)]
     process = subprocess.Popen([*command, "--data", str(tmp_path / "d")], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline().startswith(f"ready PLAINTEXT://127.0.0.1:{port} broker=7")

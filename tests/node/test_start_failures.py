@@ -16,7 +16,7 @@ from barnabas.admin.types import NewTopic
 from barnabas.cluster.store import sqlite_failures
 from barnabas.cluster.store.sqlite_table import Database
 
-SERVE = [sys.executable, "-m", "barnabas.cli.main", "serve", "--port", "0"]
+SERVE = [sys.executable, "-m", "barnabas", "serve", "--port", "0"]
 
 # Everybody may do this in a namespace of his own: a disk of one megabyte, filled but for so many kilobytes.
 ON_A_SMALL_DISK = """

@@ -85,7 +85,7 @@ def our_broker() -> Iterator[str]:
     port = free_port()
     values = {"broker.id": 0, "listeners": f"PLAINTEXT://127.0.0.1:{port}", "log.dirs": folder / "data"}
     properties = write_properties(folder / "server.properties", values | BROKER_SETTINGS)
-    command = [sys.executable, "-m", "barnabas.cli.main", "serve", "--config", properties]
+    command = [sys.executable, "-m", "barnabas", "serve", "--config", properties]
     server = Server(command, port, folder / "barnabas.log")
     try:
         yield server.wait_until_listening().bootstrap

@@ -110,7 +110,7 @@ def write(home: Path, python: str = sys.executable) -> list[Path]:
 
 
 def _texts(python: str) -> Mapping[str, str]:
-    barnabas = f"{shlex.quote(python)} -m barnabas.cli.main"
+    barnabas = f"{shlex.quote(python)} -m barnabas"
     texts = {f"{tool.script}.sh": f'{_HEAD}exec {barnabas} {tool.command} "$@"\n' for tool in TOOLS}
     texts["kafka-run-class.sh"] = _run_class(barnabas)
     texts["kafka-server-start.sh"] = _server_start(barnabas)

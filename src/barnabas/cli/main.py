@@ -175,7 +175,3 @@ def _explain(error: click.ClickException) -> str:
 def _refuse(message: str, prefix: str = "Error: ") -> int:
     click.echo(f"{prefix}{printable(message)}", err=True)
     return 1
-
-
-if __name__ == "__main__":
-    main()

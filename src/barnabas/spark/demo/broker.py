@@ -25,7 +25,7 @@ class DemoBroker:
         command = [
             sys.executable,
             "-m",
-            "barnabas.cli.main",
+            "barnabas",
             "serve",
             "--port",
             "0",
