@@ -13,7 +13,7 @@ MINUTES ?= 10
 # Without byte code every broker that a test starts would compile all its sources again (0.3 s each).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-jvm test-compiled fuzz-compiled parity suites mutation check format docs ways bench \
+.PHONY: help setup demo test test-jvm test-compiled fuzz-compiled parity parity-spark suites mutation check format docs ways bench \
 	wheel compile pure clean
 
 help:            ## this list
@@ -45,6 +45,9 @@ fuzz-compiled: $(STAMP) ## fuzz a compiled broker with assertions and sanitizers
 
 parity: $(STAMP) ## ask Apache Kafka 3.9 and ours the same, compare the answers (needs Java and Maven)
 	$(BIN)/python -m parity
+
+parity-spark: $(STAMP) ## fifteen jobs by Spark's official Kafka connector and ours (needs Java and Maven)
+	$(BIN)/python -m parity.connectors
 
 suites: $(STAMP) ## suites of outside clients: make suites SUITES=folder-with-their-repositories
 	$(BIN)/python tests/suites/run.py $(SUITES)

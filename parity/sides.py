@@ -47,7 +47,7 @@ class Side:
 
 
 @contextlib.contextmanager
-def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
+def two_sides(folder: Path, settings: Mapping[str, object] = SETTINGS) -> Iterator[tuple[Side, Side]]:
     """Kafka's side and ours, ready. Raises kafka_harness.UnavailableError without Java or the artifacts."""
     kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA)
     for part in ("zookeeper", "kafka", "barnabas"):
@@ -55,8 +55,8 @@ def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
     servers = [kafka_harness.start_zookeeper(folder / "zookeeper")]
     try:
         servers[0].wait_until_listening()
-        servers.append(kafka_harness.start_broker(folder / "kafka", servers[0].bootstrap, 0, SETTINGS))
-        servers.append(_start_ours(folder / "barnabas"))
+        servers.append(kafka_harness.start_broker(folder / "kafka", servers[0].bootstrap, 0, settings))
+        servers.append(_start_ours(folder / "barnabas", settings))
         yield (
             _side("Apache Kafka", servers[1], folder / "kafka"),
             _side("Barnabas", servers[2], folder / "barnabas"),
@@ -66,18 +66,18 @@ def two_sides(folder: Path) -> Iterator[tuple[Side, Side]]:
             server.kill()
 
 
-def _start_ours(folder: Path) -> Server:
+def _start_ours(folder: Path, settings: Mapping[str, object]) -> Server:
     port = kafka_harness.free_port()
     command = [sys.executable, "-m", "barnabas", "serve"]
-    settings = {
+    values = {
         "broker.id": 0,
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "log.dirs": folder / "data",
         **kafka_harness.SHIPPED_VALUES,
-        **SETTINGS,
+        **settings,
         **OUR_SETTINGS,
     }
-    command += ["--config", kafka_harness.write_properties(folder / "server.properties", settings)]
+    command += ["--config", kafka_harness.write_properties(folder / "server.properties", values)]
     return Server(command, port, folder / "barnabas.log")
 
 

@@ -26,6 +26,8 @@ from serving import die_with_parent, free_port
 
 ZOOKEEPER_ERA: Final = "3.9.2"
 KRAFT_ERA: Final = "4.2.0"
+SPARK_CONNECTOR: Final = "4.2.0"
+"""Of the line of PySpark that is installed, or the one before it where Maven does not have that yet."""
 READY_SECONDS: Final = 90
 STOP_SECONDS: Final = 20
 
@@ -100,11 +102,7 @@ def artifacts(version: str) -> Path:
     folder = cache_folder() / f"kafka-{version}"
     if folder.is_dir():
         return folder
-    java()
-    if not shutil.which("mvn"):
-        raise UnavailableError(
-            f"no Maven found to fetch Apache Kafka {version} with (Debian: apt-get install maven)"
-        )
+    _need_maven(f"Apache Kafka {version}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
         partial = Path(work, "jars")
@@ -115,19 +113,42 @@ def artifacts(version: str) -> Path:
     return folder
 
 
+def connector_jars() -> Path:
+    """The folder with Spark's official Kafka connector and what it needs; Maven fetches it the first time."""
+    folder = cache_folder() / f"spark-kafka-{SPARK_CONNECTOR}"
+    if folder.is_dir():
+        return folder
+    _need_maven(f"Spark's Kafka connector {SPARK_CONNECTOR}")
+    parts = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
+    spark = [f"org.apache.spark:{part}:{SPARK_CONNECTOR}" for part in parts]
+    clients = [f"org.apache.kafka:kafka-clients:{ZOOKEEPER_ERA}", "org.apache.commons:commons-pool2:2.12.1"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        partial = Path(work, "jars")
+        # Spark itself comes by pip: without what they depend on.
+        _fetch([*spark, *clients], partial, Path(work, "pom.xml"), transitive=False)
+        if not folder.is_dir():
+            partial.rename(folder)
+    return folder
+
+
+def _need_maven(what: str) -> None:
+    java()
+    if not shutil.which("mvn"):
+        raise UnavailableError(f"no Maven found to fetch {what} with (Debian: apt-get install maven)")
+
+
 def _coordinates(version: str) -> list[str]:
     wanted = [f"org.apache.kafka:{part}:{version}" for part in ("kafka_2.13", "kafka-tools")]
     extras = _ZOOKEEPER_EXTRAS if version.startswith("3.") else ()
     return [*wanted, *extras, _LOG_BINDING]
 
 
-def _fetch(coordinates: Sequence[str], folder: Path, pom: Path) -> None:
-    dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
-            *coordinate.split(":")
-        )
-        for coordinate in coordinates
-    )
+def _fetch(coordinates: Sequence[str], folder: Path, pom: Path, *, transitive: bool = True) -> None:
+    names = "<groupId>{}</groupId><artifactId>{}</artifactId>"
+    alone = "" if transitive else f"<exclusions><exclusion>{names.format('*', '*')}</exclusion></exclusions>"
+    dependency = f"<dependency>{names}<version>{{}}</version>{alone}</dependency>"
+    dependencies = "".join(dependency.format(*coordinate.split(":")) for coordinate in coordinates)
     pom.write_text(
         "<project><modelVersion>4.0.0</modelVersion><groupId>barnabas</groupId><artifactId>judges</artifactId>"
         f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"

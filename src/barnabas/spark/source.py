@@ -86,9 +86,12 @@ class TopicSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> "StreamTopicReader":  # noqa: N802
         """A streaming read."""
-        with in_one_line():
-            self._check_schema(schema)
-            return StreamTopicReader(source_options(self.options, streaming=True))
+        try:
+            with in_one_line():
+                self._check_schema(schema)
+                return StreamTopicReader(source_options(self.options, streaming=True))
+        except OptionError as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchTopicWriter":
         """A batch write."""
@@ -226,3 +229,28 @@ class StreamTopicReader(_TopicReader, DataSourceStreamReader, SupportsTriggerAva
     def stop(self) -> None:
         """Closes the connections."""
         self._close()
+
+
+class RefusedStream(StreamTopicReader):
+    """A streaming read with wrong options, which says so at the first question.
+
+    PySpark 4.2 stops a reader also where there is none because making it has failed, and of the two errors shows that one.
+    """
+
+    def __init__(self, error: OptionError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> StreamOffset:  # noqa: N802
+        """Raises OptionError."""
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Raises OptionError."""
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Raises OptionError."""
+        raise self._error
+
+    def stop(self) -> None:
+        """Nothing was opened."""
