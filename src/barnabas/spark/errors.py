@@ -30,6 +30,14 @@ class PipelineError(BarnabasError, ValueError):
     """What stops a pipeline: its file is wrong, its table does not fit, or its stream has failed too often."""
 
 
+class FormatError(BarnabasError, ValueError):
+    """A schema that no columns can be made by; the words go on behind the name of the key at fault."""
+
+    def __init__(self, words: str, key: str = "schema") -> None:
+        super().__init__(words)
+        self.key = key
+
+
 class OptionError(BarnabasError, ValueError):
     """An option of the data source is missing, unknown, or has a value that cannot be used."""
 

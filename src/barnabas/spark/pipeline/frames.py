@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
+from barnabas.spark.pipeline.settings import CORRUPT, Format, Pipeline, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _VIEW: Final = "source"
-CORRUPT: Final = "_corrupt_record"
 # As Iceberg names and writes partitions by time.
 _PATTERNS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
 
@@ -45,9 +44,13 @@ def _blames(key: str) -> Iterator[None]:
 
 
 def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
-    """The frame with its values as the format says, by Spark's own functions."""
+    """The frame with its values as the format says: by Spark's own functions, or by a decoder in the executors."""
     if form.kind == "binary":
         return frame
+    if form.decoder is not None:
+        from barnabas.spark.pipeline.formats import decoder
+
+        return decoder.decoded(frame, form.decoder, keep_malformed=form.keep_malformed)
     from pyspark.sql import functions as sql
 
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema

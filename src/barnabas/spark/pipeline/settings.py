@@ -7,13 +7,18 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from barnabas.spark.errors import OptionError, PipelineError
+from barnabas.spark.errors import FormatError, OptionError, PipelineError
 from barnabas.spark.options import SourceOptions, parse_duration_ms, source_options
 from barnabas.spark.pipeline.section import Section, unknown
 
-FORMATS: Final = ("binary", "json", "csv")
+if TYPE_CHECKING:
+    from barnabas.spark.pipeline.formats.decoder import Decoder
+
+CORRUPT: Final = "_corrupt_record"
+"""The field of a value that is malformed and kept."""
+FORMATS: Final = ("binary", "json", "csv", "avro", "protobuf")
 SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
@@ -32,10 +37,12 @@ class Format:
 
     kind: str
     schema: str = ""
-    """The fields as Spark's DDL says them."""
+    """The fields of JSON and CSV as Spark's DDL says them."""
     delimiter: str = ","
     keep_malformed: bool = False
-    """Whether a value that does not fit becomes a row with its text in ``_corrupt_record``; else it ends the query."""
+    """Whether a value that does not fit becomes a row with it in ``_corrupt_record``; else it ends the query."""
+    decoder: "Decoder | None" = None
+    """What reads the values of a format with a schema of its own, such as Avro."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         trigger=_trigger(top),
         source=source,
         source_options=options,
-        format=_format(top.section("format")),
+        format=_format(top.section("format"), path.parent),
         sql=sql,
         python=python,
         sink=_sink(top.section("sink"), path.parent),
@@ -143,19 +150,50 @@ def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
         raise PipelineError(f"source: {error}") from None
 
 
-def _format(section: Section) -> Format:
+def _format(section: Section, folder: Path) -> Format:
     kind = section.choice("kind", FORMATS, "binary")
     if kind == "binary":
         found = Format(kind)
     else:
+        decoder = _decoder(section, kind, folder) if kind in {"avro", "protobuf"} else None
         found = Format(
             kind,
             section.text("schema"),
             section.text("delimiter", ",") if kind == "csv" else ",",
             section.choice("malformed", ("fail", "keep"), "fail") == "keep",
+            decoder,
         )
     section.close()
+    if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
+        raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
     return found
+
+
+def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
+    """What reads Avro or Protobuf by the schema of a file."""
+    schema = section.text("schema")
+    confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
+    try:
+        if kind == "avro":
+            from barnabas.spark.pipeline.formats.avro import AvroDecoder
+
+            json = (
+                schema if schema.lstrip().startswith("{") else (folder / schema).read_text(encoding="utf-8")
+            )
+            return AvroDecoder(json, confluent)
+        from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
+
+        return ProtobufDecoder((folder / schema).read_bytes(), section.text("message"), confluent)
+    except ImportError as error:
+        raise section.wrong(
+            "schema", f"needs a package that is not here ({error.name}): pip install 'barnabas[spark]'"
+        ) from error
+    except OSError as error:
+        raise section.wrong("schema", f"is {schema!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise section.wrong("schema", f"is {schema!r}: that file is no text") from None
+    except FormatError as error:
+        raise section.wrong(error.key, str(error)) from None
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:

@@ -1,0 +1,224 @@
+"""Avro: records by one schema, which is the one that they were written with.
+
+Spark's type of each Avro type is that of Spark's own ``from_avro``. The schema that values are read by is a variant of
+the given one with the same bytes, in which
+
+- a union of several types is of records with one field each (``member0`` and so on): Avro writes a record as its
+  fields, so the bytes are those of the member, and what comes back says which one it was;
+- logical types that Arrow makes of plain numbers are gone, which saves a Python object a value.
+"""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import FormatError
+from barnabas.spark.pipeline.formats.decoder import arrow_type, unframed
+
+_PRIMITIVES: Final[dict[str, spark.DataType]] = {
+    "null": spark.NullType(),
+    "boolean": spark.BooleanType(),
+    "int": spark.IntegerType(),
+    "long": spark.LongType(),
+    "float": spark.FloatType(),
+    "double": spark.DoubleType(),
+    "bytes": spark.BinaryType(),
+    "string": spark.StringType(),
+}
+_LOGICAL: Final[dict[tuple[str, str], spark.DataType]] = {
+    ("int", "date"): spark.DateType(),
+    ("long", "timestamp-millis"): spark.TimestampType(),
+    ("long", "timestamp-micros"): spark.TimestampType(),
+    ("long", "local-timestamp-millis"): spark.TimestampNTZType(),
+    ("long", "local-timestamp-micros"): spark.TimestampNTZType(),
+}
+_READ_AS_PYTHON: Final = ("timestamp-millis", "local-timestamp-millis")
+"""Logical types whose numbers are not those of Spark's type."""
+_WIDER: Final[dict[frozenset[str], spark.DataType]] = {
+    frozenset({"int", "long"}): spark.LongType(),
+    frozenset({"float", "double"}): spark.DoubleType(),
+}
+_DIGITS_MAX: Final = 38
+
+
+@dataclass(frozen=True, slots=True)
+class AvroDecoder:
+    """Values of one Avro record. Raises FormatError for a schema that is none, or has no columns."""
+
+    schema: str
+    """Its JSON."""
+    confluent: bool = False
+    """Whether a schema registry's frame is before each value."""
+
+    def __post_init__(self) -> None:
+        _plan(self.schema)
+
+    @property
+    def type(self) -> spark.StructType:
+        """What a value becomes."""
+        return _plan(self.schema).type
+
+    def parse(self, value: bytes) -> dict[str, Any]:
+        """A record by the names of its fields. Raises an exception for a malformed one, trailing bytes among them."""
+        body = unframed(value) if self.confluent else value
+        file = io.BytesIO(body)
+        found: dict[str, Any] = fastavro.schemaless_reader(file, _plan(self.schema).reader)
+        if file.tell() != len(body):
+            raise ValueError(f"{len(body) - file.tell()} bytes are behind the record")
+        return found
+
+    def column(self, parsed: Sequence[dict[str, Any] | None]) -> pa.StructArray:
+        """Records as one array."""
+        return pa.array(parsed, _plan(self.schema).arrow)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    type: spark.StructType
+    arrow: pa.DataType
+    reader: Any
+
+
+@cache
+def _plan(schema: str) -> _Plan:
+    try:
+        given = fastavro.parse_schema(json.loads(schema))
+    except Exception as error:  # what is no schema fails in many ways
+        raise FormatError(f"is no Avro schema: {type(error).__name__}: {error}") from None
+    found = _Walk().read(given)
+    if not isinstance(found.type, spark.StructType) or not found.type.fields:
+        raise FormatError("must be of an Avro record with fields")
+    return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """An Avro type: Spark's, the schema that its values are read by, and whether a value may take no bytes at all."""
+
+    type: spark.DataType
+    reader: Any
+    empty: bool = False
+
+
+class _Walk:
+    """Through a schema whose names fastavro has made whole, from the outside to the inside."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, _Read | None] = {}
+        """Types with a name, None while their own fields are read."""
+        self._members = 0
+
+    def read(self, schema: Any) -> _Read:
+        """What becomes of a type. Raises FormatError."""
+        if isinstance(schema, list):
+            return self._union(schema)
+        if isinstance(schema, str):
+            return self._reference(schema) if schema in self._named else self._primitive({"type": schema})
+        kind = schema["type"]
+        if kind == "array":
+            items = self._item(schema["items"])
+            return _Read(spark.ArrayType(items.type), {"type": "array", "items": items.reader})
+        if kind == "map":
+            values = self.read(schema["values"])
+            return _Read(
+                spark.MapType(spark.StringType(), values.type), {"type": "map", "values": values.reader}
+            )
+        if kind in {"record", "enum", "fixed"}:
+            self._named[schema["name"]] = None
+            found = self._definition(schema)
+            self._named[schema["name"]] = found
+            return found
+        return self._primitive(schema) if isinstance(kind, str) else self.read(kind)
+
+    def _reference(self, name: str) -> _Read:
+        found = self._named[name]
+        if found is None:
+            raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
+        return _Read(found.type, name, found.empty)
+
+    def _item(self, schema: Any) -> _Read:
+        items = self.read(schema)
+        if items.empty:
+            # A few bytes could say that there are 2**62 of them.
+            raise FormatError("has an array of items without bytes")
+        return items
+
+    def _definition(self, schema: Any) -> _Read:
+        name = schema["name"]
+        if schema["type"] == "enum":
+            return _Read(
+                spark.StringType(), {"type": "enum", "name": name, "symbols": list(schema["symbols"])}
+            )
+        if schema["type"] == "fixed":
+            size = schema["size"]
+            if type(size) is not int or size < 0:
+                raise FormatError(f"is no Avro schema: the size of {name} is {size!r}")
+            plain = {"type": "fixed", "name": name, "size": size}
+            return self._decimal(schema, plain, empty=size == 0) or _Read(
+                spark.BinaryType(), plain, size == 0
+            )
+        fields = {field["name"]: self.read(field["type"]) for field in schema["fields"]}
+        if len(fields) < len(schema["fields"]):
+            raise FormatError(f"is no Avro schema: {name} has two fields of one name")
+        return _Read(
+            spark.StructType([spark.StructField(key, found.type) for key, found in fields.items()]),
+            _record(name, {key: found.reader for key, found in fields.items()}),
+            all(found.empty for found in fields.values()),
+        )
+
+    def _primitive(self, schema: Any) -> _Read:
+        kind, logical = schema["type"], str(schema.get("logicalType"))
+        if kind == "bytes" and (decimal := self._decimal(schema, {"type": kind})):
+            return decimal
+        reader = {"type": kind, "logicalType": logical} if logical in _READ_AS_PYTHON else kind
+        return _Read(_LOGICAL.get((kind, logical), _PRIMITIVES[kind]), reader, kind == "null")
+
+    def _decimal(self, schema: Any, plain: dict[str, Any], *, empty: bool = False) -> _Read | None:
+        if schema.get("logicalType") != "decimal":
+            return None
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        if not 0 <= scale <= precision <= _DIGITS_MAX:
+            raise FormatError(
+                f"has a decimal of {precision} digits, {scale} of them behind the point: "
+                f"Spark's have up to {_DIGITS_MAX}"
+            )
+        reader = {**plain, "logicalType": "decimal", "precision": precision, "scale": scale}
+        return _Read(spark.DecimalType(precision, scale), reader, empty)
+
+    def _union(self, schema: list[Any]) -> _Read:
+        branches = [self.read(branch) for branch in schema]
+        members = [branch for branch in branches if not isinstance(branch.type, spark.NullType)]
+        if len(members) <= 1:
+            kind = members[0].type if members else spark.NullType()
+            return _Read(kind, [branch.reader for branch in branches])
+        if all(isinstance(member.reader, str) for member in members):
+            wider = _WIDER.get(frozenset(member.reader for member in members))
+            if wider is not None and all(member.type == _PRIMITIVES[member.reader] for member in members):
+                return _Read(wider, [branch.reader for branch in branches])
+        names = iter(f"member{number}" for number in range(len(members)))
+        fields: list[spark.StructField] = []
+        reader: list[Any] = []
+        for branch in branches:
+            if isinstance(branch.type, spark.NullType):
+                reader.append("null")
+                continue
+            name = next(names)
+            self._members += 1
+            fields.append(spark.StructField(name, branch.type))
+            reader.append(_record(f"barnabas.union.Member{self._members}", {name: branch.reader}))
+        return _Read(spark.StructType(fields), reader)
+
+
+def _record(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": key, "type": kind} for key, kind in fields.items()],
+    }

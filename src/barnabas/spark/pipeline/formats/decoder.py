@@ -1,0 +1,125 @@
+"""What a format by schema is, and the one way from binary values to a column of structs, batch by batch of Arrow."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import PipelineError, in_one_line
+from barnabas.spark.pipeline.settings import CORRUPT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FRAME_BYTES: Final = 5
+_ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
+    spark.NullType: pa.null(),
+    spark.BooleanType: pa.bool_(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.StringType: pa.string(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    spark.TimestampType: pa.timestamp("us", "UTC"),
+    spark.TimestampNTZType: pa.timestamp("us"),
+    spark.DayTimeIntervalType: pa.duration("us"),
+}
+
+
+class Decoder(Protocol):
+    """Reads the values of one schema. It travels to the executors by pickle: it holds the schema as it was given."""
+
+    @property
+    def type(self) -> spark.StructType:
+        """What a value becomes. All fields are nullable."""
+
+    def parse(self, value: bytes) -> Any:
+        """One value as this format's library has it. Raises some exception for a malformed one."""
+
+    def column(self, parsed: Sequence[Any]) -> pa.StructArray:
+        """What `parse` gave, None for a null, as one array of `type`. Raises where one of them does not fit."""
+
+
+def decoded(frame: "DataFrame", decoder: Decoder, *, keep_malformed: bool) -> "DataFrame":
+    """The columns of the data source with ``value`` as the decoder's struct."""
+    from pyspark.sql import functions as sql
+
+    kind = decoder.type
+    if keep_malformed:
+        kind = spark.StructType([*kind.fields, spark.StructField(CORRUPT, spark.BinaryType())])
+
+    # The annotations are how Spark knows that the function takes and gives Arrow's arrays.
+    def decode(value: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:
+        with in_one_line():
+            column, malformed = column_of(decoder, value.to_pylist())
+            if keep_malformed:
+                return with_malformed(column, value, malformed)
+            for row, reason in malformed.items():
+                place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
+                raise PipelineError(f"[MALFORMED_RECORD] {place}: {reason}")
+            return column
+
+    # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each field.
+    function = sql.arrow_udf(decode, kind).asNondeterministic()
+    return frame.withColumn("value", function("value", "topic", "partition", "offset"))
+
+
+def column_of(decoder: Decoder, values: Sequence[bytes | None]) -> tuple[pa.StructArray, dict[int, str]]:
+    """The values as an array, null where one is null or malformed, and why by the rows of the malformed ones."""
+    parsed: list[Any] = []
+    malformed: dict[int, str] = {}
+    for row, value in enumerate(values):
+        try:
+            parsed.append(None if value is None else decoder.parse(value))
+        except (
+            Exception
+        ) as error:  # the values are anybody's: whatever the library raises says that it is malformed
+            malformed[row] = _reason(error)
+            parsed.append(None)
+    try:
+        return decoder.column(parsed), malformed
+    except Exception:  # one of them is no value of its column's type, and Arrow does not say which
+        for row, one in enumerate(parsed):
+            try:
+                decoder.column([one])
+            except Exception as error:
+                malformed[row] = _reason(error)
+                parsed[row] = None
+        return decoder.column(parsed), dict(sorted(malformed.items()))
+
+
+def with_malformed(column: pa.StructArray, values: pa.Array, malformed: dict[int, str]) -> pa.StructArray:
+    """The column with a field more, which has the bytes of the malformed values; their other fields are null."""
+    rows = pa.array([row in malformed for row in range(len(values))], pa.bool_())
+    corrupt = pc.if_else(rows, values.cast(pa.binary()), pa.scalar(None, pa.binary()))
+    fields = [*column.type, pa.field(CORRUPT, pa.binary())]
+    return pa.StructArray.from_arrays([*column.flatten(), corrupt], fields=fields, mask=values.is_null())
+
+
+def arrow_type(kind: spark.DataType) -> pa.DataType:
+    """What Spark's Arrow has for a type that a decoder gives."""
+    if isinstance(kind, spark.StructType):
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind.fields])
+    if isinstance(kind, spark.ArrayType):
+        return pa.list_(pa.field("element", arrow_type(kind.elementType)))
+    if isinstance(kind, spark.MapType):
+        return pa.map_(arrow_type(kind.keyType), arrow_type(kind.valueType))
+    if isinstance(kind, spark.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[type(kind)]
+
+
+def unframed(value: bytes) -> bytes:
+    """What is behind a schema registry's frame: a 0 and the 4 bytes of an id. Raises ValueError where there is none."""
+    if len(value) < _FRAME_BYTES or value[0] != 0:
+        raise ValueError("it does not begin with a 0 and the id of a schema")
+    return value[_FRAME_BYTES:]
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,0 +1,286 @@
+"""Protobuf: messages by a descriptor set, which ``protoc --include_imports --descriptor_set_out`` writes.
+
+Spark's type of each field is that of Spark's own ``from_protobuf``, with its ``upcast.unsigned.ints`` and
+``emit.default.values``: an unsigned number stays one, and a field that cannot be absent has its default. Messages are
+read by protobuf's own C code and put into Arrow column by column.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, chain
+from typing import Any, Final
+
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import FormatError
+from barnabas.spark.pipeline.formats.decoder import arrow_type, unframed
+
+_Build = Callable[[Sequence[Any]], pa.Array]
+"""An array of the values of one field, or of the items of a repeated one."""
+
+_SCALARS: Final[dict[int, spark.DataType]] = {
+    FieldDescriptor.TYPE_BOOL: spark.BooleanType(),
+    FieldDescriptor.TYPE_INT32: spark.IntegerType(),
+    FieldDescriptor.TYPE_SINT32: spark.IntegerType(),
+    FieldDescriptor.TYPE_SFIXED32: spark.IntegerType(),
+    FieldDescriptor.TYPE_UINT32: spark.LongType(),
+    FieldDescriptor.TYPE_FIXED32: spark.LongType(),
+    FieldDescriptor.TYPE_INT64: spark.LongType(),
+    FieldDescriptor.TYPE_SINT64: spark.LongType(),
+    FieldDescriptor.TYPE_SFIXED64: spark.LongType(),
+    FieldDescriptor.TYPE_UINT64: spark.DecimalType(20, 0),
+    FieldDescriptor.TYPE_FIXED64: spark.DecimalType(20, 0),
+    FieldDescriptor.TYPE_FLOAT: spark.FloatType(),
+    FieldDescriptor.TYPE_DOUBLE: spark.DoubleType(),
+    FieldDescriptor.TYPE_STRING: spark.StringType(),
+    FieldDescriptor.TYPE_BYTES: spark.BinaryType(),
+}
+_TIMES: Final[dict[str, spark.DataType]] = {
+    "google.protobuf.Timestamp": spark.TimestampType(),
+    "google.protobuf.Duration": spark.DayTimeIntervalType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufDecoder:
+    """Values of one message. Raises FormatError for descriptors that there can be no columns for."""
+
+    descriptors: bytes
+    """A ``FileDescriptorSet`` with all that the message needs."""
+    message: str
+    """Its full name."""
+    confluent: bool = False
+    """Whether a schema registry's frame is before each value."""
+
+    def __post_init__(self) -> None:
+        self._plan()
+
+    @property
+    def type(self) -> spark.StructType:
+        """What a value becomes."""
+        return self._plan().struct
+
+    def parse(self, value: bytes) -> Message:
+        """A message. Raises an exception for a malformed one, and for one without a field that is required."""
+        plan = self._plan()
+        found = plan.message.FromString(_body(value, plan.indexes) if self.confluent else value)
+        if not found.IsInitialized():
+            raise DecodeError(f"{', '.join(found.FindInitializationErrors())} is missing")
+        return found
+
+    def column(self, parsed: Sequence[Message | None]) -> pa.StructArray:
+        """Messages as one array."""
+        plan = self._plan()
+        empty = plan.message()
+        column = plan.build([empty if one is None else one for one in parsed])
+        nulls = pa.array([one is None for one in parsed], pa.bool_())
+        return pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=nulls)
+
+    def _plan(self) -> "_Plan":
+        return _plan(self.descriptors, self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    struct: spark.StructType
+    message: type[Message]
+    build: _Build
+    indexes: tuple[bytes, ...]
+    """How a frame may name the message."""
+
+
+@cache
+def _plan(descriptors: bytes, message: str) -> _Plan:
+    descriptor = _find(descriptors, message)
+    kind = _struct(descriptor, ())
+    if not kind.fields:
+        raise FormatError(f"is {message}, which has no fields", "message")
+    cls = message_factory.GetMessageClass(descriptor)
+    return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+
+
+def _find(descriptors: bytes, message: str) -> Descriptor:
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
+        for file in files:
+            pool.Add(file)
+        found = [pool.FindFileByName(file.name) for file in files]
+    except Exception as error:  # what is no descriptor set fails in many ways
+        raise FormatError(f"is no descriptor set of protoc --include_imports: {_words(error)}") from None
+    try:
+        return pool.FindMessageTypeByName(message)
+    except KeyError:
+        names = sorted(
+            f"{file.package}.{name}".lstrip(".") for file in found for name in file.message_types_by_name
+        )
+        raise FormatError(
+            f"is {message}, which is not in the schema; it has {', '.join(names) or 'none'}", "message"
+        ) from None
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+# Types
+
+
+def _struct(descriptor: Descriptor, outer: tuple[str, ...]) -> spark.StructType:
+    """The type of a message, without fields that could have no columns: those of messages that have none."""
+    if descriptor.full_name in outer:
+        name = descriptor.full_name
+        raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
+    inner = (*outer, descriptor.full_name)
+    fields = [(field.name, _type(field, inner)) for field in descriptor.fields]
+    return spark.StructType([spark.StructField(name, kind) for name, kind in fields if kind is not None])
+
+
+def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> spark.DataType | None:
+    if _is_map(field):
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        kind, item = _single(key, outer), _single(value, outer)
+        return None if item is None else spark.MapType(kind, item)
+    item = _single(field, outer)
+    return spark.ArrayType(item) if field.is_repeated and item is not None else item
+
+
+def _single(field: FieldDescriptor, outer: tuple[str, ...]) -> spark.DataType | None:
+    if field.enum_type is not None:
+        return spark.StringType()
+    if field.message_type is None:
+        return _SCALARS[field.type]
+    time = _TIMES.get(field.message_type.full_name)
+    if time is not None:
+        return time
+    kind = _struct(field.message_type, outer)
+    return kind if kind.fields else None
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+# Columns
+
+
+def _structs(descriptor: Descriptor, kind: spark.StructType) -> _Build:
+    fields = list(arrow_type(kind))
+    children = [_field(descriptor.fields_by_name[field.name], field.dataType) for field in kind.fields]
+
+    def build(messages: Sequence[Message]) -> pa.Array:
+        return pa.StructArray.from_arrays([child(messages) for child in children], fields=fields)
+
+    return build
+
+
+def _field(field: FieldDescriptor, kind: spark.DataType) -> _Build:
+    """What makes the column of a field of these messages."""
+    if isinstance(kind, spark.MapType):
+        return _maps(field, kind)
+    if isinstance(kind, spark.ArrayType):
+        return _lists(field, kind)
+    name, items = field.name, _items(field, kind)
+    if isinstance(kind, spark.StructType):
+        return _nested(name, items)
+    # As in Spark, a default that a schema of proto2 names stands for an absent value.
+    if field.has_presence and not field.has_default_value:
+        return lambda messages: items(
+            [getattr(one, name) if one.HasField(name) else None for one in messages]
+        )
+    return lambda messages: items([getattr(one, name) for one in messages])
+
+
+def _nested(name: str, items: _Build) -> _Build:
+    def build(messages: Sequence[Message]) -> pa.Array:
+        column = items([getattr(one, name) for one in messages])
+        absent = pa.array([not one.HasField(name) for one in messages], pa.bool_())
+        return pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=absent)
+
+    return build
+
+
+def _lists(field: FieldDescriptor, kind: spark.ArrayType) -> _Build:
+    name, items, arrow = field.name, _items(field, kind.elementType), arrow_type(kind)
+
+    def build(messages: Sequence[Message]) -> pa.Array:
+        lists = [getattr(one, name) for one in messages]
+        flat = items(list(chain.from_iterable(lists)))
+        return pa.ListArray.from_arrays(_offsets(lists), flat, type=arrow)
+
+    return build
+
+
+def _maps(field: FieldDescriptor, kind: spark.MapType) -> _Build:
+    name, entry = field.name, field.message_type.fields_by_name
+    keys, values = _items(entry["key"], kind.keyType), _items(entry["value"], kind.valueType)
+
+    def build(messages: Sequence[Message]) -> pa.Array:
+        maps = [getattr(one, name) for one in messages]
+        entries = [item for one in maps for item in one.items()]
+        flat = keys([key for key, _ in entries]), values([value for _, value in entries])
+        return pa.MapArray.from_arrays(_offsets(maps), *flat)
+
+    return build
+
+
+def _offsets(lists: Iterable[Any]) -> pa.Array:
+    return pa.array(accumulate(map(len, lists), initial=0), pa.int32())
+
+
+def _items(field: FieldDescriptor, kind: spark.DataType) -> _Build:
+    """What makes an array of single values of a field, None for absent ones; of messages none is absent."""
+    if isinstance(kind, spark.StructType):
+        return _structs(field.message_type, kind)
+    arrow = arrow_type(kind)
+    if field.message_type is not None:
+        return lambda times: pa.array([None if one is None else _micros(one) for one in times], arrow)
+    if field.enum_type is not None:
+        # A number that the schema has no name for is its digits, as a newer writer may have named it.
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return lambda numbers: pa.array(
+            [None if one is None else names.get(one, str(one)) for one in numbers], arrow
+        )
+    return lambda values: pa.array(values, arrow)
+
+
+def _micros(time: Any) -> int:
+    """Microseconds of a Timestamp or a Duration."""
+    return int(time.seconds * 1_000_000 + time.nanos // 1000)
+
+
+# The frame of a schema registry: behind its id are the indexes of the message in its file, from the outermost message on
+
+
+def _body(value: bytes, indexes: tuple[bytes, ...]) -> bytes:
+    rest = unframed(value)
+    for named in indexes:
+        if rest.startswith(named):
+            return rest[len(named) :]
+    raise ValueError("its frame names another message of the schema's file")
+
+
+def _indexes(descriptor: Descriptor) -> tuple[bytes, ...]:
+    """The count of the indexes and then each of them, as zigzag varints; a 0 alone is the file's first message."""
+    path: list[int] = []
+    inner: Descriptor | None = descriptor
+    while inner is not None:
+        outer = inner.containing_type
+        siblings = outer.nested_types if outer is not None else inner.file.message_types_by_name.values()
+        path.insert(0, [one.full_name for one in siblings].index(inner.full_name))
+        inner = outer
+    whole = b"".join(map(_varint, [len(path), *path]))
+    return (whole, b"\0") if path == [0] else (whole,)
+
+
+def _varint(number: int) -> bytes:
+    number, out = number << 1, bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
