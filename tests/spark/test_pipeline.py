@@ -21,7 +21,7 @@ from barnabas.spark.pipeline.settings import Format, load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
 FILE = PAGE.partition("```toml\n")[2].partition("```")[0]
-RECORDS = [line for line in PAGE.splitlines() if line.startswith("{")]
+RECORDS = PAGE.partition("<<END\n")[2].partition("END\n")[0].splitlines()
 SHOWN = PAGE.partition("pipeline check flights.toml\n")[2].partition("$ ")[0].splitlines()
 
 

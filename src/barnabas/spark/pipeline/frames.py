@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.errors import PySparkException
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.settings import CORRUPT, Format, Pipeline, Sink
+from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.settings import Format, Pipeline, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.spark.errors import FormatError, OptionError, PipelineError
 from barnabas.spark.options import SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.section import Section, unknown
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
 
-CORRUPT: Final = "_corrupt_record"
-"""The field of a value that is malformed and kept."""
 FORMATS: Final = ("binary", "json", "csv", "avro", "protobuf")
 SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")

@@ -4,3 +4,8 @@
 `avro` and `protobuf` are the two; `settings` makes one of the file's words. One more format is a module here with a
 class that is a `Decoder`, and its name in ``FORMATS`` and ``_decoder`` of `settings`.
 """
+
+from typing import Final
+
+CORRUPT: Final = "_corrupt_record"
+"""The field of a value that is malformed and kept."""

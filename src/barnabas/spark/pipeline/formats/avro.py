@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, unframed
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, unframed
 
 _PRIMITIVES: Final[dict[str, spark.DataType]] = {
     "null": spark.NullType(),
@@ -91,7 +91,7 @@ def _plan(schema: str) -> _Plan:
     try:
         given = fastavro.parse_schema(json.loads(schema))
     except Exception as error:  # what is no schema fails in many ways
-        raise FormatError(f"is no Avro schema: {type(error).__name__}: {error}") from None
+        raise FormatError(f"is no Avro schema: {reason(error)}") from None
     found = _Walk().read(given)
     if not isinstance(found.type, spark.StructType) or not found.type.fields:
         raise FormatError("must be of an Avro record with fields")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import PipelineError, in_one_line
-from barnabas.spark.pipeline.settings import CORRUPT
+from barnabas.spark.pipeline.formats import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,9 +58,9 @@ def decoded(frame: "DataFrame", decoder: Decoder, *, keep_malformed: bool) -> "D
             column, malformed = column_of(decoder, value.to_pylist())
             if keep_malformed:
                 return with_malformed(column, value, malformed)
-            for row, reason in malformed.items():
+            for row, why in malformed.items():
                 place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
-                raise PipelineError(f"[MALFORMED_RECORD] {place}: {reason}")
+                raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
             return column
 
     # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each field.
@@ -78,7 +78,7 @@ def column_of(decoder: Decoder, values: Sequence[bytes | None]) -> tuple[pa.Stru
         except (
             Exception
         ) as error:  # the values are anybody's: whatever the library raises says that it is malformed
-            malformed[row] = _reason(error)
+            malformed[row] = reason(error)
             parsed.append(None)
     try:
         return decoder.column(parsed), malformed
@@ -87,7 +87,7 @@ def column_of(decoder: Decoder, values: Sequence[bytes | None]) -> tuple[pa.Stru
             try:
                 decoder.column([one])
             except Exception as error:
-                malformed[row] = _reason(error)
+                malformed[row] = reason(error)
                 parsed[row] = None
         return decoder.column(parsed), dict(sorted(malformed.items()))
 
@@ -120,6 +120,7 @@ def unframed(value: bytes) -> bytes:
     return value[_FRAME_BYTES:]
 
 
-def _reason(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def reason(error: Exception) -> str:
+    """What a library says of a value or a schema, in one line."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

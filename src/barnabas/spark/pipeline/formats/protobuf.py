@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, unframed
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, unframed
 
 _Build = Callable[[Sequence[Any]], pa.Array]
 """An array of the values of one field, or of the items of a repeated one."""
@@ -112,7 +112,7 @@ def _find(descriptors: bytes, message: str) -> Descriptor:
             pool.Add(file)
         found = [pool.FindFileByName(file.name) for file in files]
     except Exception as error:  # what is no descriptor set fails in many ways
-        raise FormatError(f"is no descriptor set of protoc --include_imports: {_words(error)}") from None
+        raise FormatError(f"is no descriptor set of protoc --include_imports: {reason(error)}") from None
     try:
         return pool.FindMessageTypeByName(message)
     except KeyError:
@@ -122,10 +122,6 @@ def _find(descriptors: bytes, message: str) -> Descriptor:
         raise FormatError(
             f"is {message}, which is not in the schema; it has {', '.join(names) or 'none'}", "message"
         ) from None
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 # Types
