@@ -159,6 +159,7 @@ HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"
         b"\x00\x01\x00\x00",
         b"\x00\x00" + HUGE + b"\x00",  # a time that is none
         b"\x00\x00\x00\x04\x7f\xff",  # five digits of three
+        b"\x00\x00\x00\xc0\x9a\x0c" + b"\x7f" * 100_000,  # a quarter of a million digits
         b"\x00\x00\x00\x02\x05more",
     ],
 )
