@@ -6,6 +6,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 from barnabas.spark.offsets import OffsetSpec, SpecKind
 from barnabas.spark.options import check_reading, parse_duration_ms, sink_options, source_options
+from barnabas.spark.source import TopicSource
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a"}
 
@@ -221,3 +222,13 @@ def test_serializers_are_ours():
     for name in ("key", "value"):
         with pytest.raises(OptionError, match=f"'{name}.serializer' is not supported"):
             sink_options({**BASE, f"kafka.{name}.serializer": "x"})
+
+
+def test_a_stream_with_wrong_options_says_so_at_the_first_question():
+    source = TopicSource({"kafka.bootstrap.servers": "b:1", "subscribe": "t", "endingOffsets": "latest"})
+
+    reader = source.streamReader(source.schema())
+    for question in (reader.prepareForTriggerAvailableNow, reader.initialOffset, reader.getDefaultReadLimit):
+        with pytest.raises(OptionError, match="ending offset not valid in streaming queries"):
+            question()
+    reader.stop()  # which PySpark does whatever happened
