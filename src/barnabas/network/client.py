@@ -128,9 +128,9 @@ class NetworkClient:
             self._updater.handle_server_disconnect(link.node, error)
 
     def is_ready(self, node_id: int) -> bool:
-        """Whether a request to the node would be sent at once (``isReady``)."""
+        """Whether the node is connected and does not throttle: a request waits for nothing but earlier ones then."""
         link = self._links.get(node_id)
-        return link is not None and link.can_send(self._clock.monotonic_ms())
+        return link is not None and link.state.is_ready(self._clock.monotonic_ms())
 
     def in_flight_request_count(self, node_id: int) -> int:
         """Calls that the node has not answered yet, sent or not (``inFlightRequestCount``)."""
