@@ -1,15 +1,30 @@
-"""Small SVG charts for reports: strings made of strings, no library, colours by CSS class.
+"""Charts for the pages of the demo and of the analyses, drawn by Bokeh: HTML for a page with `pages.head`.
 
-Every mark carries a ``<title>``, which browsers show when the mouse rests on it. Colours are CSS variables
-of the page (``c1``, ``c2``, ...), so a chart follows light and dark themes.
+All that is asked of Bokeh is here. Every mark has a hint that shows when the mouse rests on it. No colour is in a
+chart: the tags of a part say which CSS variable of the page each of its colours is, and ``pages.js`` paints it,
+so that charts follow light and dark themes.
 """
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-WIDTH: Final = 920
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 30
+from bokeh.embed import components
+from bokeh.models import (
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    NumeralTickFormatter,
+    PrintfTickFormatter,
+    Range1d,
+)
+from bokeh.models.annotations import BoxAnnotation, Label
+from bokeh.plotting import figure
+
+_ROW_PX: Final = 27
+_NOTES: Final = 1.42
+"""The room for bars and the notes behind them, in lengths of the longest bar."""
+_FONT: Final = "12px"
 
 
 class Series(NamedTuple):
@@ -27,75 +42,20 @@ class Tick(NamedTuple):
     label: str
 
 
-class Plot:
-    """A plotting area that maps values to pixels and collects marks."""
+class Band(NamedTuple):
+    """A stretch of the x axis that something happened in."""
 
-    def __init__(
-        self, height: int, x_range: tuple[float, float], y_range: tuple[float, float], *, left: int = _LEFT
-    ) -> None:
-        self._height = height
-        self._left = left
-        self._x, self._y = x_range, y_range
-        self._marks: list[str] = []
-
-    def x(self, value: float) -> float:
-        """Pixels from the left."""
-        low, high = self._x
-        return round(self._left + (value - low) / ((high - low) or 1) * (WIDTH - self._left - _RIGHT), 1)
-
-    def y(self, value: float) -> float:
-        """Pixels from the top."""
-        low, high = self._y
-        return round(
-            self._height - _BOTTOM - (value - low) / ((high - low) or 1) * (self._height - _TOP - _BOTTOM), 1
-        )
-
-    def add(self, mark: str) -> None:
-        """Draws over what is there."""
-        self._marks.append(mark)
-
-    def horizontal_grid(self, ticks: Sequence[Tick]) -> None:
-        """Lines across, labelled at the left."""
-        for tick in ticks:
-            y = self.y(tick.at)
-            self.add(f'<line class="grid" x1="{self._left}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-            self.text(self._left - 8, y + 4, tick.label, "end")
-
-    def x_labels(self, ticks: Sequence[Tick]) -> None:
-        """Labels below."""
-        for tick in ticks:
-            self.text(self.x(tick.at), self._height - 8, tick.label, "middle")
-
-    def text(self, x: float, y: float, words: str, anchor: str, css: str = "axis") -> None:
-        """Words at a place."""
-        self.add(f'<text class="{css}" x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>')
-
-    def box(self, x: float, y: float, width: float, height: float, colour: str, title: str) -> None:
-        """A filled rectangle with a hint."""
-        self.add(
-            f'<rect class="{colour}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.5):.1f}" height="{max(height, 0):.1f}" '
-            f'rx="1.5"><title>{escape(title)}</title></rect>'
-        )
-
-    def svg(self, label: str) -> str:
-        """The finished picture."""
-        return (
-            f'<svg viewBox="0 0 {WIDTH} {self._height}" role="img" aria-label="{escape(label)}">'
-            + "".join(self._marks)
-            + "</svg>"
-        )
+    start: float
+    end: float
+    label: str
 
 
-def nice_ticks(high: float, *, low: float = 0, count: int = 4, unit: str = "") -> list[Tick]:
-    """About `count` round values from `low` to above `high`."""
-    raw = max(high - low, 1e-9) / count
-    power = 10.0 ** len(str(int(raw))) / 10 if raw >= 1 else 0.1
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw)
-    first = -int(-low // step) if low < 0 else 0
-    ticks = [first * step]
-    while ticks[-1] < high:
-        ticks.append(ticks[-1] + step)
-    return [Tick(value, f"{value:,.10g}{unit}") for value in ticks]
+class Bar(NamedTuple):
+    """One horizontal bar of several parts: (length, colour, hint)."""
+
+    label: str
+    parts: Sequence[tuple[float, str, str]]
+    note: str
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> str:
@@ -108,27 +68,37 @@ def lines(
     series: Sequence[Series],
     *,
     height: int,
-    x_ticks: Sequence[Tick],
-    y_ticks: Sequence[Tick],
     hint: Callable[[str, float, float], str],
+    x_ticks: Sequence[Tick] | None = None,
+    y_ticks: Sequence[Tick] | None = None,
+    unit: str = "",
+    bands: Sequence[Band] = (),
 ) -> str:
-    """Lines over one another, a dot and a hint at each point."""
-    xs = [*(x for one in series for x, _ in one.points), *(tick.at for tick in x_ticks)]
-    ticks = y_ticks
-    plot = Plot(height, (min(xs), max(xs)), (ticks[0].at, ticks[-1].at))
-    plot.horizontal_grid(ticks)
-    plot.x_labels(x_ticks)
+    """Lines over one another, a dot and a hint at each point. Without ticks an axis has round numbers."""
+    highest = max((y for one in series for _, y in one.points), default=1)
+    top = y_ticks[-1].at if y_ticks else (highest * 1.08 or 1)
+    plot = _plot(height, y_range=(0, top))
+    _ticks(plot.xaxis, x_ticks, " s")
+    _ticks(plot.yaxis, y_ticks, unit)
+    for band in bands:
+        area = BoxAnnotation(
+            left=band.start, right=band.end, fill_alpha=0.16, line_alpha=0, tags=_tags("c2", "fill_color")
+        )
+        plot.add_layout(area)
+        words = Label(
+            x=band.end, y=height - 34, y_units="screen", text=band.label, x_offset=6,
+            text_font_size=_FONT, tags=_tags("c2", "text_color"),
+        )  # fmt: skip
+        plot.add_layout(words)
     for one in series:
-        path = " ".join(f"{plot.x(x)},{plot.y(y)}" for x, y in one.points)
-        plot.add(f'<polyline class="line {one.colour}" points="{path}"/>')
-        for x, y in one.points:
-            words = escape(hint(one.name, x, y))
-            plot.add(
-                f'<circle class="{one.colour}" cx="{plot.x(x)}" cy="{plot.y(y)}" r="2.6"><title>{words}</title></circle>'
-            )
-    return plot.svg(", ".join(one.name for one in series)) + legend(
-        [(one.name, one.colour) for one in series]
-    )
+        xs, ys = [x for x, _ in one.points], [y for _, y in one.points]
+        source = ColumnDataSource({"x": xs, "y": ys, "hint": [hint(one.name, x, y) for x, y in one.points]})
+        path = plot.line("x", "y", source=source, line_width=2)
+        path.glyph.tags = _tags(one.colour, "line_color")
+        dots = plot.scatter("x", "y", source=source, size=5, line_alpha=0)
+        _paint(dots, one.colour)
+        _hints(plot, [dots])
+    return _html(plot) + legend([(one.name, one.colour) for one in series])
 
 
 def columns(
@@ -140,46 +110,108 @@ def columns(
     unit: str,
 ) -> str:
     """A thin column for each value; the ones with a note stand out and say it."""
-    ticks = nice_ticks(max(values) * 1.12, unit=unit)
-    plot = Plot(280, (0, len(values)), (ticks[0].at, ticks[-1].at))
-    plot.horizontal_grid(ticks)
-    plot.x_labels(x_ticks)
-    noted = dict(notes)
-    width = plot.x(1) - plot.x(0) - 0.4
-    for index, (value, hint) in enumerate(zip(values, hints, strict=True)):
-        top, bottom = plot.y(max(value, 0)), plot.y(0)
-        plot.box(plot.x(index), top, width, bottom - top, "c2" if index in noted else "c1", hint)
+    plot = _plot(280, y_range=(0, max(values, default=0) * 1.14 or 1), x_range=(-0.6, len(values) - 0.4))
+    _ticks(plot.xaxis, x_ticks, "")
+    _ticks(plot.yaxis, None, unit)
+    noted = {index for index, _ in notes}
+    for colour, shown in (("c1", set(range(len(values))) - noted), ("c2", noted)):
+        places = sorted(shown)
+        source = ColumnDataSource(
+            {"x": places, "y": [max(values[at], 0) for at in places], "hint": [hints[at] for at in places]}
+        )
+        marks = plot.vbar("x", top="y", width=0.78, source=source, line_alpha=0)
+        _paint(marks, colour)
+        _hints(plot, [marks])
     for index, note in notes:
         near_end = index > len(values) * 0.85
-        plot.text(
-            plot.x(index + 0.5) + (-4 if near_end else 4),
-            plot.y(values[index]) - 5,
-            note,
-            "end" if near_end else "start",
-            "note",
-        )
-    return plot.svg("one column a day")
-
-
-class Bar(NamedTuple):
-    """One horizontal bar of several parts: (length, colour, hint)."""
-
-    label: str
-    parts: Sequence[tuple[float, str, str]]
-    note: str
+        words = Label(
+            x=index, y=values[index], text=note, y_offset=3, x_offset=-5 if near_end else 5,
+            text_align="right" if near_end else "left", text_font_size=_FONT, tags=_tags("c2", "text_color"),
+        )  # fmt: skip
+        plot.add_layout(words)
+    return _html(plot)
 
 
 def bars(rows: Sequence[Bar], *, label_width: int = 150) -> str:
     """Horizontal bars, the longest as wide as the picture allows, each with a note behind it."""
-    row_height = 26
-    longest = max(sum(length for length, _, _ in row.parts) for row in rows) or 1
-    plot = Plot(row_height * len(rows) + 8, (0, longest * 1.36), (0, 1), left=label_width)
-    for index, row in enumerate(rows):
-        y = 4 + index * row_height
-        plot.text(label_width - 10, y + 16, row.label, "end", "label")
-        at = 0.0
+    lengths = [sum(length for length, _, _ in row.parts) for row in rows]
+    plot = _plot(
+        _ROW_PX * len(rows) + 10, x_range=(0, (max(lengths) or 1) * _NOTES), y_range=(len(rows) - 0.5, -0.5)
+    )
+    plot.min_border_left = label_width
+    plot.xaxis.visible = False
+    plot.ygrid.visible = plot.xgrid.visible = False
+    _ticks(plot.yaxis, [Tick(place, row.label) for place, row in enumerate(rows)], "")
+    plot.yaxis.tags = _tags("ink", "major_label_text_color")
+    for colour, marks in _by_colour(rows).items():
+        drawn = plot.hbar(
+            "y", left="left", right="right", height=0.68, source=ColumnDataSource(marks), line_alpha=0
+        )
+        _paint(drawn, colour)
+        _hints(plot, [drawn])
+    notes = plot.text(
+        lengths, list(range(len(rows))), text=[row.note for row in rows],
+        x_offset=8, text_baseline="middle", text_font_size=_FONT,
+    )  # fmt: skip
+    notes.glyph.tags = _tags("soft", "text_color")
+    return _html(plot)
+
+
+def _by_colour(rows: Sequence[Bar]) -> dict[str, dict[str, list[Any]]]:
+    """The parts of all bars as the columns of a table, a table for each colour."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for place, row in enumerate(rows):
+        left = 0.0
         for length, colour, hint in row.parts:
-            plot.box(plot.x(at), y + 3, plot.x(at + length) - plot.x(at), row_height - 8, colour, hint)
-            at += length
-        plot.text(plot.x(at) + 8, y + 16, row.note, "start")
-    return plot.svg("horizontal bars")
+            table = found.setdefault(colour, {"y": [], "left": [], "right": [], "hint": []})
+            for name, value in (("y", place), ("left", left), ("right", left + length), ("hint", hint)):
+                table[name].append(value)
+            left += length
+    return found
+
+
+def _plot(height: int, *, y_range: tuple[float, float], x_range: tuple[float, float] | None = None) -> figure:
+    plot = figure(
+        height=height, sizing_mode="stretch_width", tools="", toolbar_location=None,
+        background_fill_alpha=0, border_fill_alpha=0, outline_line_alpha=0, output_backend="svg",
+    )  # fmt: skip
+    plot.y_range = Range1d(start=y_range[0], end=y_range[1])
+    if x_range:
+        plot.x_range = Range1d(start=x_range[0], end=x_range[1])
+    plot.xgrid.visible = False
+    plot.ygrid.tags = _tags("rule", "grid_line_color")
+    for axis in plot.axis:
+        axis.axis_line_alpha = axis.major_tick_line_alpha = axis.minor_tick_line_alpha = 0
+        axis.major_label_text_font_size = _FONT
+        axis.tags = _tags("soft", "major_label_text_color")
+    return plot
+
+
+def _ticks(axis: Any, ticks: Sequence[Tick] | None, unit: str) -> None:
+    """Labels an axis, at these places or wherever Bokeh finds round numbers."""
+    if ticks is None:
+        words = unit.replace("%", "%%")
+        axis.formatter = (
+            PrintfTickFormatter(format=f"%g{words}") if unit else NumeralTickFormatter(format="0,0.[00]")
+        )
+        return
+    axis.ticker = FixedTicker(ticks=[tick.at for tick in ticks])
+    axis.major_label_overrides = {tick.at: tick.label for tick in ticks}
+
+
+def _paint(marks: Any, colour: str) -> None:
+    marks.glyph.tags = _tags(colour, "fill_color")
+
+
+def _tags(colour: str, *properties: str) -> list[str]:
+    """What ``pages.js`` reads: which property has which colour of the page."""
+    return [f"{name}=--{colour}" for name in properties]
+
+
+def _hints(plot: figure, renderers: list[Any]) -> None:
+    plot.add_tools(HoverTool(renderers=renderers, tooltips='<span class="hint">@hint</span>'))
+
+
+def _html(plot: figure) -> str:
+    script, place = components(plot)
+    return f'<div class="chart">{place}</div>{script}'

@@ -180,6 +180,6 @@ def _lines(rows: Rows) -> str:
         series,
         height=280,
         x_ticks=[Tick(place, size_text(size)) for place, size in enumerate(sizes)],
-        y_ticks=charts.nice_ticks(max(row["toNow"] * 100 for row in rows), unit="%"),
+        unit="%",
         hint=lambda name, x, y: f"{name}, {size_text(sizes[int(x)])}: {y:.1f}% of now",
     )

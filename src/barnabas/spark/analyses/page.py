@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
-from string import Template
 from typing import Final
 
+from barnabas.spark import pages
 from barnabas.spark.analyses.columns import COLUMNS
 from barnabas.spark.analyses.table import Table
 
@@ -21,16 +20,16 @@ def page(
     tables: Mapping[str, Table],
 ) -> str:
     """The page, HTML, of the parts of an analysis. Tables without rows are left out."""
-    template = resources.files("barnabas.spark.analyses").joinpath("page.html").read_text(encoding="utf-8")
-    return Template(template).substitute(
-        title=escape(title),
-        lead=escape(lead),
-        figures="".join(
+    words_of_page = {
+        "title": escape(title),
+        "lead": escape(lead),
+        "figures": "".join(
             f"<div><b>{escape(value)}</b><span>{escape(words)}</span></div>" for value, words in figures
         ),
-        notes="".join(f'<p class="warning">{escape(note)}</p>' for note in notes),
-        tables="".join(_section(name, table) for name, table in tables.items() if table.rows),
-    )
+        "notes": "".join(f'<p class="warning">{escape(note)}</p>' for note in notes),
+        "tables": "".join(_section(name, table) for name, table in tables.items() if table.rows),
+    }
+    return pages.fill("barnabas.spark.analyses", "page.html", words_of_page)
 
 
 def _section(name: str, table: Table) -> str:

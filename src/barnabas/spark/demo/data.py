@@ -98,10 +98,12 @@ def with_weather(data: FlightData) -> pd.DataFrame:
 
 
 def expected_routes(data: FlightData) -> pd.DataFrame:
-    """Flights and minutes lost by route and weather, as the batch job must find them."""
-    frame = with_weather(data)
+    """Flights and minutes lost by route, airline and weather, as the batch job must find them."""
+    frame = with_weather(data).merge(
+        data.airlines.rename(columns={"name": "airline"}), on="carrier", how="left"
+    )
     frame["lost"] = frame["arr_delay"].clip(lower=0)
-    grouped = frame.groupby(["origin", "dest", "sky"], as_index=False)
+    grouped = frame.groupby(["origin", "dest", "airline", "sky"], as_index=False)
     return grouped.agg(
         flights=("carrier", "size"), arrived=("arr_delay", "count"), lost_minutes=("lost", "sum")
     )

@@ -39,7 +39,7 @@ def worst_routes(routes: pd.DataFrame, count: int) -> list[Route]:
 
 def _route(name: tuple[str, str], routes: pd.DataFrame) -> Route:
     rows = routes[(routes["origin"] == name[0]) & (routes["dest"] == name[1])]
-    by_sky = {sky: int(lost) for sky, lost in zip(rows["sky"], rows["lost_minutes"], strict=True)}
+    by_sky = {str(sky): int(lost) for sky, lost in rows.groupby("sky")["lost_minutes"].sum().items()}
     return Route(
         f"{name[0]} → {name[1]}",
         int(rows["arrived"].sum()),
@@ -52,6 +52,27 @@ def _route(name: tuple[str, str], routes: pd.DataFrame) -> Route:
 
 def _minutes_a_flight(rows: pd.DataFrame) -> float:
     return float(rows["lost_minutes"].sum() / max(1, rows["arrived"].sum()))
+
+
+class Airline(NamedTuple):
+    """What the flights of one airline lose."""
+
+    name: str
+    arrived: int
+    lost: int
+    minutes: float
+    """Minutes lost by an arriving flight."""
+
+
+def by_airline(routes: pd.DataFrame) -> list[Airline]:
+    """The airlines, the one that lost most minutes first."""
+    found = [
+        Airline(
+            str(name), int(rows["arrived"].sum()), int(rows["lost_minutes"].sum()), _minutes_a_flight(rows)
+        )
+        for name, rows in routes.groupby("airline")
+    ]
+    return sorted(found, key=lambda airline: (-airline.lost, airline.name))
 
 
 class Weather(NamedTuple):
@@ -108,49 +129,87 @@ def daily_means(delays: pd.DataFrame) -> pd.Series:
     return (sums["delay_minutes"] / sums["departed"].clip(lower=1)).astype(float)
 
 
-Figures = dict[str, tuple[int, int]]
-"""What the report says in words: a figure of the jobs and the one of pandas, by name."""
+class Figures(NamedTuple):
+    """The numbers that the report says in words, as exact as it says them."""
+
+    days: int
+    route_arrived: int
+    route_lost: int
+    bad_percent: int
+    bad_lost_percent: int
+    bad_times: float
+    airlines: int
+    airline_lost: int
+    airline_minutes: float
+    late_days: tuple[int, ...]
+
+    def named(self) -> dict[str, float]:
+        """Each number under what it counts."""
+        days = {
+            f"minutes that a flight left late, day {at} of the worst": day
+            for at, day in enumerate(self.late_days, 1)
+        }
+        return {
+            "days of flights": self.days,
+            "flights that arrived on the route that lost most": self.route_arrived,
+            "minutes lost there": self.route_lost,
+            "flights in bad weather, percent": self.bad_percent,
+            "lost minutes in bad weather, percent": self.bad_lost_percent,
+            "what a flight lost in bad weather, times one in calm weather": self.bad_times,
+            "airlines": self.airlines,
+            "minutes lost by the airline that lost most": self.airline_lost,
+            "minutes that each of its flights lost": self.airline_minutes,
+            **days,
+        }  # fmt: skip
 
 
-def compare(routes: pd.DataFrame, delays: pd.DataFrame, data: FlightData) -> Figures:
-    """The figures of the jobs' tables beside those that pandas finds in the flights themselves."""
-    weather = by_weather(routes)
-    share, lost_share, factor = bad_weather(weather)
-    (worst,) = worst_routes(routes, 1)
-    found = (
-        worst.arrived,
-        worst.lost,
-        share * 1000,
-        lost_share * 1000,
-        factor * 100,
-        daily_means(delays).max() * 10,
+DAYS_NAMED: Final = 3
+
+
+def of_tables(routes: pd.DataFrame, delays: pd.DataFrame) -> Figures:
+    """The figures out of the tables that the jobs made."""
+    share, lost_share, factor = bad_weather(by_weather(routes))
+    (route,), airlines = worst_routes(routes, 1), by_airline(routes)
+    return Figures(
+        len(daily_means(delays)),
+        route.arrived,
+        route.lost,
+        round(share * 100),
+        round(lost_share * 100),
+        round(factor, 1),
+        len(airlines),
+        airlines[0].lost,
+        round(airlines[0].minutes, 1),
+        _largest(daily_means(delays)),
     )
-    names = (
-        "flights that arrived on the route that lost most",
-        "minutes lost there",
-        "flights in bad weather, per mille",
-        "lost minutes in bad weather, per mille",
-        "minutes of a flight in bad weather, percent of a calm one's",
-        "tenths of minutes that a flight left late on the worst day",
-    )
-    expected = expected_figures(data)
-    return {name: (round(one), round(other)) for name, one, other in zip(names, found, expected, strict=True)}
 
 
-def expected_figures(data: FlightData) -> tuple[float, ...]:
-    """The same, straight from the flights."""
+def of_flights(data: FlightData) -> Figures:
+    """The same by pandas, straight from the flights."""
     flights = with_weather(data)
     bad, calm = flights["sky"].isin(BAD), flights["sky"] == CALM
     lost = flights["arr_delay"].clip(lower=0)
-    by_route = lost.groupby([flights["origin"], flights["dest"]]).agg(["sum", "count"])
-    worst = by_route.sort_values("sum", ascending=False, kind="stable").iloc[0]
+    route = _most_lost(lost, [flights["origin"], flights["dest"]])
+    airline = _most_lost(lost, [flights["carrier"]])
     days = flights["event_time"].dt.tz_convert(ZONE).dt.date
     calm_mean = float(lost[calm].mean()) if lost[calm].any() else 0.0
-    return (
-        float(worst["count"]),
-        float(worst["sum"]),
-        float(bad.mean()) * 1000,
-        float(lost[bad].sum() / max(1, lost.sum())) * 1000,
-        float(lost[bad].mean()) / calm_mean * 100 if calm_mean and lost[bad].count() else 0.0,
-        float(flights["dep_delay"].groupby(days).mean().max()) * 10,
+    return Figures(
+        days.nunique(),
+        int(route["count"]),
+        int(route["sum"]),
+        round(float(bad.mean()) * 100),
+        round(float(lost[bad].sum() / max(1, lost.sum())) * 100),
+        round(float(lost[bad].mean()) / calm_mean, 1) if calm_mean and lost[bad].count() else 0.0,
+        flights["carrier"].nunique(),
+        int(airline["sum"]),
+        round(float(airline["sum"] / airline["count"]), 1),
+        _largest(flights["dep_delay"].groupby(days).mean()),
     )
+
+
+def _most_lost(lost: pd.Series, by: list[pd.Series]) -> pd.Series:
+    return lost.groupby(by).agg(["sum", "count"]).sort_values("sum", ascending=False, kind="stable").iloc[0]
+
+
+def _largest(days: pd.Series) -> tuple[int, ...]:
+    return tuple(round(float(day)) for day in days.sort_values(ascending=False).head(DAYS_NAMED))

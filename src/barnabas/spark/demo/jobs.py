@@ -104,20 +104,25 @@ class Jobs:
 
     def _start(self, frame: "DataFrame", name: str) -> "DataStreamWriter":
         writer = frame.writeStream.queryName(name).outputMode("append")
-        return writer.option("checkpointLocation", str(self._work / "checkpoints" / name))
+        return writer.option("checkpointLocation", str(self.checkpoint(name)))
+
+    def checkpoint(self, name: str) -> Path:
+        """Where a stream writes which batches it has planned and which it has committed."""
+        return self._work / "checkpoints" / name
 
     def routes(self) -> "DataFrame":
-        """Flights and minutes lost by route and weather: a batch read of the same topic."""
+        """Flights and minutes lost by route, airline and weather: a batch read of the same topic."""
         flights = self._with_hour(_parsed(self._topic(self._spark.read, FLIGHTS)).where("closing is null"))
         joined = flights.join(self._weather, ["origin", "hour"], "left")
+        joined = joined.join(F.broadcast(self._airlines), "carrier", "left")
         return (
-            joined.groupBy("origin", "dest", _sky().alias("sky"))
+            joined.groupBy("origin", "dest", "airline", _sky().alias("sky"))
             .agg(
                 F.count(F.lit(1)).alias("flights"),
                 F.count("arr_delay").alias("arrived"),
                 F.coalesce(F.sum(F.greatest("arr_delay", F.lit(0))), F.lit(0)).alias("lost_minutes"),
             )
-            .orderBy("origin", "dest", "sky")
+            .orderBy("origin", "dest", "airline", "sky")
         )
 
     def alerts(self) -> "DataFrame":

@@ -5,7 +5,9 @@ together: after each `STRIDE_MS` of event time it waits until everything is stor
 partitions are then at most two strides apart, and a watermark above that drops nothing.
 """
 
+import bisect
 import functools
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -22,6 +24,8 @@ WATERMARK_MS: Final = 15 * DAY_MS
 CLOSING_MS: Final = WATERMARK_MS + DAY_MS
 """How far behind the last flight the closing records lie: far enough to let every window out."""
 
+PACE_S: Final = 0.25
+"""A week takes at least as long, so that the streams work while the topic fills."""
 _TICK: Final = 2_000
 
 
@@ -33,6 +37,8 @@ class Replay:
         self._topic = topic
         self.sent: dict[int, list[int]] = {number: [] for number in range(partitions)}
         """Event times in ms by partition, in the order of offsets (one producer, so no gaps)."""
+        self.history: list[tuple[datetime, int]] = []
+        """How many flights were sent at which time, oldest first."""
 
     @property
     def count(self) -> int:
@@ -43,19 +49,36 @@ class Replay:
         """Sends all flights; calls `tick` with the number of flights sent since the last call."""
         partition_of = functools.cache(lambda key: key_hash(key) % len(self.sent))
         barrier = waiting = 0
+        next_s = 0.0
+        self._note()
         with self._producer() as producer:
             for time_ms, key, value in data.messages():
                 if time_ms >= barrier:
                     producer.flush()
-                    barrier = time_ms + STRIDE_MS
+                    time.sleep(max(0.0, next_s - time.monotonic()) if barrier else 0)
+                    barrier, next_s = time_ms + STRIDE_MS, time.monotonic() + PACE_S
                 producer.send(self._topic, value, key, timestamp_ms=time_ms)
                 self.sent[partition_of(key)].append(time_ms)
                 waiting += 1
                 if waiting == _TICK:
+                    self._note()
                     tick(waiting)
                     waiting = 0
             producer.flush()
+        self._note()
         tick(waiting)
+
+    def _note(self) -> None:
+        self.history.append((datetime.now(UTC), self.count))
+
+    def sent_by(self, moment: datetime) -> int:
+        """The flights that were sent by then, from the notes before and after."""
+        times = [at for at, _ in self.history]
+        after = bisect.bisect_right(times, moment)
+        if after in (0, len(times)):
+            return self.history[after - 1][1] if after else 0
+        (start, low), (end, high) = self.history[after - 1 : after + 1]
+        return round(low + (high - low) * ((moment - start) / (end - start)))
 
     def close(self) -> None:
         """Sends the closing records. Only once all flights were read: they push the watermark beyond them."""

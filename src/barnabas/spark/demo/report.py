@@ -1,8 +1,10 @@
 """The report: one HTML file with everything in it, and the same in short for the terminal."""
 
 import importlib.metadata
+import inspect
+import textwrap
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from html import escape
 from importlib import resources
 from string import Template
@@ -10,8 +12,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from barnabas.spark import charts
+from barnabas.spark import charts, pages
 from barnabas.spark.charts import Bar, Series, Tick
+from barnabas.spark.demo import report_stream
+from barnabas.spark.demo.crash import Crasher
 from barnabas.spark.demo.data import (
     AIRPORTS,
     CALM,
@@ -25,68 +29,82 @@ from barnabas.spark.demo.data import (
 )
 from barnabas.spark.demo.figures import (
     BAD,
+    DAYS_NAMED,
     ZONE,
+    Airline,
+    Figures,
     Route,
     Weather,
-    bad_weather,
+    by_airline,
     by_weather,
     daily_means,
     local,
     worst_routes,
 )
 from barnabas.spark.demo.findings import Findings
-from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS
+from barnabas.spark.demo.jobs import PARTITIONS, Jobs
+from barnabas.spark.demo.next_steps import Run, next_steps
+from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.report_stream import POINTS_MIN
 
 ROUTES_SHOWN: Final = 15
 _YEAR_DAYS: Final = 365
 _COLOURS: Final = {RAIN: "c1", FOG: "c5", WIND: "c3", CALM: "c4", UNKNOWN: "c4"}
-_QUARTERS: Final = [
-    Tick(0, "1 Jan"),
-    Tick(90, "1 Apr"),
-    Tick(181, "1 Jul"),
-    Tick(273, "1 Oct"),
-    Tick(365, "1 Jan"),
-]
 _AIRPORT_COLOURS: Final = {"EWR": "c1", "JFK": "c2", "LGA": "c3"}
 
 
-def html(findings: Findings) -> str:
+def html(findings: Findings, run: Run) -> str:
     """The whole page."""
-    routes, weather = worst_routes(findings.routes, ROUTES_SHOWN), by_weather(findings.routes)
-    share, lost_share, factor = bad_weather(weather)
+    routes, numbers = worst_routes(findings.routes, ROUTES_SHOWN), findings.figures
+    airlines = by_airline(findings.routes)
     words = {
         "title": _title(findings.data),
         "period": period(findings.data),
         "lead": (
-            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: <b>{routes[0].lost:,} minutes</b> in "
-            f"{routes[0].arrived:,} flights that arrived. Bad weather touched {share:.0%} of all flights and took {lost_share:.0%} "
-            f"of all lost minutes: a flight that left in it lost <b>{factor:.1f} times</b> as much as one in calm air."
+            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: <b>{numbers.route_lost:,} minutes</b> "
+            f"in {numbers.route_arrived:,} flights that arrived. {_weather_lead(numbers)}"
         ),
         "figures": _figures(findings),
+        "pipeline": _pipeline(findings),
         "fog": str(FOG_MILES),
         "wind": str(WIND_MPH),
         "routes": _routes_chart(routes),
-        "weather_words": (
-            "Minutes lost by an arriving flight, by the weather in the hour and at the airport of its departure."
+        "airline_words": (
+            f"{numbers.airlines} airlines, joined by their code. {escape(airlines[0].name)} lost most: "
+            f"{numbers.airline_lost:,} minutes, {numbers.airline_minutes:.1f} for each flight that arrived."
         ),
-        "weather": _weather_chart(weather),
-        "hours": _hours_chart(findings.delays),
-        **_days(findings.delays),
-        "stream_words": _stream_words(findings),
-        "stream": _stream_chart(findings),
+        "airlines": _airlines_chart(airlines),
+        "weather": _weather_chart(by_weather(findings.routes)),
+        "hours": _hours_section(findings.delays),
+        "days": _days_section(findings),
+        "stream": report_stream.section(findings, period(findings.data)),
+        "code": _code(),
         "checks": "".join(
             f'<tr><td>{escape(check.what)}</td><td class="n">{check.found:,}</td>'
             f'<td class="n">{"≤ " if check.at_most else ""}{check.expected:,}</td><td class="ok">✓</td></tr>'
             for check in findings.checks
         ),
         "timings": "".join(
-            f'<tr><td>{escape(step)}</td><td class="n">{seconds:.1f} s</td></tr>'
-            for step, seconds in findings.timings
+            f'<tr><td>{escape(what)}</td><td class="n">{escape(value)}</td></tr>'
+            for what, value in [
+                *((step, f"{seconds:.1f} s") for step, seconds in findings.timings),
+                ("from start to report", f"{_seconds(findings)} s"),
+                *findings.measures,
+            ]
         ),
+        "next_steps": _next_steps(run),
         "versions": _versions(),
     }
-    template = resources.files("barnabas.spark.demo").joinpath("template.html").read_text(encoding="utf-8")
-    return Template(template).substitute(words)
+    return pages.fill("barnabas.spark.demo", "template.html", words)
+
+
+def _weather_lead(numbers: Figures) -> str:
+    if not numbers.bad_times:
+        return "No flight left in bad weather."
+    return (
+        f"Bad weather touched {numbers.bad_percent}% of all flights and took {numbers.bad_lost_percent}% of all lost "
+        f"minutes: a flight that left in it lost <b>{numbers.bad_times:.1f} times</b> as much as one in calm air."
+    )
 
 
 def period(data: FlightData) -> str:
@@ -109,10 +127,55 @@ def _figures(findings: Findings) -> str:
         (f"{len(findings.data.flights):,}", "flights through the topic"),
         (f"{len(findings.delays):,}", "windows of airport and hour"),
         (f"{findings.alerts[0]:,}", "alerts: three hours late or more"),
-        ("0", "rows dropped by the watermark"),
-        (f"{sum(seconds for _, seconds in findings.timings):.0f} s", "from start to report"),
+        ("0", "rows lost or doubled, one stream ended on the way"),
+        (f"{_seconds(findings)} s", "from start to report"),
     ]
     return "".join(f"<div><b>{value}</b><span>{escape(words)}</span></div>" for value, words in figures)
+
+
+def _seconds(findings: Findings) -> str:
+    return f"{sum(seconds for _, seconds in findings.timings):.0f}"
+
+
+def _pipeline(findings: Findings) -> str:
+    """The path of a flight, drawn."""
+    template = resources.files("barnabas.spark.demo").joinpath("pipeline.svg").read_text(encoding="utf-8")
+    cells = "".join(
+        f'<rect class="cell" x="{284 + 24 * number}" y="142" width="18" height="18" rx="4"/>'
+        for number in range(PARTITIONS)
+    )
+    return Template(template).substitute(
+        flights=f"{len(findings.data.flights):,}", windows=f"{len(findings.delays):,}",
+        alerts=f"{findings.alerts[0]:,}", partitions=PARTITIONS, cells=cells,
+    )  # fmt: skip
+
+
+def _code() -> str:
+    """The jobs as they ran: out of the modules, never a copy."""
+    shown = (
+        ("Stream: delays by airport and hour", Jobs.start_delays),
+        ("Stream: alerts", Jobs.start_alerts),
+        ("Batch query: routes, airlines, weather", Jobs.routes),
+        ("How the stream is ended and started again", Crasher._end_and_start),  # noqa: SLF001
+        ("The replay", Replay.run),
+    )
+    return "".join(
+        f"<details><summary>{escape(title)}</summary><pre>{escape(textwrap.dedent(inspect.getsource(part)))}</pre></details>"
+        for title, part in shown
+    )
+
+
+def _next_steps(run: Run) -> str:
+    if run.address is None:
+        kept = "The broker and its topics ended with the demo: <code>--keep</code> would have left them. This stays:"
+    elif run.broker:
+        kept = f"The broker is still there (<code>--keep</code>), at <code>{escape(run.address)}</code>."
+    else:
+        kept = f"The topics are still at <code>{escape(run.address)}</code>."
+    steps = "".join(
+        f"<h3>{escape(what)}</h3><pre>{escape(command)}</pre>" for what, command in next_steps(run)
+    )
+    return f"<p>{kept}</p>{steps}"
 
 
 def _routes_chart(routes: Sequence[Route]) -> str:
@@ -140,6 +203,18 @@ def _routes_chart(routes: Sequence[Route]) -> str:
     )
 
 
+def _airlines_chart(airlines: Sequence[Airline]) -> str:
+    rows = [
+        Bar(
+            one.name,
+            [(one.lost, "c1", f"{one.name}: {one.lost:,} minutes, {one.arrived:,} flights arrived")],
+            f"{one.lost:,} min · {one.minutes:.1f} a flight",
+        )
+        for one in airlines
+    ]
+    return charts.bars(rows, label_width=210)
+
+
 def _weather_chart(weather: Sequence[Weather]) -> str:
     rows = [
         Bar(
@@ -152,103 +227,59 @@ def _weather_chart(weather: Sequence[Weather]) -> str:
     return charts.bars(rows)
 
 
-def _hours_chart(delays: pd.DataFrame) -> str:
+def _hours_section(delays: pd.DataFrame) -> str:
+    """Delay by hour of the day; nothing where there are too few hours for a line."""
     frame = local(delays)
     sums = frame.groupby(["origin", "clock"])[["delay_minutes", "departed"]].sum().reset_index()
     # An hour with a handful of flights a year says nothing.
     sums = sums[(sums["departed"] >= 100) | (sums["departed"] >= sums["departed"].max() * 0.02)]
+    clocks = sorted(set(sums["clock"]))
+    if len(clocks) < POINTS_MIN:
+        return ""
     series = []
     for origin, rows in sums.groupby("origin"):
-        means = rows["delay_minutes"] / rows["departed"]
+        means = rows["delay_minutes"] / rows["departed"].clip(lower=1)
         points = list(zip(rows["clock"].astype(float), means.clip(lower=0).astype(float), strict=True))
         series.append(Series(f"{AIRPORTS[origin]} ({origin})", _AIRPORT_COLOURS[origin], points))
-    clocks = sorted(set(sums["clock"]))
-    return charts.lines(
+    chart = charts.lines(
         series,
         height=300,
-        x_ticks=[Tick(clock, f"{clock}:00") for clock in clocks[:: 2 if len(clocks) > 8 else 1]],
-        y_ticks=charts.nice_ticks(max(y for one in series for _, y in one.points), unit=" min"),
+        x_ticks=[Tick(float(clock), f"{clock}:00") for clock in clocks[:: 2 if len(clocks) > 8 else 1]],
+        unit=" min",
         hint=lambda name, x, y: f"{name}, {x:.0f}:00: {y:.1f} minutes",
+    )
+    return (
+        "<section><h2>Delays through the day</h2><p>Average departure delay by scheduled hour, New York time. An "
+        f"aircraft that arrives late leaves late, so delays add up until the evening.</p>{chart}</section>"
     )
 
 
-def _days(delays: pd.DataFrame) -> dict[str, str]:
-    """The chart of all days and the words above it."""
-    means = daily_means(delays)
+def _days_section(findings: Findings) -> str:
+    """The delay of each day; nothing for a day or two."""
+    means = daily_means(findings.delays)
     days = list(means.index)
-    worst = means.sort_values(ascending=False).head(3)
+    if len(days) < POINTS_MIN:
+        return ""
+    worst = means.sort_values(ascending=False).head(DAYS_NAMED)
     hints = [f"{_named(day)}: {mean:.0f} minutes" for day, mean in means.items()]
     notes = [(days.index(day), f"{day.day} {day:%b}") for day in worst.index]
-    months = [Tick(index, f"{day:%b}") for index, day in enumerate(days) if day.day == 15] or [
-        Tick(index, f"{day.day} {day:%b}") for index, day in enumerate(days) if index % 5 == 0
-    ]
-    named = ", ".join(f"{_named(day)} ({mean:.0f} minutes)" for day, mean in worst.items())
-    return {
-        "days": charts.columns(list(means), hints, notes, x_ticks=months, unit=" min"),
-        "days_words": f"The worst were {named}.",
-    }
+    step = max(1, len(days) // 8)
+    ticks = [Tick(index, f"{day:%b}") for index, day in enumerate(days) if day.day == 15]
+    if len(ticks) < POINTS_MIN:
+        ticks = [Tick(index, f"{day.day} {day:%b}") for index, day in enumerate(days) if index % step == 0]
+    chart = charts.columns(list(means), hints, notes, x_ticks=ticks, unit=" min")
+    named = ", ".join(
+        f"{_named(day)} ({mean} minutes)"
+        for day, mean in zip(worst.index, findings.figures.late_days, strict=True)
+    )
+    return (
+        "<section><h2>Day by day</h2><p>Average departure delay a day, all three airports. The worst were "
+        f"{named}.</p>{chart}</section>"
+    )
 
 
 def _named(day: date) -> str:
     return f"{day.day} {day:%B}"
-
-
-def _stream_words(findings: Findings) -> str:
-    filled = [batch for batch in findings.batches if batch.rows]
-    return (
-        f"The {period(findings.data)} passed in {len(filled)} micro-batches. {_apart(findings.skew_ms)}a watermark of "
-        f"{WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in each partition let the last windows out."
-    )
-
-
-def _apart(skew_ms: int) -> str:
-    """How far the partitions were apart, where the reader was ever between two of them."""
-    if not skew_ms:
-        return "Each batch ended at the same event time in all partitions, and "
-    days = skew_ms / DAY_MS
-    span = f"{days:.1f} days" if days >= 1 else f"{max(skew_ms / 60_000, 1):.0f} minutes"
-    return f"Partitions were at most {span} of event time apart, so "
-
-
-def _stream_chart(findings: Findings) -> str:
-    """Event time against the clock: the newest flight read, and the watermark behind it."""
-    shown = [
-        batch
-        for batch in findings.batches
-        if batch.newest is not None or (batch.watermark and batch.watermark.year > 2000)
-    ]
-    if not shown:
-        return ""
-    start = min(batch.started for batch in findings.batches if batch.rows)
-    last_flight = findings.data.flights["event_time"].max()
-    newest, marks = [], []
-    for batch in shown:
-        at = (batch.started - start).total_seconds() + batch.duration_ms / 1000
-        if batch.newest is not None and pd.Timestamp(batch.newest) <= last_flight:
-            newest.append((at, _day(batch.newest)))
-        if batch.watermark is not None and batch.watermark.year > 2000:
-            marks.append((at, min(_day(batch.watermark), _day(last_flight))))
-    series = [
-        Series(name, colour, points)
-        for name, colour, points in (("newest flight read", "c1", newest), ("watermark", "c2", marks))
-        if points
-    ]
-    last_s = max(x for one in series for x, _ in one.points)
-    return charts.lines(
-        series,
-        height=240,
-        x_ticks=[
-            Tick(tick.at, tick.label) for tick in charts.nice_ticks(last_s, unit=" s") if tick.at <= last_s
-        ],
-        y_ticks=_QUARTERS,
-        hint=lambda name, x, y: f"{name} after {x:.1f} s: day {y:.1f} of the year",
-    )
-
-
-def _day(moment: datetime) -> float:
-    """The day of 2013, counted from 0; before it is 0."""
-    since = moment - datetime(2013, 1, 1, tzinfo=UTC)
-    return max(0.0, since.total_seconds() / 86_400)
 
 
 def _versions() -> str:

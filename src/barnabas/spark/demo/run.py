@@ -16,9 +16,11 @@ from barnabas.spark import java, sessions
 from barnabas.spark.demo import data as tables
 from barnabas.spark.demo import report
 from barnabas.spark.demo.broker import DemoBroker
+from barnabas.spark.demo.crash import Crasher
 from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.jobs import ALERTS, FLIGHTS, PARTITIONS, Jobs
+from barnabas.spark.demo.next_steps import Run
 from barnabas.spark.demo.replay import Replay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import (
@@ -33,7 +35,7 @@ from barnabas.spark.errors import first_line
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-STEPS: Final = 10
+STEPS: Final = 11
 _SPARK: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": 10_000,
     # The JVM's first compiler alone: the second one would work longer than the demo runs.
@@ -90,7 +92,12 @@ def run(settings: Settings, console: Console) -> Outcome:
         with story.step("report") as say:
             path = settings.out / "report.html"
             findings.timings = story.timings
-            path.write_text(report.html(findings), encoding="utf-8")
+            run_of = Run(
+                address if settings.keep or settings.bootstrap_server else None,
+                settings.out.resolve(),
+                broker=broker is not None,
+            )
+            path.write_text(report.html(findings, run_of), encoding="utf-8")
             say(path.resolve().as_uri())
         if settings.keep:
             brokers.pop_all()
@@ -159,27 +166,39 @@ def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -
             queries.append(start())
             wait_for_start(queries[-1])
         say("delays by airport and hour → Parquet, very late departures → topic alerts")
-    with story.bar("replay", len(flights.flights)) as tick:
-        replay.run(flights, tick)
+    total = len(flights.flights)
+    crasher = Crasher(queries[0], jobs.start_delays, jobs.checkpoint("delays"), total)
+    with story.bar("replay", total) as tick:
+
+        def sent(more: int) -> None:
+            tick(more)
+            crasher.tick(more)
+
+        replay.run(flights, sent)
+    with story.step("crash") as say:
+        crash = crasher.wait()
+        queries[0] = crasher.query
+        say(f"{crash.words()}; started again from its checkpoint, {crash.seconds:.1f} s without a commit")
     for query in queries:
         check_alive(query)
     with story.step("streaming") as say:
         _finish(queries, replay)
         delays = jobs.delays().toPandas()
-        say(
-            f"{sum(1 for batch in micro_batches(queries[0]) if batch.rows)} micro-batches, {len(delays):,} windows"
-        )
+        batches = {str(query.name): micro_batches(query) for query in queries}
+        batches["delays"] = crash.before + batches["delays"]
+        say(f"{sum(1 for batch in batches['delays'] if batch.rows)} micro-batches, {len(delays):,} windows")
     with story.step("batch query") as say:
         routes = jobs.routes().toPandas()
         alerts = jobs.alerts().first()
         assert alerts is not None
-        say("minutes lost by route and weather")
+        say("minutes lost by route, airline and weather")
     findings = Findings(
         data=flights,
         delays=delays,
         routes=routes,
         alerts=(alerts["rows"], alerts["different"]),
-        batches=micro_batches(queries[0]),
+        batches=batches,
+        crash=crash,
         records_read={str(query.name): rows_read(query) for query in queries},
     )
     with story.step("checks") as say:

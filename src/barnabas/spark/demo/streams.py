@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.spark.demo.errors import DemoError
@@ -20,6 +20,7 @@ _POLL_S: Final = 0.1
 class MicroBatch(NamedTuple):
     """What the demo shows of one micro-batch."""
 
+    number: int
     started: datetime
     rows: int
     duration_ms: int
@@ -29,6 +30,16 @@ class MicroBatch(NamedTuple):
     watermark: datetime | None
     dropped: int
     """Rows that came too late for the watermark."""
+
+    @property
+    def ended(self) -> datetime:
+        """When it was committed."""
+        return self.started + timedelta(milliseconds=self.duration_ms)
+
+    @property
+    def read(self) -> int:
+        """The records that the stream has read by then: offsets begin at 0 and have no gaps here."""
+        return sum(self.ends.values())
 
 
 def micro_batches(query: "StreamingQuery") -> list[MicroBatch]:
@@ -41,6 +52,7 @@ def _micro_batch(progress: Any) -> MicroBatch:
     times = report.get("eventTime") or {}
     (source,) = report["sources"]
     return MicroBatch(
+        number=report["batchId"],
         started=_time(report["timestamp"]),
         rows=report["numInputRows"],
         duration_ms=report["durationMs"].get("triggerExecution", 0),
@@ -62,8 +74,8 @@ def _time(text: str) -> datetime:
 
 
 def rows_read(query: "StreamingQuery") -> int:
-    """The rows that all batches so far have read."""
-    return sum(batch.rows for batch in micro_batches(query))
+    """The records that the query has read, those of earlier runs from its checkpoint included."""
+    return max((batch.read for batch in micro_batches(query)), default=0)
 
 
 def wait_for_start(query: "StreamingQuery") -> None:
