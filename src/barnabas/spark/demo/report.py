@@ -74,7 +74,7 @@ def html(findings: Findings, run: Run) -> str:
             f"{numbers.airline_lost:,} minutes, {numbers.airline_minutes:.1f} for each flight that arrived."
         ),
         "airlines": _airlines_chart(airlines),
-        "weather": _weather_chart(by_weather(findings.routes)),
+        "weather": _weather_section(by_weather(findings.routes)),
         "hours": _hours_section(findings.delays),
         "days": _days_section(findings),
         "stream": report_stream.section(findings, period(findings.data)),
@@ -100,7 +100,7 @@ def html(findings: Findings, run: Run) -> str:
 
 def _weather_lead(numbers: Figures) -> str:
     if not numbers.bad_times:
-        return "No flight left in bad weather."
+        return "Too few flights left in bad weather to compare it with calm air."
     return (
         f"Bad weather touched {numbers.bad_percent}% of all flights and took {numbers.bad_lost_percent}% of all lost "
         f"minutes: a flight that left in it lost <b>{numbers.bad_times:.1f} times</b> as much as one in calm air."
@@ -119,7 +119,10 @@ def _title(data: FlightData) -> str:
 
 
 def _season(data: FlightData) -> str:
-    return "In 2013" if period(data) == "year" else f"In the first {period(data)} of 2013"
+    covered = period(data)
+    if covered == "year":
+        return "In 2013"
+    return f"{'On' if covered == 'day' else 'In'} the first {covered} of 2013"
 
 
 def _figures(findings: Findings) -> str:
@@ -127,10 +130,15 @@ def _figures(findings: Findings) -> str:
         (f"{len(findings.data.flights):,}", "flights through the topic"),
         (f"{len(findings.delays):,}", "windows of airport and hour"),
         (f"{findings.alerts[0]:,}", "alerts: three hours late or more"),
-        ("0", "rows lost or doubled, one stream ended on the way"),
+        (f"{_wrong_rows(findings)}", "rows lost or doubled by the crash"),
         (f"{_seconds(findings)} s", "from start to report"),
     ]
     return "".join(f"<div><b>{value}</b><span>{escape(words)}</span></div>" for value, words in figures)
+
+
+def _wrong_rows(findings: Findings) -> int:
+    """The sum of the checks that expect none: rows dropped, doubled, or not those of pandas."""
+    return int(sum(check.found for check in findings.checks if check.expected == 0))
 
 
 def _seconds(findings: Findings) -> str:
@@ -191,16 +199,21 @@ def _routes_chart(routes: Sequence[Route]) -> str:
                 for sky in (*BAD, CALM, UNKNOWN)
                 if route.by_sky.get(sky)
             ],
-            f"{route.lost:,} min · {route.calm_minutes:.0f} → {route.bad_minutes:.0f} a flight",
+            f"{route.lost:,} min · {_a_flight(route)} a flight",
         )
         for route in routes
     ]
+    shown = [sky for sky in (*BAD, CALM) if any(sky in route.by_sky for route in routes)]
+    if shown == [CALM]:
+        return charts.bars(rows, label_width=110)
     note = "<p>Behind each bar: minutes lost by a flight in calm weather → in bad weather.</p>"
-    return (
-        charts.bars(rows, label_width=110)
-        + charts.legend([(sky, _COLOURS[sky]) for sky in (*BAD, CALM)])
-        + note
-    )
+    return charts.bars(rows, label_width=110) + charts.legend([(sky, _COLOURS[sky]) for sky in shown]) + note
+
+
+def _a_flight(route: Route) -> str:
+    """Minutes that a flight lost in calm weather and in bad, where there was any."""
+    bad = f" → {route.bad_minutes:.0f}" if any(sky in route.by_sky for sky in BAD) else ""
+    return f"{route.calm_minutes:.0f}{bad}"
 
 
 def _airlines_chart(airlines: Sequence[Airline]) -> str:
@@ -215,7 +228,10 @@ def _airlines_chart(airlines: Sequence[Airline]) -> str:
     return charts.bars(rows, label_width=210)
 
 
-def _weather_chart(weather: Sequence[Weather]) -> str:
+def _weather_section(weather: Sequence[Weather]) -> str:
+    """Minutes lost by weather; nothing where there is no weather to compare."""
+    if not any(one.sky in BAD for one in weather):
+        return ""
     rows = [
         Bar(
             one.sky,
@@ -224,7 +240,10 @@ def _weather_chart(weather: Sequence[Weather]) -> str:
         )
         for one in weather
     ]
-    return charts.bars(rows)
+    return (
+        "<section><h2>What the weather has to do with it</h2><p>Minutes lost by an arriving flight, by the weather in "
+        f"the hour and at the airport of its departure.</p>{charts.bars(rows)}</section>"
+    )
 
 
 def _hours_section(delays: pd.DataFrame) -> str:

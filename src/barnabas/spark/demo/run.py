@@ -63,7 +63,7 @@ class Outcome:
     report: Path
     table: Path
     broker: DemoBroker | None
-    bootstrap_server: str
+    run: Run
 
 
 def run(settings: Settings, console: Console) -> Outcome:
@@ -92,16 +92,16 @@ def run(settings: Settings, console: Console) -> Outcome:
         with story.step("report") as say:
             path = settings.out / "report.html"
             findings.timings = story.timings
-            run_of = Run(
+            left = Run(
                 address if settings.keep or settings.bootstrap_server else None,
                 settings.out.resolve(),
                 broker=broker is not None,
             )
-            path.write_text(report.html(findings, run_of), encoding="utf-8")
+            path.write_text(report.html(findings, left), encoding="utf-8")
             say(path.resolve().as_uri())
         if settings.keep:
             brokers.pop_all()
-        return Outcome(findings, path, jobs.table, broker, address)
+        return Outcome(findings, path, jobs.table, broker, left)
 
 
 @contextlib.contextmanager
