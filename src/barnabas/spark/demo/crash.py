@@ -22,6 +22,8 @@ AT: Final = 0.4
 """The part of the flights that is sent when the query is ended."""
 _PATIENCE_S: Final = 10
 _POLL_S: Final = 0.01
+_INTO_S: Final = 0.2
+"""How long a batch has run when it is ended: planned, and its tasks at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +86,22 @@ class Crasher:
             self._failure = failure
 
     def _end_and_start(self) -> Crash:
-        deadline = time.monotonic() + _PATIENCE_S
-        while unfinished_batch(self._checkpoint) is None and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+        self._wait_for_a_batch()
         stopped = datetime.now(UTC)
         self.query.stop()
         unfinished, before = unfinished_batch(self._checkpoint), micro_batches(self.query)
         self.query = self._start()
         wait_for_start(self.query)
         return Crash(stopped, micro_batches(self.query)[0].ended, unfinished, before)
+
+    def _wait_for_a_batch(self) -> None:
+        """Until a batch has run for a moment. Returns without one when no batch comes."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            running = unfinished_batch(self._checkpoint)
+            time.sleep(_INTO_S if running is not None else _POLL_S)
+            if running is not None and unfinished_batch(self._checkpoint) == running:
+                return
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
