@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FLIGHTS: Final = "flights"
 ALERTS: Final = "alerts"
 PARTITIONS: Final = 6
+BATCH_RECORDS_MAX: Final = 40_000
+"""So that a year is some ten batches, however slow the machine. They end within six days of event time in all partitions."""
 
 _FLIGHT: Final = StructType(
     [
@@ -137,7 +139,8 @@ class Jobs:
         return self._spark.read.parquet(str(self.table))
 
     def _stream(self) -> "DataFrame":
-        return _parsed(self._topic(self._spark.readStream, FLIGHTS))
+        reader = self._spark.readStream.option("maxOffsetsPerTrigger", BATCH_RECORDS_MAX)
+        return _parsed(self._topic(reader, FLIGHTS))
 
     def _topic(self, reader: "DataFrameReader | DataStreamReader", topic: str) -> "DataFrame":
         return (

@@ -24,7 +24,7 @@ WATERMARK_MS: Final = 15 * DAY_MS
 CLOSING_MS: Final = WATERMARK_MS + DAY_MS
 """How far behind the last flight the closing records lie: far enough to let every window out."""
 
-PACE_S: Final = 0.25
+PACE_S: Final = 0.1
 """A week takes at least as long, so that the streams work while the topic fills."""
 _TICK: Final = 2_000
 
