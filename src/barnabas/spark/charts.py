@@ -70,18 +70,18 @@ def lines(
     height: int,
     hint: Callable[[str, float, float], str],
     x_ticks: Sequence[Tick] | None = None,
+    seconds: float = 1,
     y_ticks: Sequence[Tick] | None = None,
     unit: str = "",
     bands: Sequence[Band] = (),
 ) -> str:
     """Lines over one another, a dot and a hint at each point.
 
-    Without `x_ticks` the x axis is seconds from 0; without `y_ticks` the y axis has round numbers of `unit`.
+    Without `x_ticks` the x axis is `seconds` from 0; without `y_ticks` the y axis has round numbers of `unit`.
     """
     highest = max((y for one in series for _, y in one.points), default=1)
     top = y_ticks[-1].at if y_ticks else (highest * 1.08 or 1)
-    last = max((x for one in series for x, _ in one.points), default=1)
-    plot = _plot(height, y_range=(0, top), x_range=None if x_ticks else (0, last * 1.02))
+    plot = _plot(height, y_range=(0, top), x_range=None if x_ticks else (0, seconds))
     _ticks(plot.xaxis, x_ticks, " s")
     _ticks(plot.yaxis, y_ticks, unit)
     for band in bands:
@@ -90,7 +90,7 @@ def lines(
         )
         plot.add_layout(area)
         # Beside the band, on the side that has more room.
-        left = last - band.end < band.start
+        left = seconds - band.end < band.start
         words = Label(
             x=band.start if left else band.end, y=height - 58, y_units="screen", text=band.label, x_offset=-6 if left else 6,
             text_align="right" if left else "left", text_font_size=_FONT, tags=_tags("c2", "text_color"),

@@ -27,8 +27,8 @@ def section(findings: Findings, covered: str) -> str:
             for title, chart in (
                 ("Event time: the newest flight read, and the watermark behind it", _event_time(findings)),
                 ("Lag: records sent and not yet read, when a batch was committed", _lag(findings)),
-                ("Rows a second, by batch", _by_batch(findings, _rows_a_second, " rows/s")),
-                ("Batch times", _by_batch(findings, lambda batch: batch.duration_ms / 1000, " s")),
+                ("Rows a second, by batch", _by_batch(findings, _rows_a_second, "rows a second")),
+                ("Batch times in seconds", _by_batch(findings, lambda batch: batch.duration_ms / 1000, "s")),
             )
             if chart
         )
@@ -77,6 +77,7 @@ def _event_time(findings: Findings) -> str:
         series,
         height=250,
         y_ticks=_dates(first, last),
+        seconds=_seconds(findings),
         bands=_bands(findings),
         hint=lambda name, x, y: f"{name} after {x:.1f} s: {first + timedelta(days=y):%d %B}",
     )
@@ -91,10 +92,18 @@ def _dates(first: datetime, last: datetime) -> list[Tick]:
 
 def _lag(findings: Findings) -> str:
     series = [
-        Series(name, _COLOURS[name], [(_at(findings, moment), float(behind)) for moment, behind in points])
+        Series(
+            name,
+            _COLOURS[name],
+            [
+                (_at(findings, moment), float(behind))
+                for moment, behind in points
+                if moment >= findings.history[0][0]
+            ],
+        )
         for name, points in findings.lag.items()
     ]
-    return _lines(findings, series, lambda name, x, y: f"{name} after {x:.1f} s: {y:,.0f} records behind", "")
+    return _lines(findings, series, lambda name, x, y: f"{name} after {x:.1f} s: {y:,.0f} records behind")
 
 
 def _rows_a_second(batch: MicroBatch) -> float:
@@ -111,15 +120,20 @@ def _by_batch(findings: Findings, measure: Callable[[MicroBatch], float], unit: 
         )
         for name, batches in findings.batches.items()
     ]
-    return _lines(findings, series, lambda name, x, y: f"{name} after {x:.1f} s: {y:,.1f}{unit}", "")
+    return _lines(findings, series, lambda name, x, y: f"{name} after {x:.1f} s: {y:,.1f} {unit}")
 
 
-def _lines(
-    findings: Findings, series: list[Series], hint: Callable[[str, float, float], str], unit: str
-) -> str:
+def _lines(findings: Findings, series: list[Series], hint: Callable[[str, float, float], str]) -> str:
     if max((len(one.points) for one in series), default=0) < POINTS_MIN:
         return ""
-    return charts.lines(series, height=210, hint=hint, unit=unit, bands=_bands(findings))
+    return charts.lines(series, height=210, hint=hint, seconds=_seconds(findings), bands=_bands(findings))
+
+
+def _seconds(findings: Findings) -> float:
+    """From the first flight sent to the last batch: one time line for all charts."""
+    return (
+        max(_at(findings, batch.ended) for batches in findings.batches.values() for batch in batches) * 1.02
+    )
 
 
 def _bands(findings: Findings) -> list[Band]:
