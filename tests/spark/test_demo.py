@@ -227,7 +227,7 @@ def test_the_report_is_one_whole_page(findings, replay):
         "filled"
     )
     assert len(text) < 2_000_000
-    assert text.count('class="chart"') == 9
+    assert text.count('class="chart"') == 8
     assert figures.worst_routes(findings.routes, 1)[0].name in text
     assert "def start_delays(self)" in text
     assert "in the middle of batch 2" in text

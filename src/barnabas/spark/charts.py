@@ -25,6 +25,11 @@ _ROW_PX: Final = 27
 _NOTES: Final = 1.42
 """The room for bars and the notes behind them, in lengths of the longest bar."""
 _FONT: Final = "12px"
+# Bokeh's own frame is white; this one covers it. Variables of the page reach into its shadow trees, classes do not.
+_HINT: Final = (
+    '<div style="margin:-6px;padding:6px 10px;background:var(--card);color:var(--ink);border:1px solid var(--rule);'
+    'font:13px system-ui,sans-serif">@hint</div>'
+)
 
 
 class Series(NamedTuple):
@@ -215,7 +220,7 @@ def _tags(colour: str, *properties: str) -> list[str]:
 
 
 def _hints(plot: figure, renderers: list[Any]) -> None:
-    plot.add_tools(HoverTool(renderers=renderers, tooltips='<span class="hint">@hint</span>'))
+    plot.add_tools(HoverTool(renderers=renderers, tooltips=_HINT))
 
 
 def _html(plot: figure) -> str:

@@ -75,7 +75,7 @@ def html(findings: Findings, run: Run) -> str:
         ),
         "airlines": _airlines_chart(airlines),
         "weather": _weather_section(by_weather(findings.routes)),
-        "hours": _hours_section(findings.delays),
+        "hours": _hours_section(findings.delays, period(findings.data)),
         "days": _days_section(findings),
         "stream": report_stream.section(findings, period(findings.data)),
         "code": _code(),
@@ -246,7 +246,7 @@ def _weather_section(weather: Sequence[Weather]) -> str:
     )
 
 
-def _hours_section(delays: pd.DataFrame) -> str:
+def _hours_section(delays: pd.DataFrame, covered: str) -> str:
     """Delay by hour of the day; nothing where there are too few hours for a line."""
     frame = local(delays)
     sums = frame.groupby(["origin", "clock"])[["delay_minutes", "departed"]].sum().reset_index()
@@ -267,9 +267,15 @@ def _hours_section(delays: pd.DataFrame) -> str:
         unit=" min",
         hint=lambda name, x, y: f"{name}, {x:.0f}:00: {y:.1f} minutes",
     )
+    # True of the year, not of each day in it.
+    why = (
+        "An aircraft that arrives late leaves late, so delays add up until the evening."
+        if covered == "year"
+        else ""
+    )
     return (
-        "<section><h2>Delays through the day</h2><p>Average departure delay by scheduled hour, New York time. An "
-        f"aircraft that arrives late leaves late, so delays add up until the evening.</p>{chart}</section>"
+        "<section><h2>Delays through the day</h2><p>Average departure delay by scheduled hour, New York time. "
+        f"{why}</p>{chart}</section>"
     )
 
 

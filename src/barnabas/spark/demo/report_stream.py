@@ -42,8 +42,9 @@ def _crash_words(findings: Findings) -> str:
         if crash.unfinished is None
         else f"in the middle of batch {crash.unfinished}, which was planned and not committed"
     )
+    when = "while the replay went on" if crash.stopped < findings.history[-1][0] else "behind the replay"
     return (
-        f"<b>One stream was ended on purpose</b>, {how}, while the replay went on. It started again from its checkpoint, "
+        f"<b>One stream was ended on purpose</b>, {how}, {when}. It started again from its checkpoint, "
         f"and {crash.seconds:.1f} s later a batch was committed. The table has each window once, and each is the one that "
         "pandas finds: no row was lost and none counted twice."
     )
@@ -91,6 +92,8 @@ def _dates(first: datetime, last: datetime) -> list[Tick]:
 
 
 def _lag(findings: Findings) -> str:
+    if not any(behind for points in findings.lag.values() for _, behind in points):
+        return ""
     series = [
         Series(
             name,
