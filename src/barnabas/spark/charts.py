@@ -25,11 +25,7 @@ _ROW_PX: Final = 27
 _NOTES: Final = 1.42
 """The room for bars and the notes behind them, in lengths of the longest bar."""
 _FONT: Final = "12px"
-# Bokeh's own frame is white; this one covers it. Variables of the page reach into its shadow trees, classes do not.
-_HINT: Final = (
-    '<div style="margin:-6px;padding:6px 10px;background:var(--card);color:var(--ink);border:1px solid var(--rule);'
-    'font:13px system-ui,sans-serif">@hint</div>'
-)
+_HINT: Final = '<span style="font:13px system-ui,sans-serif;padding:0 4px">@hint</span>'
 
 
 class Series(NamedTuple):
