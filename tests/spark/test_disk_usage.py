@@ -112,7 +112,7 @@ def test_a_chart_of_many_names_adds_up():
 
     picture = pictures.largest(names)
 
-    shown = [int(size.replace(",", "")) for size in re.findall(r"([\d,]+) bytes<", picture)]
+    shown = [int(size.replace(",", "")) for size in re.findall(r'([\d,]+) bytes"', picture)]
     assert len(shown) == 13
     assert sum(shown) == sum(size for _, size in names)
     assert "288 others" in picture

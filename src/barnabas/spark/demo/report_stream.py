@@ -42,7 +42,9 @@ def _crash_words(findings: Findings) -> str:
         if crash.unfinished is None
         else f"in the middle of batch {crash.unfinished}, which was planned and not committed"
     )
-    when = "while the replay went on" if crash.stopped < findings.history[-1][0] else "behind the replay"
+    when = (
+        "while the replay went on" if crash.stopped < findings.history[-1][0] else "when the replay was over"
+    )
     return (
         f"<b>One stream was ended on purpose</b>, {how}, {when}. It started again from its checkpoint, "
         f"and {crash.seconds:.1f} s later a batch was committed. The table has each window once, and each is the one that "
