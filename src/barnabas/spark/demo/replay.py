@@ -1,8 +1,9 @@
 """The replay: a year of flights in time order into a topic, in seconds.
 
 A year in seconds means that milliseconds between partitions are days of event time. So the replay keeps them
-together: after each `STRIDE_MS` of event time it waits until everything is stored. Whatever a reader sees, the
-partitions are then at most two strides apart, and a watermark above that drops nothing.
+together: after each `STRIDE_MS` of event time it waits until everything is stored. A reader that takes
+all that there is then finds partitions at most two strides apart, and a watermark above that drops nothing. One that takes a
+part takes it by the backlog of each partition: six days apart in the year, measured, and checked in each run.
 """
 
 import bisect
