@@ -1,13 +1,13 @@
 """Compares Spark's official Kafka connector with ours, on Apache Kafka 3.9 and on Barnabas.
 
-python -m parity.connectors [--jobs "offsets,stream sink"] [--quick]
+python -m parity.connectors [--jobs a,b] [--brokers kafka,barnabas] [--quick] [--show]
 """
 
 import argparse
 import sys
-import time
 
-from parity.connectors.run import DIFFERENCES, JOBS, entries, run
+from parity.connectors import differences
+from parity.connectors.run import BROKERS, JOBS, Outcome, run
 from parity.sides import UnavailableError
 
 
@@ -16,47 +16,62 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m parity.connectors", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--jobs", default=",".join(JOBS), help=f"which, by commas: {', '.join(JOBS)}")
-    parser.add_argument("--quick", action="store_true", help="leave out the official connector on our broker")
+    parser.add_argument("--jobs", type=_of(JOBS), default=list(JOBS), metavar="a,b", help=", ".join(JOBS))
+    parser.add_argument(
+        "--brokers", type=_of(BROKERS), default=list(BROKERS), metavar="a,b", help=", ".join(BROKERS)
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the short form: fewer cases a job, the official connector on the first broker only",
+    )
     parser.add_argument("--show", action="store_true", help="print the differences that are allowed as well")
-    asked = parser.parse_args()
-    asked.jobs = [job.strip() for job in asked.jobs.split(",")]
-    if unknown := set(asked.jobs) - set(JOBS):
-        parser.error(f"there is no job {', '.join(sorted(unknown))}: take from {', '.join(JOBS)}")
-    return asked
+    return parser.parse_args()
+
+
+def _of(known):
+    """A type of arguments: some of these names, by commas, in their order."""
+
+    def parse(text: str) -> list[str]:
+        asked = [name.strip() for name in text.split(",")]
+        if unknown := [name for name in asked if name not in known]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: take from {', '.join(known)}")
+        return [name for name in known if name in asked]
+
+    return parse
 
 
 def main() -> int:
     """0: what differs is explained; 1: something is not; 2: the judges are not to be had."""
     asked = arguments()
-    explained = entries()
-    unused = [entry for entry in explained if any(entry.job == job for job in asked.jobs)]
+    explained = differences.entries()
+    outcomes: list[Outcome] = []
     problems = 0
     try:
-        for job, found, seconds in _timed(run(asked.jobs, thorough=not asked.quick)):
-            wrong = [one for one in found if not any(entry.fits(one) for entry in explained)]
-            unused = [entry for entry in unused if not any(entry.fits(one) for one in found)]
-            problems += len(wrong)
-            allowed = f", {len(found) - len(wrong)} differences allowed" if len(found) > len(wrong) else ""
-            print(f"{job:16} {'DIFFERENT' if wrong else 'equal'}{allowed}, {seconds:.1f} s", flush=True)
-            for difference in found if asked.show else wrong:
-                print(difference)
+        for outcome in run(asked.jobs, asked.brokers, thorough=not asked.quick):
+            outcomes.append(outcome)
+            problems += _report(outcome, explained, show=asked.show)
     except UnavailableError as missing:
         print(f"parity.connectors: JUDGE DID NOT SPEAK: {missing}", file=sys.stderr)
         return 2
-    if not asked.quick:
-        for entry in unused:
-            print(f"NO LONGER DIFFERENT {entry.job} / {entry.name} (take it out of {DIFFERENCES.name})")
-            problems += 1
-    print(f"{len(asked.jobs)} jobs, {problems} problems")
+    for entry in differences.unused(explained, outcomes):
+        print(f"NO LONGER DIFFERENT {entry.job} / {entry.name} (take it out of {differences.ENTRIES.name})")
+        problems += 1
+    compared = sum(outcome.results for outcome in outcomes)
+    print(f"{len(asked.jobs)} jobs, {compared} results compared, {problems} problems")
     return 1 if problems else 0
 
 
-def _timed(jobs):
-    started = time.monotonic()
-    for job, found in jobs:
-        yield job, found, time.monotonic() - started
-        started = time.monotonic()
+def _report(outcome: Outcome, explained: list[differences.Entry], *, show: bool) -> int:
+    """Prints the line of one job on one broker and what is wrong; how many problems there are."""
+    wrong = [one for one in outcome.differences if not any(entry.fits(one) for entry in explained)]
+    allowed = len(outcome.differences) - len(wrong)
+    said = f"{len(wrong)} of {outcome.results} DIFFERENT" if wrong else f"{outcome.results} results equal"
+    said += f", {allowed} of them by a difference that is allowed" if allowed else ""
+    print(f"{outcome.job:14} on {outcome.broker:8}  {said}  ({outcome.seconds:.1f} s)", flush=True)
+    for difference in outcome.differences if show else wrong:
+        print(f"  {'DIFFERENT' if difference in wrong else 'allowed'} {difference}", flush=True)
+    return len(wrong)
 
 
 if __name__ == "__main__":

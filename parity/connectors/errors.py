@@ -1,29 +1,27 @@
 """What both connectors refuse, and what they do when records are gone."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from parity.connectors import topics
 from parity.connectors.connector import Connector, Results, finished, words
 from parity.connectors.topics import MIXED, SHORT
 
+_FEW = ("no topic", "a batch from latest", "a topic that is not there", "no value column", "a null topic")
+"""The refusals of the short form: one of each place that refuses."""
+_IMPATIENT = {"fetchOffset__numRetries": 1, "fetchOffset__retryIntervalMs": 10}
+
 
 def refusals(connector: Connector) -> Results:
     """Wrong options, wrong columns, topics that are not there, records that are gone."""
-    results: Results = {name: words(case) for name, case in _cases(connector).items()}
-    beyond = json.dumps({MIXED: {"0": 10_000, "1": -2, "2": -2}})
-    gone = json.dumps({SHORT: {"0": 5}})
+    cases = _cases(connector)
+    results: Results = {
+        name: words(case) for name, case in cases.items() if connector.thorough or name in _FEW
+    }
     for loss in (True, False):
-        for name, topic, start in (("below the first", SHORT, gone), ("beyond the last", MIXED, beyond)):
-            options = {"subscribe": topic, "startingOffsets": start, "failOnDataLoss": loss}
-            where = f"{name}, failOnDataLoss={loss}"
-            results[f"{where}: batch"] = _count_or_words(
-                lambda options=options: connector.read(**options).count()
-            )
-            results[f"{where}: stream"] = _count_or_words(
-                lambda options=options, where=where: _streamed(connector, where, **options)
-            )
-        results[f"overtaken, failOnDataLoss={loss}"] = _overtaken(connector, loss)
+        for name, case in _losses(connector, loss):
+            results[f"{name}, failOnDataLoss={loss}"] = case()
     return results
 
 
@@ -31,11 +29,10 @@ def _cases(connector: Connector) -> dict[str, Callable[[], object]]:
     rows = connector.spark.range(3)
 
     def read(**options: object) -> Callable[[], object]:
-        return lambda: connector.read(**options)
-
-    def counted(**options: object) -> Callable[[], object]:
-        # Ours learns only from the action whether it is a batch.
         return lambda: connector.read(**options).count()
+
+    def stream(**options: object) -> Callable[[], object]:
+        return lambda: _streamed(connector, "-".join(options), **options)
 
     def write(columns: str, **options: object) -> Callable[[], object]:
         return lambda: connector.write(rows.selectExpr(*columns.split("; ")), **options)
@@ -46,19 +43,28 @@ def _cases(connector: Connector) -> dict[str, Callable[[], object]]:
         "an empty subscribe": read(subscribe=""),
         "an empty pattern": read(subscribePattern=""),
         "assign that is no JSON": read(assign="mixed"),
-        "a batch from latest": counted(subscribe=MIXED, startingOffsets="latest"),
+        "a batch from latest": read(subscribe=MIXED, startingOffsets="latest"),
         "a batch to earliest": read(subscribe=MIXED, endingOffsets="earliest"),
-        "a partition starts at latest": counted(
-            subscribe=MIXED, startingOffsets=json.dumps({MIXED: {"0": -1}})
+        "a partition starts at latest": read(subscribe=MIXED, startingOffsets=json.dumps({MIXED: {"0": -1}})),
+        "offsets of some partitions": read(subscribe=MIXED, startingOffsets=json.dumps({MIXED: {"0": 1}})),
+        "a start behind the end": read(
+            assign=json.dumps({MIXED: [0]}),
+            startingOffsets=json.dumps({MIXED: {"0": 9}}),
+            endingOffsets=json.dumps({MIXED: {"0": 5}}),
         ),
-        "a stream has an end": lambda: _streamed(connector, "end", subscribe=MIXED, endingOffsets="latest"),
+        "a time behind the last record": read(subscribe=MIXED, startingTimestamp=topics.BASE_MS + 10**9),
+        "a stream has an end": stream(subscribe=MIXED, endingOffsets="latest"),
+        "the least is above the most": stream(
+            subscribe=MIXED, minOffsetsPerTrigger=20, maxOffsetsPerTrigger=10
+        ),
         "offsets that are no JSON": read(subscribe=MIXED, startingOffsets="{"),
         "minPartitions of zero": read(subscribe=MIXED, minPartitions=0),
         "a deserializer": read(subscribe=MIXED, kafka__key__deserializer="x"),
         "auto.offset.reset": read(subscribe=MIXED, kafka__auto__offset__reset="earliest"),
         "enable.auto.commit": read(subscribe=MIXED, kafka__enable__auto__commit="true"),
         "interceptors": read(subscribe=MIXED, kafka__interceptor__classes="x"),
-        "a topic that is not there: count": counted(subscribe="nowhere"),
+        "a topic that is not there": read(subscribe="nowhere", **_IMPATIENT),
+        "a stream of a topic that is not there": stream(subscribe="nowhere", **_IMPATIENT),
         "no value column": write("CAST(id AS STRING) key", topic=MIXED),
         "a value of another type": write("id value", topic=MIXED),
         "a key of another type": write("id key; 'x' value", topic=MIXED),
@@ -72,31 +78,58 @@ def _cases(connector: Connector) -> dict[str, Callable[[], object]]:
     }
 
 
+def _losses(connector: Connector, loss: bool) -> Iterator[tuple[str, Callable[[], object]]]:
+    beyond = json.dumps({MIXED: {"0": 10_000, "1": -2, "2": -2}})
+    gone = json.dumps({SHORT: {"0": 5}})
+    for name, topic, start in (("below the first", SHORT, gone), ("beyond the last", MIXED, beyond)):
+        options = {"subscribe": topic, "startingOffsets": start, "failOnDataLoss": loss}
+        yield (
+            f"{name}: batch",
+            partial(_count_or_words, lambda options=options: connector.read(**options).count()),
+        )
+        if connector.thorough:
+            stream = partial(_streamed, connector, f"{name}-{loss}".replace(" ", "-"), **options)
+            yield f"{name}: stream", partial(_count_or_words, stream)
+    yield "overtaken by retention", partial(_interrupted, connector, "overtaken", loss, _overtake)
+    if connector.thorough:
+        yield "topic deleted", partial(_interrupted, connector, "deleted", loss, topics.delete)
+        by_pattern = partial(
+            _interrupted, connector, "gone", loss, topics.delete, strategy="subscribePattern"
+        )
+        yield "topic of a pattern deleted", by_pattern
+
+
+def _overtake(bootstrap: str, topic: str) -> None:
+    topics.fill(bootstrap, topic, 30, topics.plain, 1, first=30)
+    topics.delete_records(bootstrap, topic, 45)
+
+
+def _interrupted(
+    connector: Connector,
+    what: str,
+    loss: bool,
+    disturb: Callable[[str, str], None],
+    strategy: str = "subscribe",
+) -> list[int | str]:
+    """A stream stops, its topic is disturbed, it goes on: what both runs gave."""
+    name = f"{what}-{connector.format}-{loss}".lower()
+    topics.create(connector.bootstrap, {name: 1})
+    topics.fill(connector.bootstrap, name, 30, topics.plain, 1)
+    options = {strategy: name, "startingOffsets": "earliest", "failOnDataLoss": loss, **_IMPATIENT}
+    before = _count_or_words(lambda: _streamed(connector, name, **options))
+    disturb(connector.bootstrap, name)
+    return [before, _count_or_words(lambda: _streamed(connector, name, **options))]
+
+
 def _count_or_words(run: Callable[[], int]) -> int | str:
     found: list[int] = []
     said = words(lambda: found.append(run()))
     return found[0] if found else said
 
 
-def _streamed(connector: Connector, name: str, **options: object) -> int:
+def _streamed(connector: Connector, checkpoint: str, **options: object) -> int:
     """The rows of a stream of what is there."""
-    count: list[int] = []
-    frame = connector.stream(**options)
-    checkpoint = connector.folder / "".join(filter(str.isalnum, name))
-    writer = frame.writeStream.foreachBatch(lambda rows, _: count.append(rows.count()))
-    finished(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start())
-    return sum(count)
-
-
-def _overtaken(connector: Connector, loss: bool) -> list[int | str]:
-    """A stream stops; what it would read next is deleted; it goes on."""
-    name = f"overtaken-{connector.format}-{loss}".lower()
-    topics.create(connector.bootstrap, {name: 1})
-    found = []
-    for turn, deleted_to in enumerate((None, 45)):
-        topics.fill(connector.bootstrap, name, 30, lambda number: (None, f"{number}", []), 1, first=30 * turn)
-        if deleted_to:
-            topics.delete_records(connector.bootstrap, name, deleted_to)
-        options = {"subscribe": name, "startingOffsets": "earliest", "failOnDataLoss": loss}
-        found.append(_count_or_words(lambda options=options: _streamed(connector, name, **options)))
-    return found
+    writer = connector.stream(**options).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(connector.folder / checkpoint))
+    query = finished(writer.trigger(availableNow=True).start())
+    return sum(progress["numInputRows"] for progress in query.recentProgress)

@@ -64,6 +64,7 @@ def topics(connector: Connector) -> Results:
         "two by name": found(subscribe="set-one,set-two"),
         "by pattern": found(subscribePattern="set-.*"),
         "assigned": found(assign=json.dumps({MIXED: [0, 2], "set-two": [1]})),
+        "assigned, with one that is not there": found(assign=json.dumps({MIXED: [0, 9]})),
         "a pattern of nothing": found(subscribePattern="nothing-.*"),
     }
 
@@ -80,8 +81,15 @@ def partitions(connector: Connector) -> Results:
         "at least 9": cut(minPartitions=9),
         "at least 2": cut(minPartitions=2),
         "at most 30 records": cut(maxRecordsPerPartition=30),
+        "at most 30 records, by offsets": cut(
+            maxRecordsPerPartition=30, startingOffsets=_each(0), endingOffsets=_each(100)
+        ),
         "both": cut(minPartitions=9, maxRecordsPerPartition=90),
     }
+
+
+def _each(offset: int) -> str:
+    return json.dumps({MIXED: dict.fromkeys("012", offset)})
 
 
 def codecs(connector: Connector) -> Results:

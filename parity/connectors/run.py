@@ -1,37 +1,40 @@
-"""Runs jobs by each connector on each broker and says where they differ from the official one on Apache Kafka."""
+"""Runs jobs by each connector on each broker and says where they differ from the official one on the first broker."""
 
 import contextlib
 import tempfile
-import tomllib
+import time
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.spark import sessions
 from parity import sides
 from parity.connectors import errors, reading, streaming, topics, writing
-from parity.connectors.connector import OFFICIAL, OURS, Connector, Results
+from parity.connectors.connector import OFFICIAL, OURS, SPARK_ERRORS, Connector, Results
+from parity.connectors.differences import Difference
 from parity.sides import kafka_harness
 
 JOBS: Final[dict[str, Callable[[Connector], Results]]] = {
-    "all columns": reading.all_columns,
+    "all-columns": reading.all_columns,
     "offsets": reading.offsets,
     "times": reading.times,
     "topics": reading.topics,
     "partitions": reading.partitions,
     "codecs": reading.codecs,
     "holes": reading.holes,
-    "available now": streaming.available_now,
+    "available-now": streaming.available_now,
     "limits": streaming.limits,
     "windows": streaming.windows,
     "joined": streaming.joined,
-    "handed over": streaming.handed_over,
-    "batch sink": writing.batch_sink,
-    "stream sink": writing.stream_sink,
+    "handed-over": streaming.handed_over,
+    "batch-sink": writing.batch_sink,
+    "stream-sink": writing.stream_sink,
     "refusals": errors.refusals,
 }
-DIFFERENCES: Final = Path(__file__).with_name("differences.toml")
+BROKERS: Final = ("kafka", "barnabas")
+"""In the order of `sides.two_sides`."""
+
 _BROKER_SETTINGS: Final = {
     "log.cleaner.backoff.ms": 200,
     "log.initial.task.delay.ms": 0,
@@ -46,55 +49,40 @@ _SPARK: Final = {
 }
 
 
-class Difference(NamedTuple):
-    """A result that is not that of the official connector on Apache Kafka."""
+@dataclass(frozen=True)
+class Outcome:
+    """A job on one broker."""
 
     job: str
-    name: str
-    side: str
-    theirs: object
-    ours: object
+    broker: str
+    compared: list[tuple[str, str]]
+    """The connector and the name of each result that was compared."""
+    differences: list[Difference]
+    seconds: float
 
-    def __str__(self) -> str:
-        return f"{self.job} / {self.name} ({self.side})\n  theirs: {_short(self.theirs)}\n  ours:   {_short(self.ours)}"
-
-
-class Entry(NamedTuple):
-    """What may differ, and why."""
-
-    job: str
-    name: str
-    side: str
-    reason: str
-
-    def fits(self, found: Difference) -> bool:
-        pairs = zip((found.job, found.name, found.side), (self.job, self.name, self.side), strict=True)
-        return all(fnmatchcase(value, pattern) for value, pattern in pairs)
+    @property
+    def results(self) -> int:
+        """How many results were compared."""
+        return len(self.compared)
 
 
-def entries() -> list[Entry]:
-    """The differences that are explained."""
-    with DIFFERENCES.open("rb") as file:
-        return [Entry(**entry) for entry in tomllib.load(file)["difference"]]
+def run(jobs: Sequence[str], brokers: Sequence[str], *, thorough: bool) -> Iterator[Outcome]:
+    """Runs the jobs, each on each broker.
 
-
-def run(jobs: Sequence[str], *, thorough: bool) -> Iterator[tuple[str, list[Difference]]]:
-    """Runs the jobs; yields each one's name and differences. The official connector asks ours only if `thorough`.
-
+    The first broker's official connector is the example; it asks the others only if the run is `thorough`.
     Raises kafka_harness.UnavailableError without Java, Maven or the artifacts.
     """
     jars = ",".join(str(jar) for jar in sorted(kafka_harness.connector_jars().glob("*.jar")))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="barnabas-connectors-")))
-        brokers = dict(
-            zip(
-                ("Kafka", "Barnabas"),
-                stack.enter_context(sides.two_sides(folder, _BROKER_SETTINGS)),
-                strict=True,
-            )
-        )
-        for side in brokers.values():
-            topics.make(f"127.0.0.1:{side.port}")
+        both = stack.enter_context(sides.two_sides(folder, _BROKER_SETTINGS))
+        addresses = {
+            name: f"127.0.0.1:{side.port}"
+            for name, side in zip(BROKERS, both, strict=True)
+            if name in brokers
+        }
+        for address in addresses.values():
+            topics.make(address)
         spark = sessions.make(
             "connectors",
             master="local[2]",
@@ -102,29 +90,36 @@ def run(jobs: Sequence[str], *, thorough: bool) -> Iterator[tuple[str, list[Diff
             log_file=folder / "spark.log",
         )
         stack.callback(spark.stop)
-        for number, job in enumerate(jobs):
-            found = {}
-            for broker, side in brokers.items():
-                for name in (OFFICIAL, OURS):
-                    if name == OFFICIAL and broker != "Kafka" and not thorough:
+        for job in jobs:
+            theirs: Results | None = None
+            for broker, address in addresses.items():
+                started = time.monotonic()
+                found = {}
+                for connector in (OFFICIAL, OURS):
+                    if connector == OFFICIAL and theirs is not None and not thorough:
                         continue
-                    place = folder / f"{number}-{broker}-{name}"
+                    place = folder / f"{job}-{broker}-{connector}"
                     place.mkdir()
-                    connector = Connector(spark, name, f"127.0.0.1:{side.port}", place)
-                    found[f"{name} on {broker}"] = JOBS[job](connector)
-            yield job, _compare(job, found)
+                    found[connector] = _results(job, Connector(spark, connector, address, place, thorough))
+                if theirs is None:
+                    theirs = found.pop(OFFICIAL)
+                yield _outcome(job, broker, theirs, found, time.monotonic() - started)
 
 
-def _compare(job: str, found: dict[str, Results]) -> list[Difference]:
-    (_, theirs), *others = found.items()
-    return [
-        Difference(job, name, side, theirs.get(name), results.get(name))
-        for side, results in others
-        for name in {**theirs, **results}
-        if theirs.get(name) != results.get(name)
-    ]
+def _results(job: str, connector: Connector) -> Results:
+    """What a job found. One that fails as a whole equals no other, not even another that fails."""
+    try:
+        return JOBS[job](connector)
+    except (*SPARK_ERRORS, AssertionError, TimeoutError) as error:
+        return {"the job": f"failed by {connector.format} on {connector.bootstrap}: {error}"}
 
 
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 400 else f"{text[:400]}... ({len(text)} characters)"
+def _outcome(job: str, broker: str, theirs: Results, found: dict[str, Results], seconds: float) -> Outcome:
+    compared, different = [], []
+    for connector, results in found.items():
+        for name in {**theirs, **results}:
+            compared.append((connector, name))
+            expected, given = theirs.get(name, "nothing"), results.get(name, "nothing")
+            if expected != given:
+                different.append(Difference(job, name, connector, expected, given))
+    return Outcome(job, broker, compared, different, seconds)

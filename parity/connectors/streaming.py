@@ -15,31 +15,31 @@ def available_now(connector: Connector) -> Results:
     """What is there, in batches of a size."""
     frame = connector.stream(subscribe=MIXED, startingOffsets="earliest", maxOffsetsPerTrigger=70)
     query = _into_memory(connector, frame.select(*_COLUMNS), "available")
-    once = connector.stream(subscribe=MIXED, startingOffsets="earliest")
-    query_of_all = _into_memory(connector, once.select("offset"), "at_once")
-    return {
-        "batches": batches(query),
-        "rows": ordered(connector.spark.table("available")),
-        "in one batch": batches(query_of_all),
-        "from latest": connector.rows(connector.stream(subscribe=MIXED).select("offset"), "latest"),
-    }
+    results: Results = {"batches": batches(query), "rows": ordered(connector.spark.table("available"))}
+    if connector.thorough:
+        once = connector.stream(subscribe=MIXED, startingOffsets="earliest")
+        results["in one batch"] = batches(_into_memory(connector, once.select("offset"), "at_once"))
+        results["from latest"] = connector.rows(connector.stream(subscribe=MIXED).select("offset"), "latest")
+    return results
 
 
 def limits(connector: Connector) -> Results:
     """A least number of offsets a batch, which waits no longer than it was told."""
-    frame = connector.stream(
-        subscribe=MIXED, startingOffsets="earliest", minOffsetsPerTrigger=1000, maxTriggerDelay="1s"
-    )
     both = connector.stream(
         subscribe=MIXED, startingOffsets="earliest", minOffsetsPerTrigger=50, maxOffsetsPerTrigger=120
     )
-    start = json.dumps({MIXED: {"0": 90, "1": -1, "2": -2}})
-    cut = connector.stream(subscribe=MIXED, startingOffsets=start, minPartitions=7)
-    return {
-        "too few, but waited": connector.rows(frame.select("partition", "offset"), "waited"),
+    few = connector.stream(
+        subscribe=MIXED, startingOffsets="earliest", minOffsetsPerTrigger=1000, maxTriggerDelay="1s"
+    )
+    results: Results = {
         "least and most": batches(_into_memory(connector, both.select("offset"), "least_most")),
-        "by partition": connector.rows(cut.select("partition", "offset"), "by_partition"),
+        "too few, but waited": connector.rows(few.select("partition", "offset"), "waited"),
     }
+    if connector.thorough:
+        start = json.dumps({MIXED: {"0": 90, "1": -1, "2": -2}})
+        cut = connector.stream(subscribe=MIXED, startingOffsets=start, minPartitions=7)
+        results["by partition"] = connector.rows(cut.select("partition", "offset"), "by_partition")
+    return results
 
 
 def windows(connector: Connector) -> Results:
@@ -79,10 +79,15 @@ def handed_over(connector: Connector) -> Results:
         writer = writer.option("checkpointLocation", str(connector.folder / "handed-checkpoint"))
         finished(writer.option("path", table).trigger(availableNow=True).start())
 
-    for turn, by in enumerate((connector.format, connector.other, connector.format)):
-        topics.fill(connector.bootstrap, name, 40, lambda number: (None, f"{number}", []), 2, first=40 * turn)
+    turns = (connector.format, connector.other, connector.format)
+    for turn, by in enumerate(turns if connector.thorough else turns[:2]):
+        topics.fill(connector.bootstrap, name, 40, topics.plain, 2, first=40 * turn)
         run(by)
-    return {"rows": ordered(connector.spark.read.parquet(table))}
+    found = ordered(connector.spark.read.parquet(table))
+    # Either way both connectors read, so the example itself may be wrong: what the topic has is the measure.
+    there = ordered(connector.read(subscribe=name).select("partition", "offset", "value"))
+    assert found == there, f"of {len(there)} records the table has {len(found)} rows"
+    return {"rows": found}
 
 
 def _into_memory(connector: Connector, frame, name: str):

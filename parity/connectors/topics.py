@@ -15,6 +15,8 @@ MIXED, TIMES, SHORT, COMPACTED, APPENDED, LEFT, RIGHT = (
 )  # fmt: skip
 DELETED_TO: Final = 40
 _WAIT_S: Final = 60
+_WARNINGS: Final = 4
+"""librdkafka's level (syslog's): an ended client tells of its queue at level 6."""
 
 
 def make(bootstrap: str) -> None:
@@ -30,8 +32,8 @@ def make(bootstrap: str) -> None:
     create(bootstrap, {COMPACTED: 1}, compact)
     fill(bootstrap, MIXED, 300, _mixed, 3)
     fill(bootstrap, TIMES, 200, lambda number: (f"k{number}", f"{number}", []), 2)
-    fill(bootstrap, SHORT, 100, lambda number: (None, f"{number}", []), 1)
-    fill(bootstrap, APPENDED, 10, lambda number: (None, f"{number}", []), 1)
+    fill(bootstrap, SHORT, 100, plain, 1)
+    fill(bootstrap, APPENDED, 10, plain, 1)
     for topic in ("set-one", "set-two"):
         fill(bootstrap, topic, 20, lambda number: (None, f"{topic}-{number}", []), 1)  # noqa: B023 - called at once
     for topic, step in ((LEFT, 1), (RIGHT, 3)):
@@ -45,7 +47,7 @@ def make(bootstrap: str) -> None:
 
 def create(bootstrap: str, partitions: dict[str, int], config: dict[str, str] | None = None) -> None:
     """Creates topics by name and number of partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": _WARNINGS})
     new = [NewTopic(name, number, 1, config=config or {}) for name, number in partitions.items()]
     for made in admin.create_topics(new).values():
         made.result(30)
@@ -53,9 +55,20 @@ def create(bootstrap: str, partitions: dict[str, int], config: dict[str, str] | 
 
 def delete_records(bootstrap: str, topic: str, to: int) -> None:
     """Deletes the records of partition 0 below an offset."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": _WARNINGS})
     for deleted in admin.delete_records([TopicPartition(topic, 0, to)]).values():
         deleted.result(30)
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    """Deletes a topic; returns when the broker does not list it any more."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": _WARNINGS})
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + _WAIT_S
+    while topic in admin.list_topics(timeout=30).topics:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{topic} is still there")
+        time.sleep(0.1)
 
 
 def fill(
@@ -69,7 +82,13 @@ def fill(
 ) -> None:
     """Sends records, a second of event time apart, round the partitions."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "compression.type": codec, "batch.num.messages": 20, "linger.ms": 50}
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": codec,
+            "batch.num.messages": 20,
+            "linger.ms": 50,
+            "log_level": _WARNINGS,
+        }
     )
     for number in range(first, first + count):
         key, value, headers = record(number)
@@ -78,6 +97,11 @@ def fill(
         )
     if producer.flush(_WAIT_S):
         raise RuntimeError(f"{topic} could not be filled")
+
+
+def plain(number: int) -> tuple[None, str, list[Any]]:
+    """A record with a value alone."""
+    return None, f"{number}", []
 
 
 def _mixed(number: int) -> tuple[str | None, str | None, list[Any]]:
@@ -101,10 +125,8 @@ def _count(bootstrap: str, topic: str) -> int:
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found = 0
-        while True:
-            for message in consumer.consume(500, 0.2):
-                if message.error():
-                    return found
-                found += 1
+        while (message := consumer.poll(10)) is not None and not message.error():
+            found += 1
+        return found
     finally:
         consumer.close()

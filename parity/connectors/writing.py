@@ -23,7 +23,9 @@ def batch_sink(connector: Connector) -> Results:
     connector.write(by_column)
     chosen = rows.withColumn("partition", sql.expr("CAST(length(value) % 5 AS INT)"))
     connector.write(chosen.where("key IS NOT NULL"), topic=names["chosen"])
-    return {part: stored(connector.bootstrap, name) for part, name in names.items()}
+    results: Results = {part: stored(connector.bootstrap, name) for part, name in names.items()}
+    assert all(results.values()), "a batch was written and nothing is stored"
+    return results
 
 
 def stream_sink(connector: Connector) -> Results:

@@ -42,15 +42,15 @@ def test_all_columns_that_the_connector_knows():
         (
             {"value": LongType()},
             "t",
-            "value attribute unsupported type BIGINT. value must be a(n) STRING or BINARY",
+            "value attribute unsupported type bigint. value must be a(n) string or binary",
         ),
         (
             {"value": StringType(), "partition": LongType()},
             "t",
-            "partition attribute unsupported type BIGINT",
+            "partition attribute unsupported type bigint",
         ),
-        ({"value": StringType(), "topic": BinaryType()}, "t", "topic attribute unsupported type BINARY"),
-        ({"value": StringType(), "headers": StringType()}, "t", "headers attribute unsupported type STRING"),
+        ({"value": StringType(), "topic": BinaryType()}, "t", "topic attribute unsupported type binary"),
+        ({"value": StringType(), "headers": StringType()}, "t", "headers attribute unsupported type string"),
     ],
 )
 def test_columns_that_cannot_become_records(columns, topic, words):

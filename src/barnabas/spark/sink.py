@@ -52,8 +52,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
     for name, allowed in _TYPES.items():
         if name in types and types[name] not in allowed:
             raise OptionError(
-                f"{name} attribute unsupported type {types[name].upper()}. "
-                f"{name} must be a(n) {' or '.join(kind.upper() for kind in allowed)}"
+                f"{name} attribute unsupported type {types[name]}. {name} must be a(n) {' or '.join(allowed)}"
             )
 
 
