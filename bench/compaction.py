@@ -126,7 +126,7 @@ ROWS: Final = {
         ],
         _compaction,
         length="longest",
-        with_kfake=False,
+        without=("kfake",),
     )
 }
 

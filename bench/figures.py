@@ -7,8 +7,8 @@ from typing import Final
 
 from bench.mood import Mood
 
-BASE: Final = "kafka"
-JUDGED: Final = "compiled"
+BASES: Final = {"compiled": "kafka", "barnabas": "connector"}
+"""The sides that are judged, each with the one that its ratios are to. A table has one of them."""
 FAST_SHARE_MIN: Final = 1 / 3
 """Of the rounds; a median of fewer says little."""
 
@@ -22,7 +22,9 @@ class Measure:
     budget: float | None = None
     higher_is_better: bool = False
     is_ratio: bool = True
-    """Whether the budget is a ratio to Apache Kafka; otherwise it is in the unit."""
+    """Whether the budget is a ratio to the base; otherwise it is in the unit."""
+    is_difference: bool = False
+    """Whether a budget in the unit is for what there is above the base."""
     ahead_of: str | None = None
     """A side that must be behind, where it runs."""
     any_mood: bool = False
@@ -38,9 +40,11 @@ class Measure:
         if self.budget is None:
             return ""
         sign = ">=" if self.higher_is_better else "<="
+        if self.is_difference:
+            sign += " +"
         unit = "x" if self.is_ratio else f" {self.unit}"
         behind = f", ahead of {self.ahead_of}" if self.ahead_of else ""
-        return f"{sign} {self.budget:g}{unit}{behind}"
+        return f"{sign} {self.budget:g}{unit.rstrip()}{behind}"
 
 
 @dataclass(frozen=True)
@@ -97,23 +101,40 @@ class Figure:
         both = zip(self.values(side, fast=fast), self.values(base, fast=fast), strict=True)
         return [one / other for one, other in both]
 
+    @property
+    def judged(self) -> str | None:
+        """The side that the budget is for, where it runs."""
+        return next((side for side in self.sides if side in BASES), None)
+
+    def judgeable(self, *, fast: bool = False) -> list[float]:
+        """What the budget is compared with, round by round; empty without the sides for it."""
+        judged = self.judged
+        if judged is None:
+            return []
+        if not (self.measure.is_ratio or self.measure.is_difference):
+            return self.values(judged, fast=fast)
+        base = BASES[judged]
+        if base not in self.sides:
+            return []
+        if self.measure.is_ratio:
+            return self.ratios(judged, base, fast=fast)
+        both = zip(self.values(judged, fast=fast), self.values(base, fast=fast), strict=True)
+        return [one - other for one, other in both]
+
     def verdict(self) -> str:
         """`met`, `missed`, or `met, slow`: only while the machine was slow, which proves nothing.
 
         Empty where there is no budget, or not the sides to judge it by.
         """
         measure = self.measure
-        if measure.budget is None or JUDGED not in self.sides:
-            return ""
-        if measure.is_ratio and BASE not in self.sides:
+        if measure.budget is None or self.judged is None or not self.judgeable():
             return ""
         proven = len(self.series.fast_rounds) >= FAST_SHARE_MIN * len(self.series.rounds)
         fast = proven and not measure.any_mood
-        found = self.ratios(JUDGED, BASE, fast=fast) if measure.is_ratio else self.values(JUDGED, fast=fast)
-        if not measure.holds(statistics.median(found), measure.budget):
+        if not measure.holds(statistics.median(self.judgeable(fast=fast)), measure.budget):
             return "missed"
         if measure.ahead_of in self.sides:
-            lead = statistics.median(self.ratios(JUDGED, measure.ahead_of, fast=fast))
+            lead = statistics.median(self.ratios(self.judged, measure.ahead_of, fast=fast))
             if not measure.holds(lead, 1):
                 return f"missed: behind {measure.ahead_of}"
         return "met" if proven or measure.any_mood else "met, slow"

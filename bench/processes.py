@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class ProcessorTime(NamedTuple):
 def processor_time(pid: int) -> ProcessorTime:
     """What this process and its children have used until now."""
     total = system = 0.0
-    for one in _with_children(pid):
+    for one in tree_of(pid):
         with contextlib.suppress(OSError):  # a child that ended between the listing and the look
             stat = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
             mine, ended_user, ended_system = (int(stat[place]) * _TICK_S for place in (12, 13, 14))
@@ -33,13 +34,31 @@ def processor_time(pid: int) -> ProcessorTime:
 def resident_mb(pid: int) -> float:
     """Resident memory of this process and its children, in MB (10**6 bytes)."""
     pages = 0
-    for one in _with_children(pid):
+    for one in tree_of(pid):
         with contextlib.suppress(OSError):
             pages += int(Path(f"/proc/{one}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _with_children(pid: int) -> list[int]:
+def proportional_mb(pids: Iterable[int]) -> float:
+    """Memory of these processes in MB, what several share counted once (PSS): forked workers share most of theirs."""
+    total_kb = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            total_kb += int(rollup.partition("\nPss:")[2].split()[0])
+    return total_kb * 1024 / 1e6
+
+
+def command_of(pid: int) -> list[str]:
+    """The command line of a process, empty when it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[:-1]
+    return []
+
+
+def tree_of(pid: int) -> list[int]:
+    """This process and all below it, parents first."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import barnabas
-from bench.figures import JUDGED, Figure
+from bench.figures import Figure
 from bench.mood import Meter, Mood
 from bench.rounds import Effort, Row, Series, take
 from bench.sides import CHECKOUT, TITLES, Side
@@ -59,7 +59,7 @@ def compare(rows: Mapping[str, Row], sides: Sequence[Side], effort: Effort, mete
 def table(found: Results) -> str:
     """A markdown table of all sides, the mood below it."""
     titles = [TITLES[side] for side in found.sides]
-    head = ["row", "measure", "unit", *titles, "compiled in fast rounds", "budget", ""]
+    head = ["row", "measure", "unit", *titles, "in fast rounds", "budget", ""]
     lines = [_line(head), "|---" * len(head) + "|"]
     lines += [_line(_cells(found.sides, name, figure)) for name, figure in found.figures()]
     moods = [f"- `{name}`, {row.title}: {series.mood}." for name, (row, series) in found.rows.items()]
@@ -76,7 +76,7 @@ def _cells(sides: Sequence[str], row: str, figure: Figure) -> list[str]:
     values = []
     for side in sides:
         cell = _number(statistics.median(figure.values(side))) if side in figure.sides else ""
-        if cell and side != base and base in figure.sides:
+        if cell and side != base and base in figure.sides and all(figure.values(base)):
             cell += f", {_spread(figure.ratios(side, base))}"
         values.append(cell)
     verdict = figure.verdict()
@@ -87,12 +87,15 @@ def _cells(sides: Sequence[str], row: str, figure: Figure) -> list[str]:
 
 def _when_fast(figure: Figure, base: str) -> str:
     """The ratio, and of how many rounds; the value where the budget is none."""
-    if JUDGED not in figure.sides or figure.measure.any_mood:
+    judged = figure.judged
+    if judged is None or figure.measure.any_mood:
         return ""
     if figure.measure.is_ratio and base in figure.sides:
-        found, unit = figure.ratios(JUDGED, base, fast=True), "x"
+        found, unit = figure.ratios(judged, base, fast=True), "x"
+    elif figure.measure.is_difference:
+        found, unit = figure.judgeable(fast=True), f" {figure.measure.unit} more"
     else:
-        found, unit = figure.values(JUDGED, fast=True), f" {figure.measure.unit}"
+        found, unit = figure.values(judged, fast=True), f" {figure.measure.unit}"
     return f"{_number(statistics.median(found))}{unit} ({len(found)})" if found else "none"
 
 

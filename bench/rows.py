@@ -265,20 +265,20 @@ ROWS: Final[dict[str, Row]] = {
             Measure("broker processor time per GB consumed", "s", 0.5),
         ],
         _bytes,
-        with_kfake=False,
+        without=("kfake",),
     ),
     "start": Row(
         "start to first produce (ZooKeeper is up already)",
         [Measure("time", "s", 0.1, any_mood=True)],
         _start,
         "long",
-        with_kfake=False,
+        without=("kfake",),
     ),
     "memory": Row(
         "resident memory after 3 GB in and 3 GB out",
         [Measure("memory", "MB", 0.1, any_mood=True)],
         _memory,
         "once",
-        with_kfake=False,
+        without=("kfake",),
     ),
 }

@@ -186,7 +186,7 @@ ROWS: Final = {
             Measure("more than plain", "%", 10, is_ratio=False),
         ],
         _idempotent,
-        with_kfake=False,
+        without=("kfake",),
     ),
     "connections": Row(
         f"{CONNECTIONS:,} idle connections",
@@ -198,7 +198,7 @@ ROWS: Final = {
         ],
         _connections,
         "longest",
-        with_kfake=False,
+        without=("kfake",),
     ),
     "partitions": Row(
         f"{TOPICS:,} topics of {PARTITIONS_EACH} partitions",
@@ -210,7 +210,7 @@ ROWS: Final = {
         ],
         _partitions,
         "longest",
-        with_kfake=False,
+        without=("kfake",),
     ),
 }
 

@@ -96,3 +96,13 @@ def test_a_look_at_the_machine():
 
     assert mood.loop_ms > 0
     assert mood.wake_us > 0
+
+
+def test_a_difference_is_judged_by_what_there_is_above_the_base():
+    latency = Measure("p50", "ms", 40, is_ratio=False, is_difference=True)
+    found = [{"connector": [100.0], "barnabas": [139.0]}, {"connector": [200.0], "barnabas": [238.0]}]
+
+    assert Figure(latency, Series(found, [FAST] * 3), 0).verdict() == "met"
+    found[0]["barnabas"] = [145.0]
+    assert Figure(latency, Series(found, [FAST] * 3), 0).verdict() == "missed"
+    assert Figure(latency, Series([{"barnabas": [10.0]}], [FAST] * 2), 0).verdict() == ""
