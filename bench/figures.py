@@ -40,11 +40,10 @@ class Measure:
         if self.budget is None:
             return ""
         sign = ">=" if self.higher_is_better else "<="
-        if self.is_difference:
-            sign += " +"
+        above = "+" if self.is_difference else ""
         unit = "x" if self.is_ratio else f" {self.unit}"
         behind = f", ahead of {self.ahead_of}" if self.ahead_of else ""
-        return f"{sign} {self.budget:g}{unit.rstrip()}{behind}"
+        return f"{sign} {above}{self.budget:g}{unit.rstrip()}{behind}"
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from bench.spark.jars import connector_jars
 from bench.spark.world import Connector, World, fill, new_topic
 
 ROWS = {**rates.ROWS, **streams.ROWS}
-TITLES.setdefault("connector", f"official connector, Spark {pyspark.__version__}")
+TITLES.setdefault("connector", "official connector")
 TITLES.setdefault("barnabas", "Barnabas")
 
 
@@ -81,13 +81,15 @@ def main() -> int:
     asked = arguments()
     rows = options.chosen_rows(asked.rows, ROWS)
     records = asked.records or (500_000 if asked.quick else 5_000_000)
+    jars = jars_for(asked)
     with (
         tempfile.TemporaryDirectory(prefix="barnabas-bench-") as folder,
         mood_meter() as meter,
-        running_sides(Path(folder), jars_for(asked), records) as sides,
+        running_sides(Path(folder), jars, records) as sides,
     ):
         found = report.compare(rows, sides, QUICK if asked.quick else FULL, meter)
-    print(f"{records:,} records of 100 B in 4 partitions, local[2], PySpark {pyspark.__version__}\n")
+    print(f"{records:,} records of 100 B in 4 partitions, local[2], PySpark {pyspark.__version__}")
+    print(f"The official connector: {Path(jars.split(',')[0]).name or 'none'}\n")
     print(report.table(found))
     return 0 if found.all_met else 1
 

@@ -76,6 +76,16 @@ def run(*command: object, **options: object) -> None:
     subprocess.run([str(part) for part in command], check=True, **options)  # type: ignore[call-overload]
 
 
+def run_to_the_last(*command: object, **options: object) -> None:
+    """As `run`, until the JVM has ended too, which holds the pipe a second longer and whose jars are in the folder."""
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
+    with subprocess.Popen([str(part) for part in command], **piped) as process:  # type: ignore[call-overload]
+        for line in process.stdout:
+            sys.stdout.buffer.write(line)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, "docs/spark.md")
+
+
 def installed(folder: Path) -> Path:
     """Where the commands of the new environment are."""
     print("building the wheel and installing it with the extras spark and jvm", flush=True)
@@ -126,7 +136,7 @@ def main() -> int:
         with broker(commands, folder / "data", environment) as bootstrap:
             out = folder / "out"
             text = program(bootstrap=bootstrap, data=folder / "data", out=out)
-            run(commands / "python", "-c", text, env=environment, cwd=folder)
+            run_to_the_last(commands / "python", "-c", text, env=environment, cwd=folder)
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
