@@ -8,11 +8,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 
 
-def load_generator():
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+def load(name, place):
+    spec = importlib.util.spec_from_file_location(name, place)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def load_generator():
+    return load("docs_generate", ROOT / "docs" / "generate.py")
 
 
 def test_the_compatibility_page_is_the_table_of_handlers():
@@ -52,3 +56,11 @@ def test_links_between_documents_lead_somewhere():
     ]
 
     assert broken == []
+
+
+def test_the_check_without_java_knows_the_blocks_of_the_spark_page():
+    check = load("empty_environment", Path(__file__).with_name("empty_environment.py"))
+    text = check.program(bootstrap="broker:1", data="/here/data", out="/here/out")
+
+    compile(text, "docs/spark.md", "exec")
+    assert not [place for place in check.PUT_IN if place in text]
