@@ -2,9 +2,8 @@
 
 python -m bench.spark [--quick] [--rows count,sink,...] [--records N] [--jars a.jar,b.jar] [--connector VERSION]
 
-A broker of our own serves both, local[2], 4 partitions, records of 100 B. The official connector comes by Maven, in the
-installed PySpark's version unless `--connector` names another. Without Maven only ours is measured, and nothing that
-needs a comparison is judged.
+A broker of our own serves both, local[2], 4 partitions, records of 100 B. The official connector comes by Maven
+(4.2.0, or what `--connector` names). Without Maven only ours is measured, and nothing that needs a comparison is judged.
 """
 
 import argparse
@@ -21,9 +20,8 @@ from barnabas.spark.demo.broker import DemoBroker
 from bench import options, report
 from bench.mood import mood_meter
 from bench.rounds import FULL, QUICK
-from bench.sides import TITLES, UnavailableError
+from bench.sides import TITLES, UnavailableError, kafka_harness
 from bench.spark import rates, streams
-from bench.spark.jars import connector_jars
 from bench.spark.world import Connector, World, fill, new_topic
 
 ROWS = {**rates.ROWS, **streams.ROWS}
@@ -39,7 +37,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--records", type=int, help="in the topic that is read (5 million; --quick: 500,000)")
     parser.add_argument("--jars", help="the official connector's jars, separated by commas; else Maven's")
     parser.add_argument(
-        "--connector", metavar="VERSION", default=pyspark.__version__, help="of Maven (default: %(default)s)"
+        "--connector",
+        metavar="VERSION",
+        default=kafka_harness.SPARK_CONNECTOR,
+        help="of Maven (default: %(default)s)",
     )
     return parser.parse_args()
 
@@ -47,7 +48,7 @@ def arguments() -> argparse.Namespace:
 def jars_for(asked: argparse.Namespace) -> str:
     """The official connector's jars; empty, with a line that says so, where they cannot be had."""
     try:
-        return asked.jars or connector_jars(asked.connector)
+        return asked.jars or kafka_harness.connector_jars(asked.connector)
     except UnavailableError as missing:
         print(
             f"bench: ONLY OURS IS MEASURED, there is nothing to compare with: {missing}."

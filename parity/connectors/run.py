@@ -72,7 +72,7 @@ def run(jobs: Sequence[str], brokers: Sequence[str], *, thorough: bool) -> Itera
     The first broker's official connector is the example; it asks the others only if the run is `thorough`.
     Raises kafka_harness.UnavailableError without Java, Maven or the artifacts.
     """
-    jars = ",".join(str(jar) for jar in sorted(kafka_harness.connector_jars().glob("*.jar")))
+    jars = kafka_harness.connector_jars()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="barnabas-connectors-")))
         both = stack.enter_context(sides.two_sides(folder, _BROKER_SETTINGS))

@@ -113,14 +113,18 @@ def artifacts(version: str) -> Path:
     return folder
 
 
-def connector_jars() -> Path:
-    """The folder with Spark's official Kafka connector and what it needs; Maven fetches it the first time."""
-    folder = cache_folder() / f"spark-kafka-{SPARK_CONNECTOR}"
-    if folder.is_dir():
-        return folder
-    _need_maven(f"Spark's Kafka connector {SPARK_CONNECTOR}")
+def connector_jars(version: str = SPARK_CONNECTOR) -> str:
+    """What ``spark.jars`` takes to have Spark's official Kafka connector; Maven fetches it the first time."""
+    folder = cache_folder() / f"spark-kafka-{version}"
+    if not folder.is_dir():
+        _fetch_connector(version, folder)
+    return ",".join(str(jar) for jar in sorted(folder.glob("*.jar")))
+
+
+def _fetch_connector(version: str, folder: Path) -> None:
+    _need_maven(f"Spark's Kafka connector {version}")
     parts = ("spark-sql-kafka-0-10_2.13", "spark-token-provider-kafka-0-10_2.13")
-    spark = [f"org.apache.spark:{part}:{SPARK_CONNECTOR}" for part in parts]
+    spark = [f"org.apache.spark:{part}:{version}" for part in parts]
     clients = [f"org.apache.kafka:kafka-clients:{ZOOKEEPER_ERA}", "org.apache.commons:commons-pool2:2.12.1"]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as work:
@@ -129,7 +133,6 @@ def connector_jars() -> Path:
         _fetch([*spark, *clients], partial, Path(work, "pom.xml"), transitive=False)
         if not folder.is_dir():
             partial.rename(folder)
-    return folder
 
 
 def _need_maven(what: str) -> None:
