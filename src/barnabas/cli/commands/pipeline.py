@@ -1,5 +1,6 @@
 """``barnabas pipeline``: topics into tables by PySpark, from a TOML file."""
 
+import re
 import signal
 import threading
 from pathlib import Path
@@ -21,6 +22,7 @@ def pipeline() -> None:
     Examples:
       barnabas pipeline check flights.toml
       barnabas pipeline run flights.toml
+      barnabas pipeline compact flights.toml
     """
 
 
@@ -61,6 +63,48 @@ def run(file: Path) -> None:
     click.echo(
         f"{found.name}: {outcome.records_read:,} records read, {outcome.rows_written:,} rows written "
         f"in {outcome.batches:,} batches, {outcome.restarts} restarts"
+    )
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    """Bytes of a text such as 128m."""
+    given = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
+    size = int(given[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[given[2]] if given else 0
+    if size == 0:
+        raise click.BadParameter(f"{text!r} must be a size such as 128m or 1g")
+    return size
+
+
+@pipeline.command()
+@FILE
+@click.option(
+    "--target-size", default="128m", show_default=True, callback=_size, help="How large files become."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and merge nothing.")
+def compact(file: Path, target_size: int, dry_run: bool) -> None:
+    """Make large files of the small ones in the table of FILE. No Spark is started; the pipeline must not run.
+
+    \b
+    Example:
+      barnabas pipeline compact flights.toml --target-size 256m
+    """
+    settings, _ = _modules()
+    from rich.console import Console
+    from rich.markup import escape
+
+    from barnabas.spark.pipeline import sink
+
+    found = settings.load(file)
+    with Console(stderr=True).status(f"{escape(found.name)}: reading the table") as status:
+
+        def step(done: int, merging: int) -> None:
+            status.update(f"{escape(found.name)}: {done:,} of {merging:,} files merged")
+
+        result = sink.compact(found.sink, target_size, step, dry_run=dry_run)
+    after = "" if result.bytes_after is None else f" to {result.bytes_after:,}"
+    click.echo(
+        f"{found.name}: {'would make ' if dry_run else ''}{result.files_before:,} files into {result.files_after:,}, "
+        f"{result.bytes_before:,} bytes{after}, in {result.folders:,} folders"
     )
 
 

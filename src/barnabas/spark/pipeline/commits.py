@@ -8,7 +8,8 @@ in ``_barnabas``, which readers of tables leave out, as they do with all names t
 
     table/_barnabas/lock                      held by the one process that writes
     table/_barnabas/commit.json               the last commit: query, batch, columns, and which files it publishes
-    table/_barnabas/staging-9f.../...parquet  a batch that is being written
+    table/_barnabas/compaction.json           files whose place a merged one is taking, else there is none
+    table/_barnabas/staging-9f.../...parquet  a batch or a merged file that is being written
     table/day=2013-01-01/batch-0000000017-00000.parquet
 
 An append has these steps, and a kill between any two of them is mended by the next start:
@@ -21,9 +22,21 @@ An append has these steps, and a kill between any two of them is mended by the n
 
 A reader sees the files of a batch one after the other, as it does with any plain folder of Parquet files. The module
 knows neither Spark nor Parquet: who appends hands it a function that fills the staging folder.
+
+A compaction has these steps for each merged file, mended in the same way:
+
+1. Write the rows of some files of one folder to a file in staging, and synchronise it. Killed here: it is removed.
+2. Write compaction.json in one rename: the merged file holds the rows from here on.
+3. Move the merged file next to its sources, then remove those. A reader that lists the folder in between sees their
+   rows twice; it never misses one. Killed here: the next start does both to their end.
+4. Remove compaction.json, then the staging folder.
+
+A merged file is called ``batch-0000000003-00000-to-0000000017-00002.parquet`` after its first and last source. Names
+that are not of this form are somebody else's, and are left alone.
 """
 
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Sequence
@@ -32,6 +45,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.compaction import Compacted, Step, groups, merge
 from barnabas.spark.pipeline.table import (
     OURS,
     State,
@@ -43,6 +57,8 @@ from barnabas.spark.pipeline.table import (
 )
 
 _STAGING: Final = "staging-"
+_FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\.parquet")
+"""The names of our files: of one batch, or merged of those from one batch to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,16 @@ class Commit:
     staging: str
     files: dict[str, str]
     """Where each staged file belongs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A merged file that takes the place of its sources."""
+
+    staging: str
+    file: str
+    """Its path in the table, and its name in staging."""
+    sources: list[str]
 
 
 class TableFolder(Table):
@@ -83,6 +109,9 @@ class TableFolder(Table):
         self.last = read_commit(self.folder)
         if self.last is not None and (self._ours / self.last.staging).exists():
             self._publish(self.last)
+        unfinished = _read_merge(self.folder)
+        if unfinished is not None:
+            self._take_place(unfinished)
         for left in self._ours.glob(f"{_STAGING}*"):
             shutil.rmtree(left)
 
@@ -99,15 +128,78 @@ class TableFolder(Table):
         }
         synchronise_files(staging, files, self._ours)
         commit = Commit(query, batch, schema, list(layout), staging.name, files)
-        self._replace(commit)
+        self._replace("commit.json", commit)
         self.recover()
 
-    def _replace(self, commit: Commit) -> None:
+    def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
+        """Merges the files of each partition folder, in the order of their batches."""
+        assert self._lock is not None
+        self.recover()
+        files = self._files()
+        planned = [
+            group
+            for folder in sorted(files)
+            for group in groups(((path, path.stat().st_size) for path in files[folder]), target_bytes)
+        ]
+        done, merging = 0, sum(map(len, planned))
+        step(done, merging)
+        before = [path for found in files.values() for path in found]
+        size = sum(path.stat().st_size for path in before)
+        for group in [] if dry_run else planned:
+            self._merge(group)
+            done += len(group)
+            step(done, merging)
+        return Compacted(
+            files_before=len(before),
+            files_after=len(before) - merging + len(planned),
+            bytes_before=size,
+            bytes_after=None if dry_run else sum(p.stat().st_size for f in self._files().values() for p in f),
+            folders=len({group[0].parent for group in planned}),
+        )
+
+    def _files(self) -> dict[Path, list[Path]]:
+        """Our files by their partition folders, each in the order of batches."""
+        depth = len(self.last.layout) if self.last is not None else 0
+        found: dict[Path, list[Path]] = {}
+        for path in self.folder.glob("*/" * depth + "batch-*.parquet"):
+            if _FILE.fullmatch(path.name) and OURS not in path.relative_to(self.folder).parts:
+                found.setdefault(path.parent, []).append(path)
+        for paths in found.values():
+            paths.sort(key=lambda path: _span(path)[0])
+        return found
+
+    def _merge(self, sources: Sequence[Path]) -> None:
+        (batch, number), (last, last_number) = _span(sources[0])[0], _span(sources[-1])[1]
+        name = f"batch-{batch:010d}-{number:05d}-to-{last:010d}-{last_number:05d}.parquet"
+        staging = self._ours / f"{_STAGING}{uuid.uuid4().hex}"
+        staging.mkdir()
+        merge(sources, staging / name)
+        synchronise_up(staging, self._ours)
+        file = sources[0].with_name(name).relative_to(self.folder)
+        names = [str(source.relative_to(self.folder)) for source in sources]
+        self._replace("compaction.json", Merge(staging.name, str(file), names))
+        self.recover()
+
+    def _take_place(self, change: Merge) -> None:
+        """Puts the merged file into the table and removes its sources."""
+        target = self.folder / change.file
+        source = self._ours / change.staging / target.name
+        if source.exists():
+            source.replace(target)
+        elif not target.exists():
+            raise PipelineError(f"{target} is gone, a merged file whose sources were not removed yet")
+        for old in change.sources:
+            (self.folder / old).unlink(missing_ok=True)
+        synchronise(target.parent)
+        (self._ours / "compaction.json").unlink()
+        synchronise(self._ours)
+
+    def _replace(self, name: str, commit: Commit | Merge) -> None:
         """The commit point."""
-        new = self._ours / "commit.json.new"
+        new = self._ours / f"{name}.new"
         new.write_text(json.dumps(asdict(commit)), encoding="utf-8")
         synchronise(new)
-        new.replace(self._ours / "commit.json")
+        new.replace(self._ours / name)
         synchronise(self._ours)
 
     def _publish(self, commit: Commit) -> None:
@@ -127,6 +219,24 @@ class TableFolder(Table):
 
     def __repr__(self) -> str:
         return f"<TableFolder {self.folder} batch={self.last.batch if self.last else None}>"
+
+
+def _span(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The batch and the number in it of the first and of the last file that a file of ours was made of."""
+    named = _FILE.fullmatch(path.name)
+    assert named is not None
+    first = int(named[1]), int(named[2])
+    return first, (int(named[3]), int(named[4])) if named[3] else first
+
+
+def _read_merge(folder: Path) -> Merge | None:
+    path = folder / OURS / "compaction.json"
+    try:
+        return Merge(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise PipelineError(f"{path} is no compaction of a pipeline: {error}") from None
 
 
 def read_commit(folder: Path) -> Commit | None:

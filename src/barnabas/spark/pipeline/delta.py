@@ -15,9 +15,12 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.compaction import Compacted, Step, groups
 from barnabas.spark.pipeline.logged import LoggedTable
-from barnabas.spark.pipeline.table import State, synchronise, synchronise_up
+from barnabas.spark.pipeline.table import State, synchronise, synchronise_files, synchronise_up
 
+_MEMORY_BYTES: Final = 256 << 20
+"""What delta-rs may hold of the rows that it merges before it goes to the disk."""
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """How Spark names the folder of null."""
 
@@ -83,6 +86,46 @@ class DeltaFolder(LoggedTable):
         )
         self._synchronise_behind(before)
 
+    def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
+        """One version that adds the merged files and removes their sources, by delta-rs; it keeps each identifier."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        before, old = table.version(), self._sizes(table)
+        done = Compacted(files_before=len(old), bytes_before=sum(old.values()))
+        if dry_run:
+            planned = _planned(old, target_bytes)
+            done.files_after = len(old) - sum(map(len, planned)) + len(planned)
+            done.bytes_after = None
+            done.folders = len({_folders(group[0]) for group in planned})
+            return done
+        step(0, len(old))
+        try:
+            metrics = table.optimize.compact(
+                target_size=target_bytes, max_concurrent_tasks=1, max_spill_size=_MEMORY_BYTES
+            )
+        except DeltaError as error:
+            raise PipelineError(f"{self.folder} was not compacted: {first_line(error)}") from error
+        table = self._newest()
+        assert table is not None
+        new = self._sizes(table)
+        added = new.keys() - old.keys()
+        synchronise_files(
+            self.folder, [path.relative_to(self.folder).as_posix() for path in added], self.folder
+        )
+        if added:
+            self._synchronise_behind(before)
+        step(len(old), len(old))
+        done.files_after, done.bytes_after = len(new), sum(new.values())
+        done.folders = metrics["partitionsOptimized"]
+        return done
+
+    @staticmethod
+    def _sizes(table: DeltaTable) -> dict[Path, int]:
+        """The files of the table's version, and their bytes."""
+        paths = [Path(uri.removeprefix("file://")) for uri in table.file_uris()]
+        return {path: path.stat().st_size for path in paths}
+
     def _synchronise_behind(self, version: int) -> None:
         """Spark commits the batch next: by then the log must be on the disk, which delta-rs leaves to the system."""
         table, log = self._newest(), self.folder / "_delta_log"
@@ -101,6 +144,19 @@ class DeltaFolder(LoggedTable):
             data_change=True,
             stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
         )
+
+
+def _planned(sizes: Mapping[Path, int], target_bytes: int) -> list[list[Path]]:
+    """What can be merged; delta-rs plans by sizes too, and may draw other bounds."""
+    partitions: dict[tuple[str, ...], list[tuple[Path, int]]] = {}
+    for path in sorted(sizes):
+        partitions.setdefault(_folders(path), []).append((path, sizes[path]))
+    return [group for files in partitions.values() for group in groups(files, target_bytes)]
+
+
+def _folders(path: Path) -> tuple[str, ...]:
+    """The folders with partition values: behind a batch's own in its files, alone in those of delta-rs."""
+    return tuple(folder for folder in path.parent.parts if "=" in folder)
 
 
 def _columns(table: DeltaTable) -> dict[str, Any]:

@@ -5,6 +5,8 @@ takes the values of partition columns from the files, so they hold those columns
 """
 
 import re
+import shutil
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,10 +14,13 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
+from barnabas.spark.pipeline.compaction import Compacted, Step, groups, merge
 from barnabas.spark.pipeline.logged import LoggedTable
 from barnabas.spark.pipeline.table import State, synchronise, synchronise_up
 
@@ -32,6 +37,8 @@ _TYPES: Final = {
 _SPARKS: Final = {"int": "integer", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
 """Spark's names where Iceberg's are others."""
 _FILE: Final = "file://"
+_COMPACTED: Final = "compacted-"
+"""How folders of merged files begin."""
 
 
 class IcebergFolder(LoggedTable):
@@ -99,6 +106,75 @@ class IcebergFolder(LoggedTable):
             change.set_properties(identity)
         self._synchronise(table)
 
+    def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
+        """One snapshot that adds the merged files and removes their sources; the batch's id is the table's property."""
+        assert self._lock is not None
+        table = self._newest()
+        assert table is not None
+        old = self._data_files(table)
+        planned = _planned(table, old, target_bytes)
+        merging = sum(map(len, planned))
+        size = sum(file.file_size_in_bytes for file in old)
+        done = Compacted(
+            files_before=len(old),
+            files_after=len(old) - merging + len(planned),
+            bytes_before=size,
+            bytes_after=None if dry_run else size,
+            folders=len({str(group[0].partition) for group in planned}),
+        )
+        step(0, merging)
+        if planned and not dry_run:
+            merged = self._merged(table, planned, step)
+            self._take_place(table, [file for group in planned for file in group], merged)
+            done.bytes_after = sum(file.file_size_in_bytes for file in self._data_files(table))
+        return done
+
+    def _data_files(self, table: IcebergTable) -> list[DataFile]:
+        tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise PipelineError(
+                f"{self._name} has files of deletes, which others wrote: compact it with rewrite_data_files of Spark"
+            )
+        return [task.file for task in tasks]
+
+    def _merged(
+        self, table: IcebergTable, planned: Sequence[Sequence[DataFile]], step: Step
+    ) -> list[DataFile]:
+        """Writes a file for each group, to a folder that nothing refers to yet."""
+        self._remove_leftovers(table)
+        folder = self._files / f"{_COMPACTED}{uuid.uuid4().hex}"
+        folder.mkdir()
+        done, merging, paths = 0, sum(map(len, planned)), []
+        for number, group in enumerate(planned):
+            path = folder / f"{number:05d}.parquet"
+            merge([_path(file) for file in group], path)
+            paths.append(f"{_FILE}{path}")
+            done += len(group)
+            step(done, merging)
+        synchronise_up(folder, self.folder)
+        return list(parquet_files_to_data_files(table.io, table.metadata, iter(paths)))
+
+    def _remove_leftovers(self, table: IcebergTable) -> None:
+        """Merged files that no snapshot has, of a compaction that was killed before its commit."""
+        left = list(self._files.glob(f"{_COMPACTED}*"))
+        if left:
+            files = table.inspect.all_data_files()["file_path"].to_pylist()
+            known = {Path(file).parent.name for file in files}
+            for folder in left:
+                if folder.name not in known:
+                    shutil.rmtree(folder)
+
+    def _take_place(self, table: IcebergTable, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
+        try:
+            with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
+                for file in old:
+                    snapshot.delete_data_file(file)
+                for file in new:
+                    snapshot.append_data_file(file)
+        except Exception as error:  # each catalog has those of its own client
+            raise PipelineError(f"{self._name} was not compacted: {first_line(error)}") from error
+        self._synchronise(table)
+
     def _synchronise(self, table: IcebergTable) -> None:
         """Spark commits the batch next: by then the metadata must be on the disk, which PyIceberg leaves to the system."""
         snapshot = table.current_snapshot()
@@ -107,6 +183,25 @@ class IcebergFolder(LoggedTable):
         for path in (table.metadata_location, snapshot.manifest_list, *(one.manifest_path for one in new)):
             synchronise(Path(path.removeprefix(_FILE)))
         synchronise_up(self.folder / "metadata", self.folder)
+
+
+def _planned(table: IcebergTable, files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:
+    """What can be merged: files that the pipeline has written, of one partition and of the table's layout."""
+    ours = re.compile(rf".*/data/(batch-|{_COMPACTED})[^/]*/.*")
+    partitions: dict[str, list[DataFile]] = {}
+    for file in sorted(files, key=lambda file: file.file_path):
+        if file.spec_id == table.spec().spec_id and ours.fullmatch(file.file_path):
+            partitions.setdefault(repr(file.partition), []).append(file)
+    by_path = {_path(file): file for file in files}
+    return [
+        [by_path[path] for path in group]
+        for same in partitions.values()
+        for group in groups(((_path(file), file.file_size_in_bytes) for file in same), target_bytes)
+    ]
+
+
+def _path(file: DataFile) -> Path:
+    return Path(file.file_path.removeprefix(_FILE))
 
 
 def _arrow(kind: Any) -> Any:

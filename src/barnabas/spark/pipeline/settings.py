@@ -59,6 +59,8 @@ class Sink:
     """The name of an Iceberg table in its catalog, with its namespace."""
     catalog: dict[str, str] = field(default_factory=dict)
     """PyIceberg's properties of that catalog, and the `name` that SQL catalogs keep their tables by."""
+    compact_every: int = 0
+    """After how many batches small files are merged; 0: never."""
 
     @property
     def layout(self) -> tuple[str, ...]:
@@ -217,6 +219,7 @@ def _sink(section: Section, folder: Path) -> Sink:
         event_time=event.text("column") if given else None,
         event_unit=event.choice("by", UNITS, "day") if given else "day",
         table=table,
+        compact_every=section.whole("compactEvery", most=1_000_000) or 0,
         catalog=catalog,
     )
     event.close()

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.commits import TableFolder
+from barnabas.spark.pipeline.compaction import TARGET_BYTES, Compacted, Step
 from barnabas.spark.pipeline.evolution import merged
 from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.table import Table, synchronise
@@ -37,6 +38,15 @@ def open_table(sink: Sink) -> Table:
             f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install 'barnabas[lake]'"
         ) from error
     return TableFolder(sink.path)
+
+
+def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
+    """Makes large files of a table's small ones. Raises PipelineError where there is none, or a pipeline runs."""
+    table = open_table(sink)
+    if table.state(None) is None:
+        raise PipelineError(f"{sink.path} has no table yet: run the pipeline first")
+    with table:
+        return table.compact(target_bytes, step, dry_run=dry_run)
 
 
 def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:
@@ -132,6 +142,10 @@ class BatchSink:
 
         self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
+        every = self._sink.compact_every
+        if every and (batch + 1) % every == 0 and self._table.state(query) is not None:
+            # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
+            self._table.compact(TARGET_BYTES, lambda *_: None)
 
     def _stage(self, frame: "DataFrame", folder: Path) -> Iterator[tuple[str, int]]:
         """Writes the files; those with rows, and how many."""

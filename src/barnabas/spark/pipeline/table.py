@@ -10,9 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from barnabas.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from barnabas.spark.pipeline.compaction import Compacted, Step
 
 OURS: Final = "_barnabas"
 """The folder in a table's folder that is not part of it; readers leave out all names that begin so."""
@@ -92,6 +95,10 @@ class Table(ABC):
         self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
     ) -> None:
         """Appends a batch that the table does not have; the query is the table's, or there is no table."""
+
+    @abstractmethod
+    def compact(self, target_bytes: int, step: "Step", *, dry_run: bool = False) -> "Compacted":
+        """Makes large files of the small ones of each partition; rows and the last batch's id stay as they are."""
 
 
 def synchronise(path: Path) -> None:

@@ -1,0 +1,117 @@
+"""Makes large Parquet files of small ones, without Spark and within bounded memory.
+
+Knows files and their rows only. How merged files take the place of their sources is the business of each kind of
+table: see `commits`, `delta` and `iceberg`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from barnabas.spark.pipeline.table import synchronise
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+TARGET_BYTES: Final = 128 << 20
+"""How large merged files become unless the caller says otherwise."""
+_ROW_GROUP_BYTES: Final = 64 << 20
+"""Decoded rows that are held in memory before they are written as one row group."""
+_BATCH_ROWS: Final = 16_384
+
+Step = Callable[[int, int], None]
+"""Is called with the number of files that are merged, and of those that will be."""
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What a compaction has done, or would do; files and bytes are those of the whole table."""
+
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int | None = 0
+    """None where it is not known, as nothing was written."""
+    folders: int = 0
+    """Partition folders in which files were merged."""
+
+
+def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[list[Path]]:
+    """Neighbours, of files in their order with their sizes, which make one file of at most `target_bytes`.
+
+    A file of half that size is large enough and stays, or the newest merged file would be written again each time.
+    """
+    group: list[Path] = []
+    size = 0
+    for path, file_bytes in files:
+        if file_bytes >= target_bytes // 2 or size + file_bytes > target_bytes:
+            if len(group) > 1:
+                yield group
+            group, size = [], 0
+        if file_bytes < target_bytes // 2:
+            group.append(path)
+            size += file_bytes
+    if len(group) > 1:
+        yield group
+
+
+def merge(sources: Sequence[Path], target: Path) -> None:
+    """Writes the rows of all sources to one file, in their order, and synchronises it.
+
+    Columns are those of the newest source, which comes last; older rows have null where they lack one.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    newest = pq.ParquetFile(sources[-1])
+    # Columns are added and never taken away, so the others add none; a column may be nullable in one source only.
+    schema = pa.unify_schemas([newest.schema_arrow, *(pq.read_schema(source) for source in sources[:-1])])
+    schema = schema.with_metadata(newest.schema_arrow.metadata)
+    # As Spark writes them: no schema of Arrow's, and decimals as whole numbers.
+    with pq.ParquetWriter(
+        target, schema, compression=_codec(newest), store_schema=False, store_decimal_as_integer=True
+    ) as writer:
+        newest.close()
+        for rows in _row_groups(sources, schema):
+            writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+    synchronise(target)
+
+
+def _codec(file: "pq.ParquetFile") -> str:
+    metadata = file.metadata
+    if metadata.num_row_groups == 0 or metadata.num_columns == 0:
+        return "snappy"
+    codec: str = metadata.row_group(0).column(0).compression
+    return "none" if codec == "UNCOMPRESSED" else codec.lower()
+
+
+def _row_groups(sources: Sequence[Path], schema: "pa.Schema") -> "Iterator[pa.Table]":
+    """The rows of all sources, in tables that are large enough for a row group."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for source in sources:
+        with pq.ParquetFile(source) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+                held.append(_fitted(batch, schema))
+                size += batch.nbytes
+                if size >= _ROW_GROUP_BYTES:
+                    yield pa.Table.from_batches(held, schema)
+                    held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    have = set(batch.schema.names)
+    columns = [
+        batch.column(field.name) if field.name in have else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
