@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from barnabas.spark.pipeline import commits
@@ -16,7 +17,7 @@ from barnabas.spark.pipeline import commits
 # Every call by which an append changes the folder. What is imported by name is replaced where it is used.
 STEPS = [
     (Path, "mkdir"), (Path, "write_text"), (Path, "replace"), (os, "fsync"), (shutil, "rmtree"),
-    (os, "rmdir"), (os, "unlink"),
+    (os, "rmdir"), (os, "unlink"), (Path, "unlink"),
 ]  # fmt: skip
 
 
@@ -65,15 +66,15 @@ def leftovers(folder):
     return [path.name for path in (folder / "_barnabas").glob("staging-*")]
 
 
-def in_a_child(step, folder):
-    """The step that a child died before, or nothing when it lived to the end."""
+def in_a_child(step, act):
+    """The step that a child died before while it acted, or nothing when it lived to the end."""
     global report  # the child writes to it at its death
     reading, report = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         die_before(step)
-        append(folder, 1)
+        act()
         os._exit(0)
     os.close(report)
     _, status = os.waitpid(child, 0)
@@ -89,7 +90,7 @@ def main(where):
     while True:
         folder = where / str(step)
         append(folder, 0)
-        died = in_a_child(step, folder)
+        died = in_a_child(step, partial(append, folder, 1))
         before, committed = rows(folder), commits.read_commit(folder).batch
         append(folder, 1)
         line = {"died": died, "before": before, "committed": committed, "after": rows(folder)}
