@@ -120,7 +120,7 @@ class IcebergFolder(LoggedTable):
             files_after=len(old) - merging + len(planned),
             bytes_before=size,
             bytes_after=None if dry_run else size,
-            folders=len({str(group[0].partition) for group in planned}),
+            folders=len({_values(group[0]) for group in planned}),
         )
         step(0, merging)
         if planned and not dry_run:
@@ -188,16 +188,21 @@ class IcebergFolder(LoggedTable):
 def _planned(table: IcebergTable, files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:
     """What can be merged: files that the pipeline has written, of one partition and of the table's layout."""
     ours = re.compile(rf".*/data/(batch-|{_COMPACTED})[^/]*/.*")
-    partitions: dict[str, list[DataFile]] = {}
+    partitions: dict[tuple[object, ...], list[DataFile]] = {}
     for file in sorted(files, key=lambda file: file.file_path):
         if file.spec_id == table.spec().spec_id and ours.fullmatch(file.file_path):
-            partitions.setdefault(repr(file.partition), []).append(file)
+            partitions.setdefault(_values(file), []).append(file)
     by_path = {_path(file): file for file in files}
     return [
         [by_path[path] for path in group]
         for same in partitions.values()
         for group in groups(((_path(file), file.file_size_in_bytes) for file in same), target_bytes)
     ]
+
+
+def _values(file: DataFile) -> tuple[object, ...]:
+    """Those of the partition columns."""
+    return tuple(file.partition[at] for at in range(len(file.partition)))
 
 
 def _path(file: DataFile) -> Path:

@@ -143,7 +143,7 @@ class BatchSink:
         self._table.append(query, batch, self._schema.jsonValue(), self._sink.layout, stage)
         self.rows_written += written
         every = self._sink.compact_every
-        if every and (batch + 1) % every == 0 and self._table.state(query) is not None:
+        if every and (batch + 1) % every == 0:
             # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
             self._table.compact(TARGET_BYTES, lambda *_: None)
 
