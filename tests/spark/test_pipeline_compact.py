@@ -151,7 +151,7 @@ def test_a_running_pipeline_and_no_table_are_said_in_one_line(tmp_path):
     assert (code, text) == (1, f"Error: {tmp_path / 't'} is being written by another process\n")
     append(tmp_path / "t", 1)
     code, text = command("--target-size", "1m")
-    assert (code, text.splitlines()[-1].split(" bytes")[0].split(", ")[0]) == (0, "flights: 2 files into 1")
+    assert (code, text.partition(", ")[0]) == (0, "flights: 2 files into 1")
     code, text = command("--target-size", "large")
     assert code != 0
     assert "must be a size such as 128m or 1g" in text
@@ -180,6 +180,20 @@ def test_rows_that_are_merged_are_in_large_row_groups(tmp_path):
     metadata = pq.read_metadata(tmp_path / "merged.parquet")
     assert (metadata.num_rows, metadata.num_row_groups) == (50, 1)
     assert metadata.row_group(0).column(0).compression == "GZIP"
+
+
+def test_a_file_that_cannot_be_read_is_named_and_nothing_is_changed(tmp_path):
+    for batch in range(2):
+        append(tmp_path / "t", batch)
+    broken = tmp_path / "t" / "batch-0000000001-00000.parquet"
+    broken.write_text("broken")
+
+    with pytest.raises(PipelineError, match=r"to batch-0000000001-00000\.parquet were not merged: "):
+        run(tmp_path / "t")
+
+    assert broken.read_text() == "broken"
+    broken.unlink()
+    assert numbers(tmp_path / "t") == [0, 1]
 
 
 @pytest.mark.spark

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.table import synchronise
 
 if TYPE_CHECKING:
@@ -61,7 +62,20 @@ def merge(sources: Sequence[Path], target: Path) -> None:
     """Writes the rows of all sources to one file, in their order, and synchronises it.
 
     Columns are those of the newest source, which comes last; older rows have null where they lack one.
+    Raises PipelineError for files that cannot be read, and for a disk that takes no more.
     """
+    import pyarrow as pa
+
+    try:
+        _write(sources, target)
+    except (pa.ArrowException, OSError) as error:
+        raise PipelineError(
+            f"the files from {sources[0]} to {sources[-1].name} were not merged: {first_line(error)}"
+        ) from error
+    synchronise(target)
+
+
+def _write(sources: Sequence[Path], target: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -76,7 +90,6 @@ def merge(sources: Sequence[Path], target: Path) -> None:
         newest.close()
         for rows in _row_groups(sources, schema):
             writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-    synchronise(target)
 
 
 def _codec(file: "pq.ParquetFile") -> str:
