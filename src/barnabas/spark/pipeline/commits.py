@@ -45,10 +45,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.compaction import Compacted, Step, groups, merge
+from barnabas.spark.pipeline.compaction import groups, merge
 from barnabas.spark.pipeline.table import (
     OURS,
+    Compacted,
     State,
+    Step,
     Table,
     Write,
     synchronise,

@@ -4,8 +4,7 @@ Knows files and their rows only. How merged files take the place of their source
 table: see `commits`, `delta` and `iceberg`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,22 +20,6 @@ TARGET_BYTES: Final = 128 << 20
 _ROW_GROUP_BYTES: Final = 64 << 20
 """Decoded rows that are held in memory before they are written as one row group."""
 _BATCH_ROWS: Final = 16_384
-
-Step = Callable[[int, int], None]
-"""Is called with the number of files that are merged, and of those that will be."""
-
-
-@dataclass(slots=True)
-class Compacted:
-    """What a compaction has done, or would do; files and bytes are those of the whole table."""
-
-    files_before: int = 0
-    files_after: int = 0
-    bytes_before: int = 0
-    bytes_after: int | None = 0
-    """None where it is not known, as nothing was written."""
-    folders: int = 0
-    """Partition folders in which files were merged."""
 
 
 def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[list[Path]]:

@@ -15,9 +15,16 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.compaction import Compacted, Step, groups
+from barnabas.spark.pipeline.compaction import groups
 from barnabas.spark.pipeline.logged import LoggedTable
-from barnabas.spark.pipeline.table import State, synchronise, synchronise_files, synchronise_up
+from barnabas.spark.pipeline.table import (
+    Compacted,
+    State,
+    Step,
+    synchronise,
+    synchronise_files,
+    synchronise_up,
+)
 
 _MEMORY_BYTES: Final = 256 << 20
 """What delta-rs may hold of the rows that it merges before it goes to the disk."""

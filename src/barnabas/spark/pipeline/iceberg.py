@@ -20,9 +20,9 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.compaction import Compacted, Step, groups, merge
+from barnabas.spark.pipeline.compaction import groups, merge
 from barnabas.spark.pipeline.logged import LoggedTable
-from barnabas.spark.pipeline.table import State, synchronise, synchronise_up
+from barnabas.spark.pipeline.table import Compacted, State, Step, synchronise, synchronise_up
 
 _QUERY: Final = "barnabas.query"
 _BATCH: Final = "barnabas.batch"

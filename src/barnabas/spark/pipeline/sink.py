@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.commits import TableFolder
-from barnabas.spark.pipeline.compaction import TARGET_BYTES, Compacted, Step
+from barnabas.spark.pipeline.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.evolution import merged
 from barnabas.spark.pipeline.settings import Sink
-from barnabas.spark.pipeline.table import Table, synchronise
+from barnabas.spark.pipeline.table import Compacted, Step, Table, synchronise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,12 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import IO, Any, ClassVar, Final, Self
 
 from barnabas.spark.errors import PipelineError
-
-if TYPE_CHECKING:
-    from barnabas.spark.pipeline.compaction import Compacted, Step
 
 OURS: Final = "_barnabas"
 """The folder in a table's folder that is not part of it; readers leave out all names that begin so."""
@@ -34,6 +31,23 @@ class State:
     """Its columns, as Spark's JSON has them."""
     layout: list[str]
     """Its partition columns."""
+
+
+Step = Callable[[int, int], None]
+"""Is called with the number of files that are merged, and of those that will be."""
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What a compaction has done, or would do; files and bytes are those of the whole table."""
+
+    files_before: int = 0
+    files_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int | None = 0
+    """None where it is not known, as nothing was written."""
+    folders: int = 0
+    """Partition folders in which files were merged."""
 
 
 class Table(ABC):
@@ -97,7 +111,7 @@ class Table(ABC):
         """Appends a batch that the table does not have; the query is the table's, or there is no table."""
 
     @abstractmethod
-    def compact(self, target_bytes: int, step: "Step", *, dry_run: bool = False) -> "Compacted":
+    def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
         """Makes large files of the small ones of each partition; rows and the last batch's id stay as they are."""
 
 
