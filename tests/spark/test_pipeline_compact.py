@@ -141,7 +141,7 @@ def test_a_running_pipeline_and_no_table_are_said_in_one_line(tmp_path):
 
     def command(*options):
         done = subprocess.run(
-            [sys.executable, "-m", "barnabas.cli.main", "pipeline", "compact", tmp_path / "flights.toml", *options],
+            [sys.executable, "-m", "barnabas", "pipeline", "compact", tmp_path / "flights.toml", *options],
             capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT,
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
