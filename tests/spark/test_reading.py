@@ -7,7 +7,7 @@ import pytest
 from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
-from barnabas.spark.errors import DataLossError, OutOfRangeError
+from barnabas.spark.errors import CorruptRecordsError, DataLossError, OutOfRangeError
 from barnabas.spark.options import source_options
 from barnabas.spark.ranges import OffsetRange, Progress
 from barnabas.spark.reading import ROWS_PER_BATCH, read_ranges
@@ -182,3 +182,54 @@ def test_progress_shows_what_is_left():
     progress.advance(B, 2)
 
     assert repr(progress) == "<Progress t-0: 3..9>"
+
+
+class FlippedFetcher(ListFetcher):
+    """Its batches arrive together; in those that are named one bit is wrong."""
+
+    def __init__(self, logs, *, flipped, at=-3):
+        super().__init__(logs)
+        self.flipped, self.at = flipped, at
+
+    def piece(self, tp, at):
+        data = b""
+        for start, end in self.logs[tp]:
+            if end > at:
+                batch = bytearray(super().piece(tp, start)[0].records)
+                if start in self.flipped:
+                    batch[self.at] ^= 1
+                data += batch
+        return Raw(tp, at, memoryview(data)), self.end(tp)
+
+
+def test_a_corrupt_batch_is_named_by_its_partition_and_offset():
+    fetcher = FlippedFetcher({A: [(0, 5), (5, 9), (9, 12)]}, flipped={5})
+
+    with pytest.raises(CorruptRecordsError, match=r"partition t-0 at offset 5 is invalid.*stored crc.*skip"):
+        list(read_ranges([OffsetRange(A, 0, 12)], fetcher, options()))
+
+
+@pytest.mark.parametrize(
+    ("flipped", "left"), [({5}, [*range(5), *range(9, 12)]), ({9}, range(9)), ({0, 5, 9}, [])]
+)
+def test_corrupt_batches_are_skipped_and_counted(caplog, flipped, left):
+    fetcher = FlippedFetcher({A: [(0, 5), (5, 9), (9, 12)]}, flipped=flipped)
+
+    found = read_ranges([OffsetRange(A, 0, 12)], fetcher, options(corruptBatches="skip"))
+    assert [offset for batch in found for offset in batch.column("offset").to_pylist()] == list(left)
+    assert caplog.text.count("corrupt batch skipped: offsets") == len(flipped)
+
+
+def test_a_corrupt_batch_behind_the_range_is_nobodys_business():
+    fetcher = FlippedFetcher({A: [(0, 5), (5, 9)]}, flipped={5})
+
+    assert sum(batch.num_rows for batch in read_ranges([OffsetRange(A, 0, 5)], fetcher, options())) == 5
+
+
+def test_no_batch_can_be_found_behind_a_header_that_is_none():
+    magic = 16
+    fetcher = FlippedFetcher({A: [(0, 5), (5, 9)]}, flipped={5}, at=magic)
+
+    with pytest.raises(CorruptRecordsError, match="partition t-0 at offset 5 is invalid") as raised:
+        list(read_ranges([OffsetRange(A, 0, 9)], fetcher, options(corruptBatches="skip")))
+    assert "corruptBatches" not in str(raised.value)

@@ -81,6 +81,18 @@ class CorruptBatchError(BarnabasError):
         self.position = position
 
 
+class CorruptRecordsError(BarnabasError):
+    """A batch of a topic, as a broker sent it, that cannot be read."""
+
+    def __init__(self, tp: TopicPartition, offset: int, reason: str, *, skippable: bool) -> None:
+        hint = " The option corruptBatches=skip leaves such batches out and counts them." if skippable else ""
+        super().__init__(
+            f"Record batch for partition {tp} at offset {offset} is invalid, cause: {reason}.{hint}"
+        )
+        self.tp = tp
+        self.offset = offset
+
+
 def first_line(failure: BaseException) -> str:
     """The line of a Spark error that says most: the last one of a Python traceback in it, else the first."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]

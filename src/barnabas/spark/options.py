@@ -86,6 +86,8 @@ class SourceOptions:
     poll_timeout_ms: int = _POLL_TIMEOUT_MS
     fetch_retries: int = 3
     fetch_retry_interval_ms: int = 1000
+    skip_corrupt: bool = False
+    """Whether batches that cannot be read are left out (ours); else they end the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = F
         poll_timeout_ms=_positive(texts, "kafkaconsumer.polltimeoutms") or _POLL_TIMEOUT_MS,
         fetch_retries=_whole(texts, "fetchoffset.numretries", 3),
         fetch_retry_interval_ms=_whole(texts, "fetchoffset.retryintervalms", 1000),
+        skip_corrupt=_skip_corrupt(texts),
     )
 
 
@@ -313,6 +316,15 @@ def boolean(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in {"true", "false"}:
         raise OptionError(f"Invalid value {texts[name]} for option {name}: it must be true or false")
     return text == "true"
+
+
+def _skip_corrupt(texts: Mapping[str, str]) -> bool:
+    text = texts.get("corruptbatches", "fail").strip().lower()
+    if text not in {"fail", "skip"}:
+        raise OptionError(
+            f"Invalid value {texts['corruptbatches']} for option corruptBatches: it must be fail or skip"
+        )
+    return text == "skip"
 
 
 def _long(text: str) -> int:

@@ -3,6 +3,8 @@
 Knows Kafka only through a port, `Fetcher`, which hands out batches as the broker sent them.
 """
 
+import functools
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
@@ -10,11 +12,14 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from barnabas.core.ids import TopicPartition
-from barnabas.records.columnar import decode
-from barnabas.spark.errors import OutOfRangeError
+from barnabas.records.columnar import ColumnarError, as_array, decode, scan_as_far, wrong_crcs
+from barnabas.records.columnar_kernel import Column
+from barnabas.spark.errors import CorruptRecordsError, OutOfRangeError
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.planner import report_data_loss, start_was_reset
 from barnabas.spark.ranges import POLL_MS, OffsetRange, Progress
+
+_log = logging.getLogger("barnabas.spark")
 
 ROWS_PER_BATCH: Final = 65_536
 """Larger Arrow batches halve Spark's throughput (measured with 50 MB), much smaller ones too."""
@@ -70,7 +75,7 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the ranges, of the topics that had these ids when the ranges were planned.
 
-    Raises DataLossError, TimeoutError, KafkaError and ColumnarError.
+    Raises DataLossError, CorruptRecordsError, TimeoutError, KafkaError and ColumnarError.
     """
     progress = Progress(ranges)
     fetcher.start(progress.positions)
@@ -104,20 +109,70 @@ def _decoded(
     tp = raw.tp
     if raw.position != progress.positions[tp]:
         return  # fetched before a seek
-    decoded = decode(
-        raw.records,
+    rows_of = functools.partial(
+        decode,
         topic=tp.topic,
         partition=tp.partition,
         start_offset=raw.position,
         end_offset=progress.ends[tp],
         aborted=raw.aborted,
         include_headers=options.include_headers,
-        check_crc=options.client.get("check.crcs", "true") != "false",
     )
-    if progress.advance(tp, decoded.next_offset):
+    behind = raw.position
+    try:
+        decoded = rows_of(raw.records, check_crc=_checks_crcs(options))
+    except ColumnarError as error:
+        sound, behind = _without_corrupt(raw, progress.ends[tp], options, error)
+        decoded = rows_of(sound)
+    if progress.advance(tp, max(decoded.next_offset, behind)):
         fetcher.finish(tp)
     for start in range(0, decoded.batch.num_rows, ROWS_PER_BATCH):
         yield decoded.batch.slice(start, ROWS_PER_BATCH)
+
+
+def _checks_crcs(options: SourceOptions) -> bool:
+    return options.client.get("check.crcs", "true") != "false"
+
+
+def _without_corrupt(
+    raw: RawRecords, end_offset: int, options: SourceOptions, error: ColumnarError
+) -> tuple[bytes, int]:
+    """The batches without those of the range that are corrupt, and the offset behind all of them.
+
+    Raises CorruptRecordsError for a corrupt batch unless such are skipped, and the error itself where each alone is right.
+    """
+    table, broken_header = scan_as_far(as_array(raw.records))
+    wrong = dict(wrong_crcs(raw.records, table)) if _checks_crcs(options) else {}
+    columns = [Column.POSITION, Column.END, Column.BASE_OFFSET, Column.LAST_OFFSET]
+    sound, skipped, behind = [], 0, raw.position
+    for row, (position, end, first, last) in enumerate(table[:, columns].tolist()):
+        batch, behind = raw.records[position:end], last + 1
+        reason = wrong.get(row) or _problem(batch)
+        if reason is None or last < raw.position or first >= end_offset:
+            sound.append(batch)
+        elif options.skip_corrupt:
+            skipped += 1
+            _log.warning(
+                "corrupt batch skipped: offsets %d to %d of %s, %d bytes: %s",
+                first, last, raw.tp, end - position, reason,
+            )  # fmt: skip
+        else:
+            raise CorruptRecordsError(raw.tp, first, reason, skippable=True) from None
+    # Behind a header that cannot be one no batch can be found, so there is no place to go on at.
+    if broken_header is not None and behind < end_offset:
+        raise CorruptRecordsError(raw.tp, behind, broken_header, skippable=False) from None
+    if not skipped and not wrong and broken_header is None:
+        raise error
+    return b"".join(sound), behind
+
+
+def _problem(batch: memoryview) -> str | None:
+    """Why the records of one batch cannot be decoded."""
+    try:
+        decode(batch, topic="", partition=0)
+    except ColumnarError as error:
+        return str(error)
+    return None
 
 
 def _skip_another_topic(
