@@ -232,3 +232,14 @@ def test_a_stream_with_wrong_options_says_so_at_the_first_question():
         with pytest.raises(OptionError, match="ending offset not valid in streaming queries"):
             question()
     reader.stop()  # which PySpark does whatever happened
+
+
+def test_corrupt_batches_fail_or_are_skipped():
+    given = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
+
+    assert not source_options(given, streaming=True).skip_corrupt
+    assert source_options({**given, "corruptBatches": "SKIP"}, streaming=True).skip_corrupt
+    with pytest.raises(
+        OptionError, match="Invalid value maybe for option corruptBatches: it must be fail or"
+    ):
+        source_options({**given, "corruptBatches": "maybe"}, streaming=True)

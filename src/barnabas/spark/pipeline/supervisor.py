@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.markup import escape
@@ -59,7 +59,8 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
     try:
         yield spark
     finally:
-        spark.stop()
+        with contextlib.suppress(Py4JNetworkError, ConnectionError):  # the JVM has ended
+            spark.stop()
 
 
 def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
@@ -137,10 +138,17 @@ class _Watch:
             except (PySparkException, Py4JError) as failure:
                 return first_line(failure)
             finally:
-                # In the middle of a batch too: the table takes it once, and the checkpoint knows where it began.
-                query.stop()
-                self._count(query, seen)
+                self._end(query, seen)
         return None
+
+    def _end(self, query: "StreamingQuery", seen: Totals) -> None:
+        """Stops the query, in the middle of a batch too: the table takes it once, and the checkpoint knows where it began."""
+        try:
+            query.stop()
+            self._count(query, seen)
+        except (Py4JNetworkError, ConnectionError) as gone:
+            # Killed, or for want of memory. No start in this process can be of use.
+            raise PipelineError(f"{self.pipeline.name}: Spark's JVM has ended{_see(self.pipeline)}") from gone
 
     def say(self, line: str) -> None:
         """A line that stays."""
