@@ -212,6 +212,14 @@ def test_a_catalog_that_does_not_answer_is_named(spark, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_the_password_of_a_catalog_is_not_shown(tmp_path):
+    from barnabas.spark.pipeline.iceberg import IcebergFolder
+
+    table = IcebergFolder(tmp_path, "lake.t", {"uri": "mysql://writer:p/4:nted@db/lake"})
+    with pytest.raises(PipelineError, match=r"uri: mysql://writer:\*\*\*@db/lake$"):
+        table.state(None)
+
+
 def test_packages_that_are_missing_are_named(lake, monkeypatch):
     package = {"delta": "deltalake", "iceberg": "pyiceberg.catalog"}[lake.kind]
     monkeypatch.delitem(sys.modules, f"barnabas.spark.pipeline.{lake.kind}", raising=False)

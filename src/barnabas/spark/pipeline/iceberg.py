@@ -39,6 +39,8 @@ _SPARKS: Final = {"int": "integer", "timestamptz": "timestamp", "timestamp": "ti
 _FILE: Final = "file://"
 _COMPACTED: Final = "compacted-"
 """How folders of merged files begin."""
+_PASSWORD: Final = re.compile(r"(://[^:/@\s]*):\S*@")
+"""Of a catalog's address, which PyIceberg and the clients of its catalogs put into their errors."""
 
 
 class IcebergFolder(LoggedTable):
@@ -76,7 +78,8 @@ class IcebergFolder(LoggedTable):
         except NoSuchTableError:
             return None
         except Exception as error:  # each catalog has those of its own client
-            raise PipelineError(f"sink.catalog: {type(error).__name__}: {first_line(error)}") from error
+            reason = _PASSWORD.sub(r"\1:***@", first_line(error))
+            raise PipelineError(f"sink.catalog: {type(error).__name__}: {reason}") from error
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
         table, columns = self._newest(), pa.schema(_arrow(schema))
