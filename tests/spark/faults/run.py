@@ -318,7 +318,8 @@ def _killed_at(rig, fault, point, victims, **settings):
 
 def workers(rig):
     """kill -9 of the Python process that waits: the one that plans, or a worker in a task; behind the files, all of them."""
-    for point in ("planning", "fetching-0", "reading", "writing"):
+    points = ("planning", "reading") if rig.short else ("planning", "fetching-0", "reading", "writing")
+    for point in points:
         _killed_at(rig, "worker", point, lambda waiting: [waiting])
     root = os.getpid()
     _killed_at(rig, "worker", "after-write", lambda _: processes.below(root, processes.DAEMON))
