@@ -1,0 +1,110 @@
+"""`barnabas pipeline run` is killed before and after each commit, and has each row once at the end."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+
+from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.client import Producer
+from spark_processes import environment
+
+pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(1200)]
+
+# Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as well.
+MODULE = """
+def once(rows):
+    return rows.selectExpr("value.number", "value.number % 3 AS third").dropDuplicates(["number"])
+"""
+PIPELINE = """
+checkpoint = "checkpoint"
+[source]
+kafka.bootstrap.servers = "{broker}"
+subscribe = "{topic}"
+startingOffsets = "earliest"
+maxOffsetsPerTrigger = 10
+[format]
+kind = "json"
+schema = "number INT"
+[transform]
+python = "killed_job:once"
+[sink]
+kind = "{kind}"
+path = "table"
+partitionBy = ["third"]
+[spark]
+master = "local[1]"
+driver.memory = "512m"
+sql.shuffle.partitions = 1
+driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""
+# Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written again; a start
+# behind the commit finds it in the table. test_pipeline_commits.py kills an append to plain files before each step, and
+# tests/spark/faults/run.py kills at more points.
+PHASES = [("before-commit", 0), ("after-commit", 1), ("before-checkpoint", 1)]
+
+
+def parquet(folder):
+    commit = json.loads((folder / "_barnabas" / "commit.json").read_text())
+    files = folder.glob("third=*/*.parquet")
+    return commit["batch"], [
+        row for path in files for row in pq.ParquetFile(path).read()["number"].to_pylist()
+    ]
+
+
+def delta(folder):
+    table = DeltaTable(str(folder))
+    versions = [
+        json.loads(path.read_text().splitlines()[-1]) for path in (folder / "_delta_log").glob("*.json")
+    ]
+    batch = max(version["txn"]["version"] for version in versions)
+    return batch, table.to_pyarrow_table()["number"].to_pylist()
+
+
+def run(file, *point):
+    return subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("pipeline_killed.py")), str(file), *map(str, point)],
+        capture_output=True, text=True, check=False, env=environment(), timeout=180,
+    )  # fmt: skip
+
+
+def iceberg(folder):
+    table = load_catalog("default", uri=f"sqlite:///{folder.parent}/catalog.db").load_table("default.table")
+    return int(table.properties["barnabas.batch"]), table.scan().to_arrow()["number"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("reader", "kills"),
+    [(parquet, [("after-commit", 1)]), (delta, PHASES), (iceberg, PHASES)],
+    ids=["parquet", "delta", "iceberg"],
+)
+def test_every_row_is_there_once_after_kills_in_each_phase(broker, topic_name, tmp_path, reader, kills):
+    topic = topic_name("killed")
+    with BlockingAdmin(broker) as admin:
+        admin.topics.create([NewTopic(topic, partitions=1)])
+    with Producer(broker) as producer:
+        for number in range(30):
+            producer.send_and_wait(topic, b'{"number": %d}' % (number % 15))
+    (tmp_path / "killed_job.py").write_text(MODULE)
+    file = tmp_path / "killed.toml"
+    file.write_text(PIPELINE.format(broker=broker, topic=topic, kind=reader.__name__))
+
+    for point, last in kills:
+        done = run(file, point, 1)
+        assert done.returncode == -signal.SIGKILL, (point, done.stdout, done.stderr[-2000:])
+        batch, numbers = reader(tmp_path / "table")
+        assert batch == last, point
+        if point != "after-commit":  # plain files are not all in their places then
+            assert sorted(numbers) == list(range(10 if last == 0 else 15)), point
+    done = run(file)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+    _, numbers = reader(tmp_path / "table")
+    assert sorted(numbers) == list(range(15))
+    assert list((tmp_path / "table" / "_barnabas").glob("staging-*")) == []
