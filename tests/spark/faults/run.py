@@ -397,7 +397,7 @@ def retention(rig):
 
 
 def _flip(log, number):
-    """Flips a bit in the records of the batch of this number, counted from 0; its first offset."""
+    """Flips a bit in the records of the batch of this number, counted from 0; its first and last offset."""
     data = bytearray(log.read_bytes())
     position = 0
     for _ in range(number):
@@ -406,14 +406,14 @@ def _flip(log, number):
     with log.open("r+b") as file:
         file.seek(position + 12 + length - 4)
         file.write(bytes([data[position + 12 + length - 4] ^ 1]))
-    return offset
+    return offset, offset + struct.unpack_from(">i", data, position + 23)[0]
 
 
 def corruption(rig):
     """A bit of a batch is flipped in the broker's file: it is named; with corruptBatches=skip the others are read."""
     query = rig.query("corruption", attempts=0)
     log = rig.data / f"{query.topic}-0" / f"{0:020d}.log"
-    offset = _flip(log, 1)
+    offset, last = _flip(log, 1)
     rig.job.ask(run=[str(query.file)])
     rig.outcome(error=f"Record batch for partition {query.topic}-0 at offset {offset} is invalid")
     rig.job.ask(log=str(rig.data), topic=query.topic)
@@ -422,9 +422,9 @@ def corruption(rig):
     assert str(log) in said, said
     query.write(corruptBatches="skip")
     rig.finish(query)
-    del query.numbers[0][offset : offset + BATCH_RECORDS]
+    del query.numbers[0][offset : last + 1]
     query.expect(query.all_numbers())
-    line = f"corrupt batch skipped: offsets {offset} to {offset + BATCH_RECORDS - 1} of {query.topic}-0"
+    line = f"corrupt batch skipped: offsets {offset} to {last} of {query.topic}-0"
     assert any(line.encode() in data for _, data in rig.written()), f"no log has: {line}"
 
 
