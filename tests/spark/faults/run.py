@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import halts
+import process_tree
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
-import processes
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
@@ -298,7 +298,7 @@ def drivers(rig):
 def jvm(rig):
     """kill -9 of the driver's JVM alone, while a worker reads: the pipeline ends with one line."""
     query = rig.query("jvm-reading")
-    rig.run(query, "reading", lambda _: processes.kill(processes.below(os.getpid(), processes.JVM)))
+    rig.run(query, "reading", lambda _: process_tree.kill(process_tree.below(os.getpid(), process_tree.JVM)))
     rig.outcome(error="Spark's JVM has ended")
     rig.close_job()
     rig.finish(query)
@@ -311,7 +311,7 @@ def jvm(rig):
 def _killed_at(rig, fault, point, victims, **settings):
     query = rig.query(f"{fault}-{point.partition('.')[0]}", maxOffsetsPerTrigger=60, **settings)
     point = f"{point}.{query.name}.0" if point == "after-write" else point
-    rig.run(query, point, lambda waiting: processes.kill(victims(waiting)))
+    rig.run(query, point, lambda waiting: process_tree.kill(victims(waiting)))
     rig.outcome()
     query.expect(query.all_numbers())
 
@@ -322,12 +322,12 @@ def workers(rig):
     for point in points:
         _killed_at(rig, "worker", point, lambda waiting: [waiting])
     root = os.getpid()
-    _killed_at(rig, "worker", "after-write", lambda _: processes.below(root, processes.DAEMON))
+    _killed_at(rig, "worker", "after-write", lambda _: process_tree.below(root, process_tree.DAEMON))
 
 
 def daemons(rig):
     """kill -9 of the process that a worker was forked from, while it reads."""
-    _killed_at(rig, "daemon", "reading", lambda waiting: [processes.parent_of(waiting)])
+    _killed_at(rig, "daemon", "reading", lambda waiting: [process_tree.parent_of(waiting)])
 
 
 def executors(rig):
@@ -336,9 +336,11 @@ def executors(rig):
         return "no executors of their own"
     root = os.getpid()
     for point in ("planning", "after-write"):
-        _killed_at(rig, "executor", point, lambda _: processes.below(root, processes.EXECUTOR))
+        _killed_at(rig, "executor", point, lambda _: process_tree.below(root, process_tree.EXECUTOR))
     for point in ("fetching-0", "reading", "writing"):
-        _killed_at(rig, "executor", point, lambda waiting: [processes.above(waiting, processes.EXECUTOR)])
+        _killed_at(
+            rig, "executor", point, lambda waiting: [process_tree.above(waiting, process_tree.EXECUTOR)]
+        )
     return None
 
 
