@@ -74,7 +74,7 @@ class CorruptBatchError(BarnabasError):
     def __init__(self, path: str, offset: int, position: int, reason: str) -> None:
         super().__init__(
             f"Corrupt record batch at offset {offset}: {reason} (file {path}, position {position}). "
-            "The option corruptBatches=skip leaves such batches out and counts them."
+            "The option corruptBatches=skip leaves such batches out."
         )
         self.path = path
         self.offset = offset
@@ -85,7 +85,7 @@ class CorruptRecordsError(BarnabasError):
     """A batch of a topic, as a broker sent it, that cannot be read."""
 
     def __init__(self, tp: TopicPartition, offset: int, reason: str, *, skippable: bool) -> None:
-        hint = " The option corruptBatches=skip leaves such batches out and counts them." if skippable else ""
+        hint = " The option corruptBatches=skip leaves such batches out." if skippable else ""
         super().__init__(
             f"Record batch for partition {tp} at offset {offset} is invalid, cause: {reason}.{hint}"
         )
