@@ -65,11 +65,13 @@ def run(folder, *, dry_run=False, target_bytes=SIZE):
     return compact(sink, target_bytes, lambda *_: None, dry_run=dry_run)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-def test_a_kill_before_each_step_leaves_every_row_once(tmp_path, kind):
+@pytest.mark.parametrize(("kind", "name"), [("parquet", "a b#ü%"), ("delta", "a b#ü%"), ("iceberg", "a b ü")])
+def test_a_kill_before_each_step_leaves_every_row_once(tmp_path, kind, name):
     """Then the table has the batches that it had, and takes the next."""
+    folder = tmp_path / name
+    folder.mkdir()
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("compact_killed.py"), kind, tmp_path],
+        [sys.executable, Path(__file__).with_name("compact_killed.py"), kind, folder],
         capture_output=True, text=True, check=False, timeout=100, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -127,6 +129,45 @@ def test_files_of_others_are_left_alone(tmp_path):
     assert run(tmp_path / "t").files_before == 2
 
     assert [(tmp_path / "t" / other).read_text() for other in others] == ["mine"] * len(others)
+
+
+@pytest.mark.parametrize("back", ["batch-0000000000-00000.parquet", "batch-0000000002-00000.parquet"])
+def test_a_file_that_was_put_back_beside_what_it_was_merged_to_is_named(tmp_path, back):
+    for batch in range(3):
+        append(tmp_path / "t", batch)
+    copy = (tmp_path / "t" / back).read_bytes()
+    run(tmp_path / "t")
+    (tmp_path / "t" / back).write_bytes(copy)
+    before = sorted(numbers(tmp_path / "t"))
+
+    with pytest.raises(PipelineError, match=r"has rows that batch-\S+ has too"):
+        run(tmp_path / "t")
+
+    assert sorted(numbers(tmp_path / "t")) == before
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [["../other.parquet"], ["/etc/passwd"], [7], ["mine.parquet"], ["batch-0000000000-00000.parquet"]],
+)
+def test_what_a_file_of_ours_has_removed_is_ours(tmp_path, sources):
+    append(tmp_path / "t", 0)
+    change = {"staging": "staging-1", "file": "batch-0000000000-00000.parquet", "sources": sources}
+    (tmp_path / "t" / "_barnabas" / "compaction.json").write_text(json.dumps(change))
+
+    with pytest.raises(PipelineError, match="is no compaction of a pipeline"):
+        run(tmp_path / "t")
+
+    assert numbers(tmp_path / "t") == [0, 1]
+
+
+def test_a_folder_that_is_a_file_is_said_in_one_line(tmp_path):
+    append(tmp_path / "t", 0)
+    (tmp_path / "t" / "_barnabas" / "lock").unlink()
+    (tmp_path / "t" / "_barnabas" / "lock").mkdir()
+
+    with pytest.raises(PipelineError, match="lock: Is a directory"):
+        run(tmp_path / "t")
 
 
 def test_files_of_half_the_size_stay_as_they_are():

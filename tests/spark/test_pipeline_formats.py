@@ -118,11 +118,26 @@ def test_every_type_of_avro_has_a_type_of_spark_and_its_values():
     ]
 
 
+@pytest.mark.parametrize("value", [b"\x01", b"\x05", b"\x06"], ids=[-1, -3, 3])
+def test_an_enum_has_no_symbol_before_its_first_nor_behind_its_last(value):
+    kind = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
+    decoder = AvroDecoder(json.dumps(record(("a", kind), ("again", "E"))))
+
+    assert decoder.parse(b"\x04\x00") == {"a": "C", "again": "A"}
+    with pytest.raises((ValueError, IndexError)):
+        decoder.parse(b"\x00" + value)
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
         ("{", "is no Avro schema: JSONDecodeError"),
         ('{"type": "recrd"}', "is no Avro schema: UnknownType"),
+        (
+            record(("a", {"type": "bytes", "logicalType": "decimal"})),
+            "is no Avro schema: KeyError: 'precision'",
+        ),
+        (record((5, "int")), "is no Avro schema"),
         (record(("a", "Nothing")), "is no Avro schema: UnknownType: lake.Nothing"),
         (record(("a", "int"), ("a", "int")), "lake.Row has two fields of one name"),
         (record(("a", {"type": "fixed", "name": "F", "size": "2"})), "the size of lake.F is '2'"),
@@ -356,6 +371,7 @@ def write(tmp_path):
     ("form", "words"),
     [
         ('kind = "avro"', "format.schema is missing"),
+        ('kind = "avro"\nschema = "\\u0000"', "format.schema is '\\x00': embedded null byte"),
         ('kind = "avro"\nschema = "none.avsc"', "format.schema is 'none.avsc': No such file or directory"),
         ('kind = "avro"\nschema = "lake.desc"', "format.schema is 'lake.desc': that file is no text"),
         ('kind = "avro"\nschema = "lake.toml"', "format.schema is no Avro schema: JSONDecodeError"),

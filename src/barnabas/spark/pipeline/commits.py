@@ -35,6 +35,7 @@ A merged file is called ``batch-0000000003-00000-to-0000000017-00002.parquet`` a
 that are not of this form are somebody else's, and are left alone.
 """
 
+import itertools
 import json
 import re
 import shutil
@@ -167,7 +168,13 @@ class TableFolder(Table):
             if _FILE.fullmatch(path.name) and OURS not in path.relative_to(self.folder).parts:
                 found.setdefault(path.parent, []).append(path)
         for paths in found.values():
-            paths.sort(key=lambda path: _span(path)[0])
+            paths.sort(key=_span)
+            for path, following in itertools.pairwise(paths):
+                if _span(following)[0] <= _span(path)[1]:
+                    raise PipelineError(
+                        f"{following} has rows that {path.name} has too, as if it was put back from a copy: "
+                        "remove one of them"
+                    )
         return found
 
     def _merge(self, sources: Sequence[Path]) -> None:
@@ -234,7 +241,17 @@ def _span(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:
 def _read_merge(folder: Path) -> Merge | None:
     path = folder / OURS / "compaction.json"
     try:
-        return Merge(**json.loads(path.read_text(encoding="utf-8")))
+        found = Merge(**json.loads(path.read_text(encoding="utf-8")))
+        names = [PurePosixPath(name) for name in (found.staging, found.file, *found.sources)]
+        # What it names is removed: files of ours in this folder, and nothing else.
+        outside = any(name.is_absolute() or ".." in name.parts for name in names)
+        if (
+            outside
+            or not all(_FILE.fullmatch(name.name) for name in names[1:])
+            or found.file in found.sources
+        ):
+            raise ValueError("it names files that are no pipeline's")
+        return found
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:

@@ -92,7 +92,7 @@ def _row_groups(sources: Sequence[Path], schema: "pa.Schema") -> "Iterator[pa.Ta
     size = 0
     for source in sources:
         with pq.ParquetFile(source) as file:
-            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+            for batch in file.iter_batches(_batch_rows(file), use_threads=False):
                 held.append(_fitted(batch, schema))
                 size += batch.nbytes
                 if size >= _ROW_GROUP_BYTES:
@@ -100,6 +100,13 @@ def _row_groups(sources: Sequence[Path], schema: "pa.Schema") -> "Iterator[pa.Ta
                     held, size = [], 0
     if held:
         yield pa.Table.from_batches(held, schema)
+
+
+def _batch_rows(file: "pq.ParquetFile") -> int:
+    """How many rows to decode at once: fewer where they are large."""
+    metadata = file.metadata
+    size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    return max(1, min(_BATCH_ROWS, _ROW_GROUP_BYTES * metadata.num_rows // max(1, size)))
 
 
 def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":

@@ -127,10 +127,11 @@ class DeltaFolder(LoggedTable):
         done.folders = metrics["partitionsOptimized"]
         return done
 
-    @staticmethod
-    def _sizes(table: DeltaTable) -> dict[Path, int]:
+    def _sizes(self, table: DeltaTable) -> dict[Path, int]:
         """The files of the table's version, and their bytes."""
-        paths = [Path(uri.removeprefix("file://")) for uri in table.file_uris()]
+        # The root is written as an address, with signs for spaces and the like; what is behind it as it is on the disk.
+        root = table.table_uri.removeprefix("file://").rstrip("/") + "/"
+        paths = [self.folder / uri.removeprefix("file://").removeprefix(root) for uri in table.file_uris()]
         return {path: path.stat().st_size for path in paths}
 
     def _synchronise_behind(self, version: int) -> None:

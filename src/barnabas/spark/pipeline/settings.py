@@ -103,10 +103,10 @@ def load(path: Path) -> Pipeline:
             return _pipeline(Section(tomllib.load(file)), path.absolute())
     except OSError as error:
         raise PipelineError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PipelineError(f"{path} is no TOML: {error}") from None
     except PipelineError as error:
         raise PipelineError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:  # what tomllib and Python's numbers refuse
+        raise PipelineError(f"{path} is no TOML: {error}") from None
 
 
 def _pipeline(top: Section, path: Path) -> Pipeline:
@@ -196,6 +196,8 @@ def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
         raise section.wrong("schema", f"is {schema!r}: that file is no text") from None
     except FormatError as error:
         raise section.wrong(error.key, str(error)) from None
+    except ValueError as error:
+        raise section.wrong("schema", f"is {schema!r}: {error}") from None
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:

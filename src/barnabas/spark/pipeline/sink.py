@@ -46,7 +46,10 @@ def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False)
     if table.state(None) is None:
         raise PipelineError(f"{sink.path} has no table yet: run the pipeline first")
     with table:
-        return table.compact(target_bytes, step, dry_run=dry_run)
+        try:
+            return table.compact(target_bytes, step, dry_run=dry_run)
+        except OSError as error:
+            raise PipelineError(f"{error.filename or sink.path}: {error.strerror or error}") from error
 
 
 def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -> StructType:

@@ -62,7 +62,15 @@ class Table(ABC):
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Raises PipelineError where another process writes or the folder holds something else."""
+        """Raises PipelineError where another process writes, the folder holds something else or cannot be written to."""
+        try:
+            self._open()
+        except OSError as error:
+            self.__exit__()
+            raise PipelineError(f"{error.filename or self.folder}: {error.strerror or error}") from error
+        return self
+
+    def _open(self) -> None:
         if not self._ours.exists() and self.folder.exists() and any(self.folder.iterdir()):
             raise PipelineError(
                 f"{self.folder} is not empty, and no pipeline has written it: give another path"
@@ -77,9 +85,9 @@ class Table(ABC):
             lock.close()
             raise PipelineError(f"{self.folder} is being written by another process") from None
         except BaseException:
+            self._lock = None
             lock.close()
             raise
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:

@@ -50,6 +50,8 @@ _DIGITS_MAX: Final = 38
 _DECIMAL: Final = "barnabas-decimal"
 """Our name of the logical type decimal: fastavro's own reader takes minutes for a megabyte of digits."""
 _DECIMAL_BITS_MAX: Final = 127
+_ENUM: Final = "barnabas-enum"
+"""Our name of enums, which are read as whole numbers: fastavro's own reader counts a negative one from the last symbol."""
 _EXACT: Final = Context(prec=2 * _DIGITS_MAX)
 
 
@@ -60,7 +62,16 @@ def _decimal(data: bytes, writer_schema: Any, _reader_schema: Any = None) -> Dec
     return _EXACT.scaleb(Decimal(unscaled), -writer_schema["scale"])
 
 
-fastavro.read.LOGICAL_READERS.update({f"bytes-{_DECIMAL}": _decimal, f"fixed-{_DECIMAL}": _decimal})
+def _symbol(index: int, writer_schema: Any, _reader_schema: Any = None) -> str:
+    if index < 0:
+        raise ValueError(f"an enum has no symbol {index}")
+    symbol: str = writer_schema["names"][index]
+    return symbol
+
+
+fastavro.read.LOGICAL_READERS.update(
+    {f"bytes-{_DECIMAL}": _decimal, f"fixed-{_DECIMAL}": _decimal, f"int-{_ENUM}": _symbol}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +115,14 @@ class _Plan:
 @cache
 def _plan(schema: str) -> _Plan:
     try:
-        given = fastavro.parse_schema(json.loads(schema))
+        found = _Walk().read(fastavro.parse_schema(json.loads(schema)))
+        if not isinstance(found.type, spark.StructType) or not found.type.fields:
+            raise FormatError("must be of an Avro record with fields")
+        return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
+    except FormatError:
+        raise
     except Exception as error:  # what is no schema fails in many ways
         raise FormatError(f"is no Avro schema: {reason(error)}") from None
-    found = _Walk().read(given)
-    if not isinstance(found.type, spark.StructType) or not found.type.fields:
-        raise FormatError("must be of an Avro record with fields")
-    return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,8 @@ class _Walk:
         found = self._named[name]
         if found is None:
             raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
-        return _Read(found.type, name, found.empty)
+        by_name = isinstance(found.reader, dict) and "name" in found.reader
+        return _Read(found.type, name if by_name else found.reader, found.empty)
 
     def _item(self, schema: Any) -> _Read:
         items = self.read(schema)
@@ -168,9 +181,8 @@ class _Walk:
     def _definition(self, schema: Any) -> _Read:
         name = schema["name"]
         if schema["type"] == "enum":
-            return _Read(
-                spark.StringType(), {"type": "enum", "name": name, "symbols": list(schema["symbols"])}
-            )
+            reader = {"type": "int", "logicalType": _ENUM, "names": list(schema["symbols"])}
+            return _Read(spark.StringType(), reader)
         if schema["type"] == "fixed":
             size = schema["size"]
             if type(size) is not int or size < 0:

@@ -97,11 +97,14 @@ class _Plan:
 @cache
 def _plan(descriptors: bytes, message: str) -> _Plan:
     descriptor = _find(descriptors, message)
-    kind = _struct(descriptor, ())
-    if not kind.fields:
-        raise FormatError(f"is {message}, which has no fields", "message")
-    cls = message_factory.GetMessageClass(descriptor)
-    return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+    try:
+        kind = _struct(descriptor, ())
+        if not kind.fields:
+            raise FormatError(f"is {message}, which has no fields", "message")
+        cls = message_factory.GetMessageClass(descriptor)
+        return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+    except RecursionError:
+        raise FormatError("has messages in messages too deep for Spark", "message") from None
 
 
 def _find(descriptors: bytes, message: str) -> Descriptor:
