@@ -106,7 +106,8 @@ def _batch_rows(file: "pq.ParquetFile") -> int:
     """How many rows to decode at once: fewer where they are large."""
     metadata = file.metadata
     size = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    return max(1, min(_BATCH_ROWS, _ROW_GROUP_BYTES * metadata.num_rows // max(1, size)))
+    rows: int = _ROW_GROUP_BYTES * metadata.num_rows // max(1, size)
+    return max(1, min(_BATCH_ROWS, rows))
 
 
 def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
