@@ -12,6 +12,10 @@ import barnabas
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.commits import TableFolder
 
+COMMIT = {
+    "query": "query", "batch": 3, "schema": {}, "layout": [], "staging": f"staging-{1:032x}",
+    "files": {"a.parquet": "batch-0000000003-00000.parquet"},
+}  # fmt: skip
 FIRST = ["0 day=1", "0 day=2"]
 BOTH = sorted([*FIRST, "1 day=1", "1 day=2"])
 
@@ -113,3 +117,30 @@ def test_a_commit_that_is_damaged_is_named(tmp_path):
     (tmp_path / "t" / "_barnabas" / "commit.json").write_text("{")
     with pytest.raises(PipelineError, match=r"commit\.json is no commit of a pipeline"):
         TableFolder(tmp_path / "t").__enter__()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"layout": None}, {"files": []}, {"schema": None}, {"batch": "3"}, {"staging": "../mine"}, {"query": 1, "more": 2},
+        {"files": {"a.parquet": "../batch-0000000003-00000.parquet"}}, {"files": {"a.parquet": "mine.parquet"}},
+    ],
+)  # fmt: skip
+def test_a_damaged_commit_is_said_in_one_line_and_moves_nothing(tmp_path, wrong):
+    with TableFolder(tmp_path / "t"):
+        pass
+    ours = tmp_path / "t" / "_barnabas"
+    staged = ours / COMMIT["staging"] / "a.parquet"
+    staged.parent.mkdir()
+    staged.write_text("row")
+    (ours / "commit.json").write_text(json.dumps(COMMIT | wrong))
+
+    with (
+        pytest.raises(PipelineError, match=r"commit\.json is no commit of a pipeline: [^\n]+$"),
+        TableFolder(tmp_path / "t"),
+    ):
+        pass
+    assert staged.read_text() == "row"
+    (ours / "commit.json").write_text(json.dumps(COMMIT))
+    with TableFolder(tmp_path / "t"):
+        assert (tmp_path / "t" / "batch-0000000003-00000.parquet").read_text() == "row"

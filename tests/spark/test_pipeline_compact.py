@@ -152,7 +152,7 @@ def test_a_file_that_was_put_back_beside_what_it_was_merged_to_is_named(tmp_path
 )
 def test_what_a_file_of_ours_has_removed_is_ours(tmp_path, sources):
     append(tmp_path / "t", 0)
-    change = {"staging": "staging-1", "file": "batch-0000000000-00000.parquet", "sources": sources}
+    change = {"staging": f"staging-{1:032x}", "file": "batch-0000000000-00000.parquet", "sources": sources}
     (tmp_path / "t" / "_barnabas" / "compaction.json").write_text(json.dumps(change))
 
     with pytest.raises(PipelineError, match="is no compaction of a pipeline"):
@@ -176,7 +176,7 @@ def test_files_of_half_the_size_stay_as_they_are():
     assert found == [["0", "1", "2"], ["6", "7", "8"], ["9", "10"]]
 
 
-def test_a_running_pipeline_and_no_table_are_said_in_one_line(tmp_path):
+def test_a_running_pipeline_and_a_wrong_size_are_said_in_one_line(tmp_path):
     append(tmp_path / "t", 0)
     (tmp_path / "flights.toml").write_text(FILE)
 
@@ -196,8 +196,19 @@ def test_a_running_pipeline_and_no_table_are_said_in_one_line(tmp_path):
     code, text = command("--target-size", "large")
     assert code != 0
     assert "must be a size such as 128m or 1g" in text
+    code, text = command("--target-size", f"{1 << 63}")
+    assert code != 0
+    assert "at most 1024g" in text
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_where_there_is_no_table_none_is_made(tmp_path, kind):
+    sink = Sink(kind, tmp_path / "t", (), None, "day", "lake.t", {"uri": f"sqlite:///{tmp_path}/catalog.db"})
+
     with pytest.raises(PipelineError, match="has no table yet: run the pipeline first"):
-        run(tmp_path / "none")
+        compact(sink, SIZE, lambda *_: None)
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_key_is_a_number_of_batches(tmp_path):

@@ -42,6 +42,13 @@ def test_a_short_file_has_defaults(read, tmp_path):
     assert (found.restarts, found.backoff_ms, found.group) == (5, 2000, None)
 
 
+def test_paths_through_the_folder_above_are_those_that_they_lead_to(read, tmp_path):
+    found = read(WHOLE.replace('"c"', '"../c"').replace('"table"', '"a/../../table"'))
+
+    assert found.checkpoint == tmp_path.parent / "c"
+    assert found.sink.path == tmp_path.parent / "table"
+
+
 def test_a_long_file_is_read_whole(read):
     found = read(
         'name = "late"\ntrigger = "10s"\n'

@@ -4,12 +4,14 @@ What decodes is held against values that fastavro and protobuf's own classes wro
 """
 
 import datetime as dt
+import functools
 import io
 import json
 import re
 import sys
 import tracemalloc
 from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
 import fastavro
@@ -128,6 +130,13 @@ def test_an_enum_has_no_symbol_before_its_first_nor_behind_its_last(value):
         decoder.parse(b"\x00" + value)
 
 
+DOUBLED: Final = functools.reduce(
+    lambda inner, depth: record(("left", inner), ("right", inner["name"]), name=f"R{depth}"),
+    range(19), record(("a", "int"), ("b", "int"), name="R"),
+)  # fmt: skip
+"""Each of twenty records has two fields of the next one's type."""
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -147,6 +156,7 @@ def test_an_enum_has_no_symbol_before_its_first_nor_behind_its_last(value):
         (record(("a", {"type": "array", "items": "null"})), "has an array of items without bytes"),
         (record(("a", {"type": "array", "items": record(name="E")})), "has an array of items without bytes"),
         (record(("a", logical("bytes", "decimal", precision=39))), "has a decimal of 39 digits"),
+        (DOUBLED, "has 2,097,151 fields with those in fields: at most 10,000"),
     ],
 )
 def test_a_schema_of_avro_without_columns_is_refused(schema, words):
@@ -239,6 +249,16 @@ def files():
 FILES = files()
 
 
+def doubled(depth):
+    """Descriptors of messages in each other: each has two fields of the next one's type."""
+    found = descriptor_pb2.FileDescriptorSet()
+    file = found.file.add(name="doubled.proto", syntax="proto3")
+    for level in range(depth):
+        kind = "int32" if level == depth - 1 else f".M{level + 1}"
+        add_fields(file.message_type.add(name=f"M{level}"), ("left", kind), ("right", kind))
+    return found.SerializeToString()
+
+
 def message(name, **fields):
     """A message of the descriptor set, as protobuf's own class makes it."""
     pool = descriptor_pool.DescriptorPool()
@@ -300,6 +320,7 @@ def test_of_proto2_a_default_that_is_named_stands_for_an_absent_value():
         (FILES.SerializeToString(), "Row", "is Row, which is not in the schema; it has"),
         (FILES.SerializeToString(), "lake.Node", "is recursive: lake.Node has a field of lake.Node"),
         (FILES.SerializeToString(), "lake.Empty", "is lake.Empty, which has no fields"),
+        (doubled(20), "M0", "has 2,097,151 fields with those in fields: at most 10,000"),
     ],
 )
 def test_descriptors_without_columns_are_refused(descriptors, name, words):

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import click
 
+_SIZE_MAX = 1 << 40
 FILE = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
@@ -70,8 +71,8 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
     """Bytes of a text such as 128m."""
     given = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
     size = int(given[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[given[2]] if given else 0
-    if size == 0:
-        raise click.BadParameter(f"{text!r} must be a size such as 128m or 1g")
+    if not 0 < size <= _SIZE_MAX:
+        raise click.BadParameter(f"{text!r} must be a size such as 128m or 1g, and at most 1024g")
     return size
 
 

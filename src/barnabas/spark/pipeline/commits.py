@@ -40,7 +40,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -242,15 +242,10 @@ def _read_merge(folder: Path) -> Merge | None:
     path = folder / OURS / "compaction.json"
     try:
         found = Merge(**json.loads(path.read_text(encoding="utf-8")))
-        names = [PurePosixPath(name) for name in (found.staging, found.file, *found.sources)]
         # What it names is removed: files of ours in this folder, and nothing else.
-        outside = any(name.is_absolute() or ".." in name.parts for name in names)
-        if (
-            outside
-            or not all(_FILE.fullmatch(name.name) for name in names[1:])
-            or found.file in found.sources
-        ):
-            raise ValueError("it names files that are no pipeline's")
+        _require_ours(found.staging, [found.file, *found.sources])
+        if found.file in found.sources:
+            raise ValueError(f"it removes {found.file}, which it adds")
         return found
     except FileNotFoundError:
         return None
@@ -262,8 +257,26 @@ def read_commit(folder: Path) -> Commit | None:
     """The last commit of a table, None where there is none. Raises PipelineError for a file that is no commit."""
     path = folder / OURS / "commit.json"
     try:
-        return Commit(**json.loads(path.read_text(encoding="utf-8")))
+        found = Commit(**json.loads(path.read_text(encoding="utf-8")))
+        _require_ours(found.staging, found.files.values())
+        if not (
+            isinstance(found.batch, int) and isinstance(found.schema, dict) and isinstance(found.layout, list)
+        ):
+            raise TypeError("it has no batch, no columns or no layout")
+        return found
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise PipelineError(f"{path} is no commit of a pipeline: {error}") from None
+
+
+def _require_ours(staging: str, files: Iterable[str]) -> None:
+    """Raises ValueError unless these are a staging folder and files that a pipeline writes into its table."""
+    names = [PurePosixPath(file) for file in files]
+    inside = not any(name.is_absolute() or ".." in name.parts for name in names)
+    if not (
+        re.fullmatch(rf"{_STAGING}[0-9a-f]{{32}}", staging)
+        and inside
+        and all(_FILE.fullmatch(name.name) for name in names)
+    ):
+        raise ValueError("it names files that are no pipeline's")

@@ -73,6 +73,9 @@ class IcebergFolder(LoggedTable):
         return self._catalog
 
     def _newest(self) -> IcebergTable | None:
+        kind, _, file = self._properties.get("uri", "").partition("sqlite:///")
+        if not kind and file and not Path(file).exists():
+            return None  # to look into it would make it
         try:
             return self._connected().load_table(self._name)
         except NoSuchTableError:

@@ -3,6 +3,7 @@
 Paths are relative to the file's folder. docs/pipeline.md has every key.
 """
 
+import os
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -271,4 +272,4 @@ def _local(section: Section, key: str, folder: Path, default: str | None = None)
     text = section.text(key, default)
     if "://" in text or text.startswith("file:"):
         raise section.wrong(key, f"is {text!r}: it must be a folder of a file system, not an address")
-    return (folder / text).absolute()
+    return Path(os.path.normpath(folder / text))  # Spark takes `..` in an address for a name

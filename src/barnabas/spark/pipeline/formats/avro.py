@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, unframed
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
 
 _PRIMITIVES: Final[dict[str, spark.DataType]] = {
     "null": spark.NullType(),
@@ -118,6 +118,7 @@ def _plan(schema: str) -> _Plan:
         found = _Walk().read(fastavro.parse_schema(json.loads(schema)))
         if not isinstance(found.type, spark.StructType) or not found.type.fields:
             raise FormatError("must be of an Avro record with fields")
+        require_columns_bounded(found.type)
         return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
     except FormatError:
         raise

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from barnabas.spark.errors import PipelineError, in_one_line
+from barnabas.spark.errors import FormatError, PipelineError, in_one_line
 from barnabas.spark.pipeline.formats import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FRAME_BYTES: Final = 5
+_COLUMNS_MAX: Final = 10_000
 _ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.NullType: pa.null(),
     spark.BooleanType: pa.bool_(),
@@ -111,6 +112,28 @@ def arrow_type(kind: spark.DataType) -> pa.DataType:
     if isinstance(kind, spark.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     return _ARROW[type(kind)]
+
+
+def require_columns_bounded(kind: spark.DataType) -> None:
+    """Raises FormatError for a type with too many columns: a short schema of types in types can have millions."""
+    counts: dict[int, int] = {}
+
+    def count(one: spark.DataType) -> int:
+        # A type that is named in many places is one object, which is looked at once.
+        if id(one) not in counts:
+            counts[id(one)] = 1 + sum(count(inner) for inner in _inner(one))
+        return counts[id(one)]
+
+    if count(kind) > _COLUMNS_MAX:
+        raise FormatError(f"has {counts[id(kind)]:,} fields with those in fields: at most {_COLUMNS_MAX:,}")
+
+
+def _inner(kind: spark.DataType) -> list[spark.DataType]:
+    if isinstance(kind, spark.StructType):
+        return [field.dataType for field in kind.fields]
+    if isinstance(kind, spark.ArrayType):
+        return [kind.elementType]
+    return [kind.keyType, kind.valueType] if isinstance(kind, spark.MapType) else []
 
 
 def unframed(value: bytes) -> bytes:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as spark
 
 from barnabas.spark.errors import FormatError
-from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, unframed
+from barnabas.spark.pipeline.formats.decoder import arrow_type, reason, require_columns_bounded, unframed
 
 _Build = Callable[[Sequence[Any]], pa.Array]
 """An array of the values of one field, or of the items of a repeated one."""
@@ -98,9 +98,10 @@ class _Plan:
 def _plan(descriptors: bytes, message: str) -> _Plan:
     descriptor = _find(descriptors, message)
     try:
-        kind = _struct(descriptor, ())
+        kind = _Types().struct(descriptor)
         if not kind.fields:
             raise FormatError(f"is {message}, which has no fields", "message")
+        require_columns_bounded(kind)
         cls = message_factory.GetMessageClass(descriptor)
         return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
     except RecursionError:
@@ -130,35 +131,45 @@ def _find(descriptors: bytes, message: str) -> Descriptor:
 # Types
 
 
-def _struct(descriptor: Descriptor, outer: tuple[str, ...]) -> spark.StructType:
-    """The type of a message, without fields that could have no columns: those of messages that have none."""
-    if descriptor.full_name in outer:
+class _Types:
+    """Of messages, each looked at once, in however many fields it is."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, spark.StructType | None] = {}
+        """By full names, None while their own fields are looked at."""
+
+    def struct(self, descriptor: Descriptor) -> spark.StructType:
+        """The type of a message, without fields that could have no columns: those of messages that have none."""
         name = descriptor.full_name
-        raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
-    inner = (*outer, descriptor.full_name)
-    fields = [(field.name, _type(field, inner)) for field in descriptor.fields]
-    return spark.StructType([spark.StructField(name, kind) for name, kind in fields if kind is not None])
+        if name not in self._named:
+            self._named[name] = None
+            fields = [(field.name, self._type(field)) for field in descriptor.fields]
+            self._named[name] = spark.StructType(
+                [spark.StructField(key, kind) for key, kind in fields if kind is not None]
+            )
+        found = self._named[name]
+        if found is None:
+            raise FormatError(f"is recursive: {name} has a field of {name}, and Spark has no such type")
+        return found
 
+    def _type(self, field: FieldDescriptor) -> spark.DataType | None:
+        if _is_map(field):
+            key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+            kind, item = self._single(key), self._single(value)
+            return None if item is None else spark.MapType(kind, item)
+        item = self._single(field)
+        return spark.ArrayType(item) if field.is_repeated and item is not None else item
 
-def _type(field: FieldDescriptor, outer: tuple[str, ...]) -> spark.DataType | None:
-    if _is_map(field):
-        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        kind, item = _single(key, outer), _single(value, outer)
-        return None if item is None else spark.MapType(kind, item)
-    item = _single(field, outer)
-    return spark.ArrayType(item) if field.is_repeated and item is not None else item
-
-
-def _single(field: FieldDescriptor, outer: tuple[str, ...]) -> spark.DataType | None:
-    if field.enum_type is not None:
-        return spark.StringType()
-    if field.message_type is None:
-        return _SCALARS[field.type]
-    time = _TIMES.get(field.message_type.full_name)
-    if time is not None:
-        return time
-    kind = _struct(field.message_type, outer)
-    return kind if kind.fields else None
+    def _single(self, field: FieldDescriptor) -> spark.DataType | None:
+        if field.enum_type is not None:
+            return spark.StringType()
+        if field.message_type is None:
+            return _SCALARS[field.type]
+        time = _TIMES.get(field.message_type.full_name)
+        if time is not None:
+            return time
+        kind = self.struct(field.message_type)
+        return kind if kind.fields else None
 
 
 def _is_map(field: FieldDescriptor) -> bool:
