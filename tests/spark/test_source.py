@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from pyspark.sql import udf
 
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer
-from barnabas.spark import follow
+from barnabas.spark import follow, register
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -103,6 +104,24 @@ def test_a_stream_keeps_its_limit_and_its_place(spark, broker, topic, tmp_path):
     assert sorted(values) == sorted(f"v{number}" for number in range(120))
     assert [progress["numInputRows"] for progress in first] == [45, 45]
     assert [progress["numInputRows"] for progress in second] == [30]
+
+
+def test_the_start_of_a_stream_changes_no_map_that_streams_share(spark, broker, topic, tmp_path, monkeypatch):
+    """Two that started at once left one that no task could be sent with: every query of the session failed."""
+    wrap, functions = udf._wrap_function, []
+
+    def wrapped(*args):
+        functions.append(wrap(*args))
+        return functions[-1]
+
+    monkeypatch.setattr(udf, "_wrap_function", wrapped)
+    register(spark)
+    before = [set(function.envVars()) for function in functions]
+    produce(broker, topic, 3)
+    assert run_once(spark, broker, topic, tmp_path, startingOffsets="earliest")
+
+    assert len(functions) > 1
+    assert [set(function.envVars()) for function in functions] == before
 
 
 def test_a_query_is_followed_and_its_group_starts_another(spark, broker, topic, tmp_path):

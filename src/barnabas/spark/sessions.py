@@ -35,6 +35,13 @@ _LOCAL: Final[Mapping[str, str]] = {
     # Half a second of every start; on a cluster it is how people see their jobs.
     "spark.ui.enabled": "false",
 }
+_STREAM_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_AUTH_SOCKET_TIMEOUT": "15",
+    "SPARK_BUFFER_SIZE": "65536",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+"""What Spark puts into the environment of a Python source when a stream of it starts, in place of these; see `register`."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
@@ -106,11 +113,19 @@ def _set_environment(master: str) -> None:
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes ``format("barnabas")`` and its kin known to a session that was made elsewhere."""
+    """Makes ``format("barnabas")`` and its kin known to a session that was made elsewhere.
+
+    Spark keeps the environment of a source in one HashMap for all its streams, adds names to it where each of them starts,
+    in a thread of its own, and sends it with each task. Two that start at once could leave a map whose size is not that of
+    its entries, and from then on every task of the session failed with OptionalDataException. Putting a name that is there
+    already only replaces its value: so all of them are there from the beginning.
+    """
     from barnabas.spark.groups.source import LagSource, OffsetsSource
     from barnabas.spark.logs.source import LogSource
     from barnabas.spark.source import TopicSource
 
+    if hasattr(spark, "sparkContext"):  # not with Spark Connect, whose server has it
+        spark.sparkContext.environment.update(_STREAM_ENVIRONMENT)
     for source in (TopicSource, LogSource, OffsetsSource, LagSource):
         spark.dataSource.register(source)
 
