@@ -180,8 +180,8 @@ class Follower:
         with self._changed:
             if self._closed:
                 return
-        self._spark.streams.removeListener(self._listener)
         try:
+            self._spark.streams.removeListener(self._listener)
             # The event of the last batch may still be on its way when a query has ended.
             for progress in self._query.recentProgress:
                 self.observe(json.loads(progress.json))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,9 +74,21 @@ def make(
         builder = builder.config(key, value)
     with _stderr_to(log_file):
         spark: SparkSession = builder.getOrCreate()
+    if log_file is not None:
+        _accumulator_errors_to(log_file, spark)
     spark.sparkContext.setLogLevel(log_level)
     register(spark)
     return spark
+
+
+def _accumulator_errors_to(log_file: str | Path, spark: "SparkSession") -> None:
+    """PySpark's server of accumulators would print a traceback where the JVM ends before this process."""
+
+    def log(*_: object) -> None:
+        with Path(log_file).open("a", encoding="utf-8") as target:
+            traceback.print_exc(file=target)
+
+    spark.sparkContext._accumulatorServer.handle_error = log  # noqa: SLF001
 
 
 def _connect(name: str, remote: str, config: Mapping[str, Any]) -> "SparkSession":

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped, unused-ignore]
+from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.markup import escape
@@ -59,7 +59,7 @@ def session(pipeline: Pipeline) -> Iterator["SparkSession"]:
     try:
         yield spark
     finally:
-        with contextlib.suppress(Py4JNetworkError, ConnectionError):  # the JVM has ended
+        with contextlib.suppress(Py4JError, ConnectionError):  # the JVM has ended
             spark.stop()
 
 
@@ -92,6 +92,8 @@ def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "Streamin
         )
     except PySparkException as error:  # what Spark refuses before the first batch, it refuses each time
         raise PipelineError(f"{first_line(error)}{_see(pipeline)}") from error
+    except (Py4JError, ConnectionError) as gone:
+        raise _ended(pipeline) from gone
 
 
 def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_Watch") -> None:
@@ -99,7 +101,7 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
     while True:
         batches, sink.failure = sink.batches, None
         reason = watch.follow(start())
-        if reason is None:
+        if reason is None or watch.stop.is_set():
             return
         reason = sink.failure or reason
         failed = 1 if sink.batches > batches else failed + 1
@@ -135,7 +137,7 @@ class _Watch:
                     status.update(
                         f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} records, {rate:,.0f}/s"
                     )
-            except (PySparkException, Py4JError) as failure:
+            except (PySparkException, Py4JError, ConnectionError) as failure:
                 return first_line(failure)
             finally:
                 self._end(query, seen)
@@ -146,9 +148,11 @@ class _Watch:
         try:
             query.stop()
             self._count(query, seen)
-        except (Py4JNetworkError, ConnectionError) as gone:
+        except (PySparkException, Py4JError, ConnectionError) as gone:
+            if self.stop.is_set():
+                return  # a SIGTERM to the whole group, as service managers send it, ends the JVM as well
             # Killed, or for want of memory. No start in this process can be of use.
-            raise PipelineError(f"{self.pipeline.name}: Spark's JVM has ended{_see(self.pipeline)}") from gone
+            raise _ended(self.pipeline) from gone
 
     def say(self, line: str) -> None:
         """A line that stays."""
@@ -177,7 +181,7 @@ class _Watch:
         finally:
             try:
                 follower.close()
-            except (BarnabasError, OSError) as error:
+            except (BarnabasError, OSError, Py4JError) as error:
                 self.say(f"the progress is not committed to the group {pipeline.group}: {error}")
 
     def _follower(self, query: "StreamingQuery") -> Follower:
@@ -190,6 +194,10 @@ class _Watch:
             follower.close()
             raise PipelineError(f"follow.metricsPort {pipeline.metrics_port}: {error.strerror}") from error
         return follower
+
+
+def _ended(pipeline: Pipeline) -> PipelineError:
+    return PipelineError(f"{pipeline.name}: Spark's JVM has ended{_see(pipeline)}")
 
 
 def _see(pipeline: Pipeline) -> str:
