@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from parity.connectors import differences
-from parity.connectors.run import BROKERS, JOBS, Outcome, run
+from parity.connectors.run import BROKERS, JOBS, run
 from parity.sides import UnavailableError
 
 
@@ -45,7 +45,7 @@ def main() -> int:
     """0: what differs is explained; 1: something is not; 2: the judges are not to be had."""
     asked = arguments()
     explained = differences.entries()
-    outcomes: list[Outcome] = []
+    outcomes: list[differences.Outcome] = []
     problems = 0
     try:
         for outcome in run(asked.jobs, asked.brokers, thorough=not asked.quick):
@@ -62,7 +62,7 @@ def main() -> int:
     return 1 if problems else 0
 
 
-def _report(outcome: Outcome, explained: list[differences.Entry], *, show: bool) -> int:
+def _report(outcome: differences.Outcome, explained: list[differences.Entry], *, show: bool) -> int:
     """Prints the line of one job on one broker and what is wrong; how many problems there are."""
     wrong = [one for one in outcome.differences if not any(entry.fits(one) for entry in explained)]
     allowed = len(outcome.differences) - len(wrong)

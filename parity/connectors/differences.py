@@ -5,10 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from parity.connectors.run import Outcome
+from typing import Final, NamedTuple
 
 ENTRIES: Final = Path(__file__).with_name("differences.toml")
 _SHOWN: Final = 400
@@ -28,6 +25,23 @@ class Difference(NamedTuple):
             f"{self.job} / {self.name} ({self.connector})\n"
             f"    theirs: {_short(self.theirs)}\n    ours:   {_short(self.ours)}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A job on one broker."""
+
+    job: str
+    broker: str
+    compared: list[tuple[str, str]]
+    """The connector and the name of each result that was compared."""
+    differences: list[Difference]
+    seconds: float
+
+    @property
+    def results(self) -> int:
+        """How many results were compared."""
+        return len(self.compared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +74,13 @@ def entries() -> list[Entry]:
     return [Entry(**entry) for entry in tomllib.loads(ENTRIES.read_text()).get("difference", [])]
 
 
-def unused(explained: Iterable[Entry], outcomes: Iterable["Outcome"]) -> list[Entry]:
+def unused(explained: Iterable[Entry], outcomes: Iterable[Outcome]) -> list[Entry]:
     """The entries that explain nothing on a broker where their result was compared."""
     outcomes = list(outcomes)
     return [entry for entry in explained if any(_idle(entry, outcome) for outcome in outcomes)]
 
 
-def _idle(entry: Entry, outcome: "Outcome") -> bool:
+def _idle(entry: Entry, outcome: Outcome) -> bool:
     asked = any(
         fnmatchcase(outcome.job, entry.job) and fnmatchcase(name, entry.name) and connector == entry.connector
         for connector, name in outcome.compared

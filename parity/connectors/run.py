@@ -4,7 +4,6 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ from barnabas.spark import sessions
 from parity import sides
 from parity.connectors import errors, reading, streaming, topics, writing
 from parity.connectors.connector import OFFICIAL, OURS, SPARK_ERRORS, Connector, Results
-from parity.connectors.differences import Difference
+from parity.connectors.differences import Difference, Outcome
 from parity.sides import kafka_harness
 
 JOBS: Final[dict[str, Callable[[Connector], Results]]] = {
@@ -47,23 +46,6 @@ _SPARK: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": 1000,
     "spark.python.authenticate.socketTimeout": "120s",
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A job on one broker."""
-
-    job: str
-    broker: str
-    compared: list[tuple[str, str]]
-    """The connector and the name of each result that was compared."""
-    differences: list[Difference]
-    seconds: float
-
-    @property
-    def results(self) -> int:
-        """How many results were compared."""
-        return len(self.compared)
 
 
 def run(jobs: Sequence[str], brokers: Sequence[str], *, thorough: bool) -> Iterator[Outcome]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from parity.connectors import differences
-from parity.connectors.differences import Difference, Entry
-from parity.connectors.run import Outcome
+from parity.connectors.differences import Difference, Entry, Outcome
 
 ROOT = Path(__file__).parents[2]
 NO_JUDGE = 2
