@@ -314,12 +314,56 @@ class TestStream:
     def test_available_now_stops_at_what_was_there(self):
         catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
         topics.stop_at_latest()
-        catalog.logs = {A0: (0, 99)}
 
         first = topics.next_end(UNRESOLVED, 6)
+        catalog.logs = {A0: (0, 99)}
         second = topics.next_end(first, 6)
         assert [first["a"], second["a"]] == [{"0": 6}, {"0": 10}]
         assert topics.next_end(second, 6) is second
+
+    @pytest.mark.parametrize("starting", ["latest", "earliest"])
+    def test_available_now_begins_where_it_can_end(self, starting):
+        """On a topic that grows while the query starts: an end before the start would be in the checkpoint for good."""
+        catalog, _, topics = stream({A0: (0, 100)}, startingOffsets=starting)
+        topics.stop_at_latest()
+        catalog.logs = {A0: (0, 105)}
+
+        first = topics.next_end(UNRESOLVED, None)
+        assert [piece.end for piece in topics.ranges(UNRESOLVED, first)] == [105]
+        catalog.logs = {A0: (0, 110)}
+        assert topics.next_end(first, None) is first
+
+    @pytest.mark.parametrize("asked", [{"subscribe": "a,b"}, {"subscribePattern": "[ab]"}])
+    def test_available_now_keeps_the_place_of_a_topic_that_is_unknown_for_a_moment(self, asked):
+        options = source_options(
+            {"kafka.bootstrap.servers": "h:1", "failOnDataLoss": "false", **asked}, streaming=True
+        )
+        catalog = FakeCatalog({A0: (0, 110)})
+        if options.pattern is None:
+            catalog.missing = {"b": KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+        topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
+        topics.stop_at_latest()
+
+        end = topics.next_end({"a": {"0": 100}, "b": {"0": 50}}, None)
+        assert Place.decode(end).positions == {A0: 110, B0: 50}
+
+    def test_a_topic_of_a_pattern_keeps_its_place_until_it_is_there_again(self):
+        asked = {"kafka.bootstrap.servers": "h:1", "subscribePattern": "[ab]", "startingOffsets": "earliest"}
+        for fails in ("false", "true"):
+            options = source_options({**asked, "failOnDataLoss": fails}, streaming=True)
+            catalog = FakeCatalog({A0: (0, 10), B0: (0, 4)})
+            topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
+            start = topics.next_end(UNRESOLVED, None)
+            catalog.logs = {A0: (0, 12)}
+            if fails == "true":
+                with pytest.raises(DataLossError, match="Topic b has been deleted"):
+                    topics.next_end(start, None)
+                continue
+            end = topics.next_end(start, None)
+            assert Place.decode(end).positions == {A0: 12, B0: 4}
+            catalog.logs = {A0: (0, 12), B0: (0, 9)}
+            ranges = topics.ranges(end, topics.next_end(end, None))
+            assert ranges == [OffsetRange(A0, 12, 12), OffsetRange(B0, 4, 9)]
 
     def test_a_batch_waits_for_enough_offsets_or_long_enough(self):
         catalog, clock, topics = stream(

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import pytest
 
 from barnabas.core.ids import TopicPartition
+from barnabas.records import columnar
 from barnabas.records.batch import build_batch
+from barnabas.records.columnar import ColumnarError
 from barnabas.records.record import Record
 from barnabas.spark.errors import CorruptRecordsError, DataLossError, OutOfRangeError
 from barnabas.spark.options import source_options
@@ -187,9 +189,9 @@ def test_progress_shows_what_is_left():
 class FlippedFetcher(ListFetcher):
     """Its batches arrive together; in those that are named one bit is wrong."""
 
-    def __init__(self, logs, *, flipped, at=-3):
+    def __init__(self, logs, *, flipped, at=-3, bit=1):
         super().__init__(logs)
-        self.flipped, self.at = flipped, at
+        self.flipped, self.at, self.bit = flipped, at, bit
 
     def piece(self, tp, at):
         data = b""
@@ -197,7 +199,7 @@ class FlippedFetcher(ListFetcher):
             if end > at:
                 batch = bytearray(super().piece(tp, start)[0].records)
                 if start in self.flipped:
-                    batch[self.at] ^= 1
+                    batch[self.at] ^= self.bit
                 data += batch
         return Raw(tp, at, memoryview(data)), self.end(tp)
 
@@ -224,6 +226,38 @@ def test_a_corrupt_batch_behind_the_range_is_nobodys_business():
     fetcher = FlippedFetcher({A: [(0, 5), (5, 9)]}, flipped={5})
 
     assert sum(batch.num_rows for batch in read_ranges([OffsetRange(A, 0, 5)], fetcher, options())) == 5
+
+
+LAST_OFFSET_DELTA = 23
+"""Of its four bytes, the first in the batch."""
+
+
+@pytest.mark.parametrize("bit", [0x80, 0x10], ids=["before the range", "far behind it"])
+def test_the_last_offset_of_a_corrupt_batch_is_not_believed(caplog, bit):
+    """It seemed to lie outside of the range, and its records were left out in silence, or all that came behind."""
+
+    def read(*logs, **extra):
+        fetcher = FlippedFetcher({A: list(logs)}, flipped={5}, at=LAST_OFFSET_DELTA, bit=bit)
+        found = read_ranges([OffsetRange(A, logs[0][0], logs[-1][1])], fetcher, options(**extra))
+        return [offset for batch in found for offset in batch.column("offset").to_pylist()]
+
+    between = [(0, 5), (5, 9), (9, 12)]
+    for logs in (between, between[:2], between[1:2]):
+        with pytest.raises(CorruptRecordsError, match="partition t-0 at offset 5 is invalid"):
+            read(*logs)
+        # How far it reaches is not known, so it cannot be skipped.
+        with pytest.raises(
+            CorruptRecordsError, match=r"partition t-0 at offset 5 is invalid[^;]*computed crc = \d+\.$"
+        ):
+            read(*logs, corruptBatches="skip")
+
+
+def test_batches_that_are_too_large_together_are_said_to_be(monkeypatch):
+    fetcher = FlippedFetcher({A: [(0, 500), (500, 1000)]}, flipped=set())
+    monkeypatch.setattr(columnar, "DECODED_BYTES_MAX", 7000)
+
+    with pytest.raises(ColumnarError, match=r"t-0 from offset 0: .*kafka\.max\.partition\.fetch\.bytes"):
+        list(read_ranges([OffsetRange(A, 0, 1000)], fetcher, options()))
 
 
 def test_no_batch_can_be_found_behind_a_header_that_is_none():

@@ -85,14 +85,15 @@ class Planner:
         topic that never was there.
         """
         found = self._catalog.topics(self._options)
-        kept: Positions = {}
-        for name, error in found.missing.items():
-            read = {tp: offset for tp, offset in start.positions.items() if tp.topic == name}
-            if not read and self._options.fail_on_data_loss:
-                raise error
+        read = {tp.topic for tp in start.positions}
+        # A pattern asks for no topic by name: the missing ones are those that were read.
+        missing = found.missing.keys() or read - {tp.topic for tp in found.partitions}
+        for name in sorted(missing):
+            if name not in read and self._options.fail_on_data_loss:
+                raise found.missing[name]
             self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
-            kept |= read
-        ids = {name: start.topic_ids[name] for name in found.missing if name in start.topic_ids}
+        kept = {tp: offset for tp, offset in start.positions.items() if tp.topic in missing}
+        ids = {name: start.topic_ids[name] for name in missing if name in start.topic_ids}
         return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
 
     def begin_of(self, start: Place, end: Place) -> Positions:

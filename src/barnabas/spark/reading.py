@@ -121,9 +121,15 @@ def _decoded(
     behind = raw.position
     try:
         decoded = rows_of(raw.records, check_crc=_checks_crcs(options))
-    except ColumnarError as error:
-        sound, behind = _without_corrupt(raw, progress.ends[tp], options, error)
-        decoded = rows_of(sound)
+    except ColumnarError:
+        sound, behind = _without_corrupt(raw, progress.ends[tp], options)
+        try:
+            decoded = rows_of(sound)
+        except ColumnarError as error:
+            raise ColumnarError(
+                f"{tp} from offset {raw.position}: {error}. Each batch alone can be read: let a fetch have fewer of them, "
+                "by the option kafka.max.partition.fetch.bytes."
+            ) from None
     if progress.advance(tp, max(decoded.next_offset, behind)):
         fetcher.finish(tp)
     for start in range(0, decoded.batch.num_rows, ROWS_PER_BATCH):
@@ -134,36 +140,47 @@ def _checks_crcs(options: SourceOptions) -> bool:
     return options.client.get("check.crcs", "true") != "false"
 
 
-def _without_corrupt(
-    raw: RawRecords, end_offset: int, options: SourceOptions, error: ColumnarError
-) -> tuple[bytes, int]:
+def _without_corrupt(raw: RawRecords, end_offset: int, options: SourceOptions) -> tuple[bytes, int]:
     """The batches without those of the range that are corrupt, and the offset behind all of them.
 
-    Raises CorruptRecordsError for a corrupt batch unless such are skipped, and the error itself where each alone is right.
+    Raises CorruptRecordsError for a corrupt batch unless such are skipped.
     """
     table, broken_header = scan_as_far(as_array(raw.records))
     wrong = dict(wrong_crcs(raw.records, table)) if _checks_crcs(options) else {}
-    columns = [Column.POSITION, Column.END, Column.BASE_OFFSET, Column.LAST_OFFSET]
-    sound, skipped, behind = [], 0, raw.position
-    for row, (position, end, first, last) in enumerate(table[:, columns].tolist()):
-        batch, behind = raw.records[position:end], last + 1
+    columns = [Column.POSITION, Column.END, Column.BASE_OFFSET, Column.LAST_OFFSET, Column.COUNT]
+    rows = table[:, columns].tolist()
+    following = [*(first for _, _, first, _, _ in rows[1:]), None]
+    sound, behind = [], raw.position
+    for row, (position, end, first, last, count) in enumerate(rows):
+        batch = raw.records[position:end]
+        if first >= end_offset:
+            behind = first
+            break
         reason = wrong.get(row) or _problem(batch)
-        if reason is None or last < raw.position or first >= end_offset:
+        # The last offset and the count are among the bytes that the checksum is of; base offset and length are not.
+        known = row not in wrong or _ends_where_it_says(first, last, count, following[row])
+        if reason is None or (row not in wrong and last < raw.position):
             sound.append(batch)
-        elif options.skip_corrupt:
-            skipped += 1
+        elif options.skip_corrupt and known:
             _log.warning(
                 "corrupt batch skipped: offsets %d to %d of %s, %d bytes: %s",
                 first, last, raw.tp, end - position, reason,
             )  # fmt: skip
         else:
-            raise CorruptRecordsError(raw.tp, first, reason, skippable=True) from None
+            raise CorruptRecordsError(raw.tp, first, reason, skippable=known) from None
+        behind = last + 1
     # Behind a header that cannot be one no batch can be found, so there is no place to go on at.
     if broken_header is not None and behind < end_offset:
         raise CorruptRecordsError(raw.tp, behind, broken_header, skippable=False) from None
-    if not skipped and not wrong and broken_header is None:
-        raise error
     return b"".join(sound), behind
+
+
+def _ends_where_it_says(first: int, last: int, count: int, following: int | None) -> bool:
+    """Whether the last offset of a batch with a wrong checksum can be the true one.
+
+    Where no other batch follows in the fetch, it must fit the number of records.
+    """
+    return last - first + 1 == count if following is None else first <= last < following
 
 
 def _problem(batch: memoryview) -> str | None:

@@ -24,6 +24,7 @@ class TopicStream:
         self._delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._initial: Place | None = None
         self._latest: Place | None = None
+        self._stops = False
         self._goal: Place | None = None
 
     def latest(self) -> Positions:
@@ -31,12 +32,16 @@ class TopicStream:
         return self._latest.positions if self._latest is not None else {}
 
     def stop_at_latest(self) -> None:
-        """Trigger.AvailableNow: what comes after this moment is not read."""
-        self._goal = self._planner.latest_place(Place({}))
+        """Trigger.AvailableNow: what comes after the first batch is planned is not read."""
+        self._stops = True
 
     def next_end(self, start: StreamOffset, limit: int | None) -> StreamOffset:
         """The end of the batch that begins at `start`, at most `limit` offsets on; `start` itself to wait."""
         begin = Place.decode(start) if start != UNRESOLVED else self._resolved_initial()
+        if self._stops and self._goal is None:
+            # Behind where the query begins, which may be the latest offsets too, and with the places of topics that
+            # are unknown for a moment.
+            self._goal = self._planner.latest_place(begin)
         end = self._goal if self._goal is not None else self._planner.latest_place(begin)
         self._latest = end
         known = self._planner.begin_of(begin, end)
