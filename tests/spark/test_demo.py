@@ -390,6 +390,27 @@ def test_a_broker_that_cannot_start_says_why(tmp_path):
         DemoBroker(tmp_path)
 
 
+def test_a_folder_of_others_is_left_as_it_is(tmp_path):
+    from barnabas.spark.demo.run import make_room
+
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "thesis.tex").touch()
+    with pytest.raises(DemoError, match="is not empty, and no demo has written it: give another --out"):
+        make_room(tmp_path)
+    assert (tmp_path / "broker" / "thesis.tex").exists()
+
+    make_room(tmp_path / "new")
+    kept = DemoBroker(tmp_path / "new")
+    try:
+        with pytest.raises(DemoError, match="the broker that an earlier demo kept still runs on"):
+            make_room(tmp_path / "new")
+        assert (tmp_path / "new" / "broker" / "meta.properties").exists()
+    finally:
+        kept.stop()
+    make_room(tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [".barnabas-demo"]
+
+
 def test_without_java_the_command_says_so(monkeypatch, tmp_path):
     from barnabas.spark import java
 

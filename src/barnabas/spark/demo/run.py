@@ -1,6 +1,7 @@
 """The demo from its first step to its last; see `barnabas.spark.demo`."""
 
 import contextlib
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.log.directory import LOCK_FILE
 from barnabas.spark import java, sessions
 from barnabas.spark.demo import data as tables
 from barnabas.spark.demo import report
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 STEPS: Final = 11
+_MARKER: Final = ".barnabas-demo"
+"""The file that says whose the folder of the results is."""
 _SPARK: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": 10_000,
     # The JVM's first compiler alone: the second one would work longer than the demo runs.
@@ -71,7 +75,7 @@ def run(settings: Settings, console: Console) -> Outcome:
     java.java_home()  # before anything is started: the lack of a Java shows at once
     story = Story(console, STEPS)
     with _plain_failures(), contextlib.ExitStack() as stack, contextlib.ExitStack() as brokers:
-        _make_empty(settings.out)
+        make_room(settings.out)
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="barnabas-demo-")))
         with story.step("flights") as say:
             flights = tables.load(settings.limit)
@@ -119,13 +123,36 @@ def _plain_failures() -> Iterator[None]:
         raise DemoError(f"{failure.strerror or failure}{place}") from failure
 
 
-def _make_empty(folder: Path) -> None:
-    """Makes room for the results; removes only what an earlier demo left."""
+def make_room(folder: Path) -> None:
+    """Takes a folder for the results and removes what an earlier demo left in it.
+
+    Raises DemoError for a folder that is another's, and where a broker that was kept still runs on its own.
+    """
+    marker = folder / _MARKER
+    if folder.exists() and any(folder.iterdir()) and not marker.exists():
+        raise DemoError(f"{folder} is not empty, and no demo has written it: give another --out")
+    if _in_use(folder / "broker"):
+        raise DemoError(
+            f"the broker that an earlier demo kept still runs on {folder / 'broker'}: end it, or give another --out"
+        )
     folder.mkdir(parents=True, exist_ok=True)
+    marker.touch()
     for name in ("broker", "delays.parquet"):
         shutil.rmtree(folder / name, ignore_errors=True)
     for name in ("report.html", "spark.log", "broker.log"):
         (folder / name).unlink(missing_ok=True)
+
+
+def _in_use(directory: Path) -> bool:
+    """Whether a broker holds the lock of its data directory."""
+    try:
+        with (directory / LOCK_FILE).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _own_broker(folder: Path, brokers: contextlib.ExitStack) -> DemoBroker:
