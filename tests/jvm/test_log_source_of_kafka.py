@@ -53,8 +53,9 @@ def test_the_batches_of_kafka_dump_log(kafka39, server_folder, topic_name, kafka
 
 def test_the_lag_of_kafka_consumer_groups(kafka39, server_folder, topic_name, kafka_tool):
     from barnabas.spark.groups.history import lag_history
-    from barnabas.spark.groups.lag import lag_rows, standings
+    from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings
     from barnabas.spark.groups.options import group_options
+    from barnabas.spark.kafka import shared_fetcher
 
     topic, group = topic_name("lag"), topic_name("lag-group")
     with BlockingAdmin(kafka39) as admin:
@@ -67,7 +68,8 @@ def test_the_lag_of_kafka_consumer_groups(kafka39, server_folder, topic_name, ka
         kafka_tool("kafka-consumer-groups", *arguments, *reset)
         printed = kafka_tool("kafka-consumer-groups", *arguments, "--describe").stdout.split()
         options = group_options({"kafka.bootstrap.servers": kafka39, "groups": group}, "barnabas-lag")
-        (row,) = lag_rows(standings(admin, options), options.brokers.client, 30_000).to_pylist()
+        fetcher = shared_fetcher(one_record_at_a_time(options.brokers.client))
+        (row,) = lag_rows(standings(admin, options), fetcher, 30_000).to_pylist()
 
     expected = [group, topic, "0", *(str(row[name]) for name in ("committedOffset", "logEndOffset", "lag"))]
     assert expected == printed[printed.index(group) :][:6]

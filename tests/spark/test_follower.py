@@ -2,7 +2,9 @@
 
 import json
 import threading
+import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -83,6 +85,22 @@ def test_the_end_of_the_last_batch_is_committed(broker, tp):
         query.recentProgress = Query(progress(2, [{tp: 10}])).recentProgress
     assert committed(broker, group, tp) == 10
     assert session.listeners == []
+
+
+def test_two_queries_are_asked_for_their_lag_at_one_moment(broker, tp):
+    """They had one consumer, which one of them took from the other in the middle of its look-up."""
+
+    def ask(position):
+        with Follower(
+            Query(progress(0, [{tp: position}])), {"bootstrap.servers": broker}, None, Session()
+        ) as follower:
+            together.wait(30)
+            return {follower.lag()[0] for _ in range(10)}
+
+    together = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(ask, [3, 7]))
+    assert found == [{PartitionLag(tp.topic, 0, 3, 10, 7, 6.0)}, {PartitionLag(tp.topic, 0, 7, 10, 3, 2.0)}]
 
 
 def test_an_older_commit_never_comes_after_a_newer_one(broker, tp, monkeypatch):

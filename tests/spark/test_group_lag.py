@@ -18,8 +18,9 @@ from barnabas.records.record import Record
 from barnabas.spark.errors import OptionError
 from barnabas.spark.groups.commits import commit_rows
 from barnabas.spark.groups.history import lag_history
-from barnabas.spark.groups.lag import Standing, lag_rows, rounds, standings
+from barnabas.spark.groups.lag import Standing, lag_rows, one_record_at_a_time, rounds, standings
 from barnabas.spark.groups.options import group_options, of_offsets_topic
+from barnabas.spark.kafka import shared_fetcher
 from barnabas.spark.logs.segments import find_segments, plan_tasks
 from barnabas.spark.logs.views import read_pieces
 
@@ -208,6 +209,10 @@ def commit(admin, group, topic, offset, partition=0):
     admin.groups.alter_offsets(group, {TopicPartition(topic, partition): OffsetAndMetadata(offset)})
 
 
+def fetcher(options):
+    return shared_fetcher(one_record_at_a_time(options.brokers.client))
+
+
 def test_the_lag_that_a_broker_says(broker, topic):
     slow, done, empty = (f"{topic}-{name}" for name in ("slow", "done", "empty"))
     options = group_options(
@@ -219,7 +224,7 @@ def test_the_lag_that_a_broker_says(broker, topic):
         commit(admin, empty, topic, 0, partition=1)
         found = standings(admin, options)
 
-    rows = {row["group"]: row for row in lag_rows(found, options.brokers.client, 30_000).to_pylist()}
+    rows = {row["group"]: row for row in lag_rows(found, fetcher(options), 30_000).to_pylist()}
     assert rows.keys() == {slow, done, empty}
     assert (rows[slow]["committedOffset"], rows[slow]["logEndOffset"], rows[slow]["lag"]) == (3, 10, 7)
     assert (rows[slow]["lagSeconds"], rows[slow]["lost"]) == (60, 0)
@@ -232,6 +237,6 @@ def test_the_lag_that_a_broker_says(broker, topic):
 
 def test_what_retention_took_from_a_group_is_lost(broker):
     options = group_options({"kafka.bootstrap.servers": broker}, "barnabas-lag")
-    (row,) = lag_rows([standing(committed=2, start=6, end=6)], options.brokers.client, 30_000).to_pylist()
+    (row,) = lag_rows([standing(committed=2, start=6, end=6)], fetcher(options), 30_000).to_pylist()
 
     assert (row["lag"], row["lost"], row["lagSeconds"]) == (4, 4, 0)

@@ -34,6 +34,29 @@ def test_only_a_start_has_a_group_and_it_has_a_name(option, words):
         )
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reading", "writing"),
+    [
+        ("fetch.max.wait.ms", "soon", "Invalid value soon for configuration fetch.max.wait.ms", None),
+        ("isolation.level", "nonsense", "Invalid value nonsense for configuration isolation.level", None),
+        ("request.timeout.ms", "-1", "request.timeout.ms", "request.timeout.ms"),
+        ("acks", "7", None, "Invalid value 7 for configuration acks"),
+        ("a.key.of.java", "x", None, None),
+    ],
+)
+def test_values_for_the_client_are_refused_before_a_task_has_them(name, value, reading, writing):
+    given = {**BASE, f"kafka.{name}": value}
+    for make, words in (
+        (lambda: source_options(given, streaming=True), reading),
+        (lambda: sink_options(given), writing),
+    ):
+        if words is None:
+            make()
+        else:
+            with pytest.raises(OptionError, match=words):
+                make()
+
+
 def test_defaults_are_the_official_ones():
     batch, stream = options(), options(streaming=True)
 

@@ -95,7 +95,7 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "soon"', 'trigger is \'soon\': it must be "availableNow"'),
         ('checkpoint = "c"', 'checkpoint = "c"\ntransform = 5', "transform is 5: it must be a table"),
         ("maxOffsetsPerTrigger", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
-        ("= 100", "= [100]", "source.maxOffsetsPerTrigger is [100]: it must be a text, a number"),
+        ("= 100", "= [100]", "source.maxOffsetsPerTrigger must be a text, a number"),
         ('subscribe = "flights"', "", "source: One of the following options must be specified"),
         ('"parquet"', '"parket"', "sink.kind is 'parket': it must be one of parquet, delta, iceberg"),
         ('path = "table"', 'pathh = "table"', "sink.pathh is unknown; did you mean path?"),
@@ -104,8 +104,11 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ('path = "table"', 'path = "t"\npartitionBy = ["a", "a"]', "names a column twice"),
         ('path = "table"', 'path = "t"\ntable = "a.b"', "sink.table is unknown; there are"),
         ('"parquet"', '"iceberg"\ntable = "flights"', "sink.table is 'flights': it must be namespace.name"),
-        ('"parquet"', '"iceberg"\ncatalog = 5', "sink.catalog is 5: it must be a text"),
-        ('"parquet"', '"iceberg"\ncatalog = { uri = [] }', "sink.catalog.uri is []: it must be a text, a number"),
+        ('"parquet"', '"iceberg"\ncatalog = 5', "sink.catalog must be a text"),
+        ('"parquet"', '"iceberg"\ncatalog = { uri = ["s3cret"] }', "sink.catalog.uri must be a text, a number"),
+        ('"parquet"', '"iceberg"\ncatalog = ["a://b:s3cret@c"]', "sink.catalog must be a text that is not empty"),
+        ("flights", 'flights"\nkafka.linger.ms = "1"\nkafka.fetch.max.wait.ms = "soon', "source: Invalid value soon for configuration fetch.max.wait.ms"),
+        ('path = "table"', 'path = "t"\neventTime = { column = "at" }\n[spark]\nsql.session.timeZone = "Europe/Berlin"', "with sink.eventTime it must be UTC"),
         ("[sink]", '[format]\nkind = "json"\n[sink]', "format.schema is missing"),
         ("[sink]", '[transform]\npython = "no function"\n[sink]', "it must be module:function"),
         ("[sink]", '[transform]\nsql = "a"\npython = "a:b"\n[sink]', "both sql and python"),
@@ -121,6 +124,7 @@ def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
         read(WHOLE.replace(old, new, 1))
     assert "flights.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -3,8 +3,11 @@
 import datetime as dt
 import json
 import sys
+from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
@@ -102,6 +105,48 @@ def test_partitions_have_the_values_of_their_rows(lake):
         assert partitions == {"a b/ü%=", "None", "__x"}
     with pytest.raises(PipelineError, match="is partitioned by text, day, not by day"):
         lake.write(1, rows, "n INT, text STRING, day DATE", "day")
+
+
+def test_an_empty_text_and_null_are_two_partitions_of_iceberg(spark, tmp_path):
+    """Spark's folders have one for both, and a file with both was in the partition of the empty text."""
+    lake = Lake(spark, tmp_path, "iceberg")
+    lake.write(0, [(1, ""), (2, None), (3, "a")], "n INT, text STRING", "text")
+
+    for rule, numbers in (("text = ''", [1]), ("text IS NULL", [2]), ("text = 'a'", [3])):
+        assert lake.iceberg().scan(rule).to_arrow()["n"].to_pylist() == numbers
+    partitions = {
+        (file.file.partition[0], file.file.record_count) for file in lake.iceberg().scan().plan_files()
+    }
+    assert partitions == {("", 1), (None, 1), ("a", 1)}
+
+
+def test_rows_that_are_not_where_the_driver_looks_end_the_batch(lake, monkeypatch):
+    """On a cluster whose executors have a disk of their own; the batch was taken as done, with what was here."""
+    lake.write(0, [(1, "a")], "n INT, text STRING", "text")
+    monkeypatch.setattr(pq, "read_metadata", lambda path: SimpleNamespace(num_rows=0))
+    with pytest.raises(
+        PipelineError, match=r"of 2 rows that were written to .* 0 are there: .*must share the file system"
+    ):
+        lake.write(1, [(2, "b"), (3, "a")], "n INT, text STRING", "text")
+    monkeypatch.undo()
+
+    assert lake.numbers() == [1]
+    lake.write(1, [(2, "b"), (3, "a")], "n INT, text STRING", "text")
+    assert lake.numbers() == [1, 2, 3]
+
+
+def test_a_compaction_that_fails_takes_nothing_from_its_batch(lake, monkeypatch, caplog):
+    def fails(*_):
+        raise PipelineError("files of deletes")
+
+    settings = replace(lake.settings(), compact_every=1)
+    frame = lake.spark.createDataFrame([(1,)], "n INT")
+    with BatchSink(settings, lake.at, frame.schema) as sink:
+        monkeypatch.setattr(sink._table, "compact", fails)
+        sink.write(frame, 0)
+
+    assert (sink.batches, sink.failure, lake.numbers()) == (1, None, [1])
+    assert "was not compacted: files of deletes" in caplog.text
 
 
 def test_columns_grow_and_do_not_change(lake):

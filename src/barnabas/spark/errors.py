@@ -97,4 +97,4 @@ def first_line(failure: BaseException) -> str:
     """The line of a Spark error that says most: the last one of a Python traceback in it, else the first."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     marks = [line for line in lines if "Error: " in line and not line.startswith("File ")]
-    return (marks or lines or [type(failure).__name__])[0]
+    return marks[-1] if marks else (lines or [type(failure).__name__])[0]

@@ -23,8 +23,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from barnabas.core.errors import BarnabasError
-from barnabas.spark.groups.lag import lag_rows, standings_of
-from barnabas.spark.kafka import admin_client
+from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings_of
+from barnabas.spark.kafka import KafkaFetcher, admin_client
 from barnabas.spark.offsets import Place, Positions
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Follower:
         self._changed = threading.Condition()
         self._commit_lock = threading.Lock()
         self._lag_lock = threading.Lock()
+        self._fetcher: KafkaFetcher | None = None
         self._positions: Positions = {}
         self._committed: Positions = {}
         self._totals = Totals()
@@ -122,9 +123,10 @@ class Follower:
         with self._changed:
             positions = dict(self._positions)
         with self._lag_lock:
-            found = lag_rows(
-                standings_of(self._admin, {self._name: positions}), self._client, _LAG_TIMEOUT_MS
-            )
+            if self._fetcher is None:
+                self._fetcher = KafkaFetcher(one_record_at_a_time(self._client))
+            standings = standings_of(self._admin, {self._name: positions})
+            found = lag_rows(standings, self._fetcher, _LAG_TIMEOUT_MS)
         return [
             PartitionLag(
                 row["topic"],
@@ -152,17 +154,19 @@ class Follower:
         return "\n".join(lines) + "\n"
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> int:
-        """Answers ``GET /metrics`` until it is closed; the port. Raises OSError."""
+        """Answers ``GET /metrics`` until it is closed; the port. Raises OSError, and RuntimeError the second time."""
+        if self._server is not None:
+            raise RuntimeError("the metrics of this query are served already")
         follower = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 try:
-                    text, status = follower.metrics(), 200
+                    text, status = (follower.metrics(), 200) if self.path == "/metrics" else ("", 404)
                 except (BarnabasError, OSError) as error:
                     text, status = f"{error}\n", 503
                 data = text.encode()
-                self.send_response(status if self.path == "/metrics" else 404)
+                self.send_response(status)
                 self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
@@ -195,6 +199,10 @@ class Follower:
                 self._server.shutdown()
                 self._server.server_close()
             self._admin.close()
+            with self._lag_lock:
+                if self._fetcher is not None:
+                    self._fetcher.close()
+                    self._fetcher = None
 
     def __enter__(self) -> Self:
         return self

@@ -209,7 +209,7 @@ class KafkaFetcher:
                     self.finish(tp)
                 continue
             for raw in fetched:
-                if raw.tp in progress.ends:
+                if raw.tp in progress.ends and raw.position == progress.positions[raw.tp]:
                     time_ms, position = _first_time(raw)
                     if time_ms is not None:
                         found[raw.tp] = time_ms
@@ -228,6 +228,10 @@ class KafkaFetcher:
     def log_start_offset(self, tp: TopicPartition) -> int:
         """The first offset that is still there."""
         return self._consumer.beginning_offsets([tp])[tp]
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self._consumer.close()
 
     def __repr__(self) -> str:
         return f"<KafkaFetcher {self._consumer!r}>"

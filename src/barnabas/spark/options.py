@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.client.config import security_asked_for
-from barnabas.core.config import ConfigTable
+from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, security_asked_for
+from barnabas.core.config import ConfigTable, parse_value
+from barnabas.core.errors import ConfigError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 from barnabas.spark.offsets import (
@@ -121,7 +122,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = F
     if not streaming and not quiet:
         _warn_ignored(texts)
     return SourceOptions(
-        client=_with_group(_kafka_options(texts), texts),
+        client=_with_group(_kafka_options(texts, CONSUMER_CONFIG, ADMIN_CONFIG), texts),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -161,7 +162,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """The checked options of a write. Raises OptionError."""
     texts = {name.lower(): value for name, value in given.items()}
     _refuse_unsupported(texts, _UNSUPPORTED_WRITING)
-    return SinkOptions(client=_kafka_options(texts), topic=texts.get("topic"))
+    return SinkOptions(client=_kafka_options(texts, PRODUCER_CONFIG), topic=texts.get("topic"))
 
 
 def _strategy(texts: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[TopicPartition, ...]]:
@@ -290,15 +291,21 @@ def _warn_ignored(texts: Mapping[str, str]) -> None:
             _log.warning("%s option ignored in batch queries", name)
 
 
-def _kafka_options(texts: Mapping[str, str]) -> dict[str, str]:
-    """The options without their prefix. Raises OptionError for one that asks for security: were it left out
-    without a word, a job would run without the protection it asks for.
+def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, str]:
+    """The options without their prefix. Raises OptionError for a value that the clients with these tables do not take, and
+    for an option that asks for security: were it left out without a word, a job would run without the protection it asks for.
     """
     prefix = "kafka."
     given = {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
     problem = security_asked_for(given)
     if problem:
         raise OptionError(f"Kafka option {problem}")
+    for table in tables:
+        for name, value in client_options(given, table).items():
+            try:
+                parse_value(table[name], value)
+            except ConfigError as error:
+                raise OptionError(str(error)) from None
     return given
 
 

@@ -86,7 +86,6 @@ class _TopicWriter:
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check_columns(schema, options.topic)
-        client_options(options.client, PRODUCER_CONFIG)  # a mistake shows now, not in a task
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:

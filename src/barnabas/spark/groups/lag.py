@@ -19,6 +19,8 @@ from barnabas.spark.ranges import OffsetRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from barnabas.spark.kafka import KafkaFetcher
+
 _FETCH_BYTES: Final = str(64 << 10)
 """One record is wanted of each partition; a broker gives a whole batch of any size."""
 
@@ -112,11 +114,17 @@ def _retentions(admin: BlockingAdmin, topics: set[str]) -> dict[str, int]:
     return found
 
 
-def lag_rows(mine: Sequence[Standing], client: Mapping[str, str], timeout_ms: int) -> "pa.RecordBatch":
-    """A row for each standing, with the time of the record that the group reads next. Raises KafkaError, TimeoutError."""
-    import pyarrow as pa
+def one_record_at_a_time(client: Mapping[str, str]) -> dict[str, str]:
+    """The ``kafka.*`` options of a fetcher for `lag_rows`."""
+    return {"max.partition.fetch.bytes": _FETCH_BYTES, **client}
 
-    from barnabas.spark.kafka import shared_fetcher
+
+def lag_rows(mine: Sequence[Standing], fetcher: "KafkaFetcher", timeout_ms: int) -> "pa.RecordBatch":
+    """A row for each standing, with the time of the record that the group reads next. Raises KafkaError, TimeoutError.
+
+    Nobody else may use the fetcher meanwhile.
+    """
+    import pyarrow as pa
 
     schema = pa.schema(
         {
@@ -126,7 +134,6 @@ def lag_rows(mine: Sequence[Standing], client: Mapping[str, str], timeout_ms: in
             "newestTimestamp": pa.timestamp("us", tz="UTC"), "secondsToDataLoss": pa.float64(),
         }
     )  # fmt: skip
-    fetcher = shared_fetcher({"max.partition.fetch.bytes": _FETCH_BYTES, **client})
     times: dict[tuple[TopicPartition, int], int] = {}
     for wanted in rounds(mine):
         found = fetcher.first_times(wanted, timeout_ms)

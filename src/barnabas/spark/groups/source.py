@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
 from barnabas.spark.errors import in_one_line
-from barnabas.spark.groups.lag import Standing, lag_rows, standings
+from barnabas.spark.groups.lag import Standing, lag_rows, one_record_at_a_time, standings
 from barnabas.spark.groups.options import GroupOptions, group_options, of_offsets_topic
 from barnabas.spark.logs.segments import find_segments
 from barnabas.spark.logs.source import LogReader
@@ -131,7 +131,10 @@ class LagReader(DataSourceReader):  # type: ignore[misc]
         brokers = self._options.brokers
         assert brokers is not None
         with in_one_line():
-            yield lag_rows(partition.standings, brokers.client, brokers.poll_timeout_ms)
+            from barnabas.spark.kafka import shared_fetcher
+
+            fetcher = shared_fetcher(one_record_at_a_time(brokers.client))
+            yield lag_rows(partition.standings, fetcher, brokers.poll_timeout_ms)
 
 
 @dataclass(frozen=True)

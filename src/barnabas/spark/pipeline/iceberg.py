@@ -7,7 +7,8 @@ takes the values of partition columns from the files, so they hold those columns
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -74,15 +75,13 @@ class IcebergFolder(LoggedTable):
 
     def _newest(self) -> IcebergTable | None:
         kind, _, file = self._properties.get("uri", "").partition("sqlite:///")
-        if not kind and file and not Path(file).exists():
+        if not kind and file and Path(file).parent.is_dir() and not Path(file).exists():
             return None  # to look into it would make it
-        try:
-            return self._connected().load_table(self._name)
-        except NoSuchTableError:
-            return None
-        except Exception as error:  # each catalog has those of its own client
-            reason = _PASSWORD.sub(r"\1:***@", first_line(error))
-            raise PipelineError(f"sink.catalog: {type(error).__name__}: {reason}") from error
+        with _in_one_line("sink.catalog"):
+            try:
+                return self._connected().load_table(self._name)
+            except NoSuchTableError:
+                return None
 
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
         table, columns = self._newest(), pa.schema(_arrow(schema))
@@ -106,7 +105,7 @@ class IcebergFolder(LoggedTable):
         table = self._newest()
         assert table is not None
         identity = {_QUERY: query, _BATCH: str(batch)}
-        with table.transaction() as change:
+        with _in_one_line("sink.catalog"), table.transaction() as change:
             # Nothing refers to the files yet: their folder has a name of its own.
             change.add_files([f"{_FILE}{file}" for file in files], identity, check_duplicate_files=False)
             change.set_properties(identity)
@@ -171,14 +170,15 @@ class IcebergFolder(LoggedTable):
                     shutil.rmtree(folder)
 
     def _take_place(self, table: IcebergTable, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
-        try:
-            with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
-                for file in old:
-                    snapshot.delete_data_file(file)
-                for file in new:
-                    snapshot.append_data_file(file)
-        except Exception as error:  # each catalog has those of its own client
-            raise PipelineError(f"{self._name} was not compacted: {first_line(error)}") from error
+        with (
+            _in_one_line(f"{self._name} was not compacted"),
+            table.transaction() as change,
+            change.update_snapshot().overwrite() as snapshot,
+        ):
+            for file in old:
+                snapshot.delete_data_file(file)
+            for file in new:
+                snapshot.append_data_file(file)
         self._synchronise(table)
 
     def _synchronise(self, table: IcebergTable) -> None:
@@ -189,6 +189,16 @@ class IcebergFolder(LoggedTable):
         for path in (table.metadata_location, snapshot.manifest_list, *(one.manifest_path for one in new)):
             synchronise(Path(path.removeprefix(_FILE)))
         synchronise_up(self.folder / "metadata", self.folder)
+
+
+@contextmanager
+def _in_one_line(words: str) -> Iterator[None]:
+    """Has a catalog's errors in one line and without a password; each catalog has those of its own client."""
+    try:
+        yield
+    except Exception as error:
+        reason = _PASSWORD.sub(r"\1:***@", first_line(error))
+        raise PipelineError(f"{words}: {type(error).__name__}: {reason}") from None
 
 
 def _planned(table: IcebergTable, files: Sequence[DataFile], target_bytes: int) -> list[list[DataFile]]:

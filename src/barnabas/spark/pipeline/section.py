@@ -24,7 +24,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 class Section:
-    """One table. Each method raises PipelineError for a value of another type."""
+    """One table. Each method raises PipelineError for a value of another type; what may be a password is not shown."""
 
     def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
         self._values = dict(values)
@@ -52,7 +52,7 @@ class Section:
         """A text that is not empty, or None where there is none."""
         value = self._take(key)
         if value is not None and (not isinstance(value, str) or not value.strip()):
-            raise self.wrong(key, f"is {value!r}: it must be a text")
+            raise self.wrong(key, "must be a text that is not empty")
         return value
 
     def choice(self, key: str, allowed: Sequence[str], default: str | None = None) -> str:
@@ -90,7 +90,7 @@ class Section:
         found = {}
         for name, value in flattened(self._values):
             if type(value) not in {str, int, float, bool}:
-                raise self.wrong(name, f"is {value!r}: it must be a text, a number, true or false")
+                raise self.wrong(name, "must be a text, a number, true or false")
             found[name] = str(value).lower() if isinstance(value, bool) else str(value)
         return found
 

@@ -133,6 +133,11 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         metrics_port=follow.whole("metricsPort", most=65535),
         spark={f"spark.{key}": value for key, value in top.section("spark").settings().items()},
     )
+    zone = pipeline.spark.get("spark.sql.session.timeZone", "UTC")
+    if pipeline.sink.event_time is not None and zone != "UTC":
+        raise PipelineError(
+            f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders are named"
+        )
     for section in (restart, follow, top):
         section.close()
     if pipeline.checkpoint == pipeline.sink.path or pipeline.sink.path in pipeline.checkpoint.parents:

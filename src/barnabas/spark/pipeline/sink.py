@@ -4,12 +4,14 @@ The executors write the files; the driver hands their names to the table and see
 """
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
-from pyspark.sql.types import StructType
+from pyspark.sql import Observation
+from pyspark.sql.types import StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.commits import TableFolder
@@ -19,7 +21,9 @@ from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.table import Compacted, Step, Table, synchronise
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+_log = logging.getLogger("barnabas.spark")
 
 
 def open_table(sink: Sink) -> Table:
@@ -148,7 +152,10 @@ class BatchSink:
         every = self._sink.compact_every
         if every and (batch + 1) % every == 0:
             # The batch is in the table: a compaction that fails or is killed now takes nothing away from it.
-            self._table.compact(TARGET_BYTES, lambda *_: None)
+            try:
+                self._table.compact(TARGET_BYTES, lambda *_: None)
+            except (PipelineError, OSError) as error:
+                _log.warning("%s was not compacted: %s", self._sink.path, first_line(error))
 
     def _stage(self, frame: "DataFrame", folder: Path) -> Iterator[tuple[str, int]]:
         """Writes the files; those with rows, and how many."""
@@ -166,15 +173,31 @@ class BatchSink:
         if (
             self._table.keeps_partition_columns
         ):  # Spark takes the columns of folders out of the files: it gets copies
-            columns += [sql.col(f"`{name}`").alias(f"_{name}") for name in layout]
+            columns += [_told_apart(self._schema[name]).alias(f"_{name}") for name in layout]
             layout = [f"_{name}" for name in layout]
         # Spark's own INT96 has neither statistics nor a place in the formats with a log.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        frame.select(*columns).write.partitionBy(*layout).parquet(f"file://{folder}")
+        seen, found = Observation(), 0
+        counted = frame.select(*columns).observe(seen, sql.count(sql.lit(1)).alias("rows"))
+        counted.write.partitionBy(*layout).parquet(f"file://{folder}")
         for path in folder.rglob("*.parquet"):
             rows = pq.read_metadata(path).num_rows
+            found += rows
             if rows:
                 yield path.relative_to(folder).as_posix(), rows
+        if found != seen.get["rows"]:
+            raise PipelineError(
+                f"of {seen.get['rows']:,} rows that were written to {folder} {found:,} are there: the driver and all "
+                "executors must share the file system of sink.path"
+            )
+
+
+def _told_apart(field: StructField) -> "Column":
+    """A column for folders of its values: Spark takes an empty text for null there, and both would be in one file."""
+    from pyspark.sql import functions as sql
+
+    column = sql.col(f"`{field.name}`")
+    return sql.concat(sql.lit("="), column) if isinstance(field.dataType, StringType) else column
 
 
 def reason_of(error: BaseException) -> str:
