@@ -134,6 +134,14 @@ def test_of_two_replicas_the_one_that_reaches_farthest_is_read(partition, tmp_pa
     assert len(rows(both, view="segments")) == 4, "both take space"
 
 
+def test_a_replica_may_reach_farther_in_an_older_segment(partition, tmp_path):
+    """Replicas roll at offsets of their own; a torn tail does not reach at all."""
+    farther = partition({0: [batch_of(0, 4), batch_of(4, 11)]}).rename(tmp_path / "other")
+    newer = partition({0: [batch_of(0, 10)], 10: [batch_of(10, 1), batch_of(11, 90)[:-1]]})
+
+    assert offsets(rows(f"{newer},{farther}")) == list(range(15))
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

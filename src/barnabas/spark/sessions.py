@@ -178,8 +178,8 @@ def _stderr_to(log_file: str | Path | None) -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    saved = os.dup(2)
     with Path(log_file).open("ab") as target:
+        saved = os.dup(2)
         os.dup2(target.fileno(), 2)
     try:
         yield

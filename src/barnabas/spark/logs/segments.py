@@ -22,7 +22,7 @@ from barnabas.log.names import (
     offset_of,
     partition_of,
 )
-from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, has_valid_crc, parse_header
+from barnabas.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, has_valid_crc, parse_header
 from barnabas.spark.errors import OptionError
 from barnabas.spark.logs.options import LogOptions, View
 from barnabas.spark.ranges import pack
@@ -86,10 +86,29 @@ def find_segments(options: LogOptions) -> list[Segment]:
 
 def _one_replica(segments: list[Segment]) -> list[Segment]:
     """Of a partition that several directories have, the one that reaches farthest: a record is one row."""
-    farthest = {
-        segment.tp: segment for segment in sorted(segments, key=lambda one: (one.base_offset, one.size))
-    }
+    newest: dict[TopicPartition, list[Segment]] = {}
+    for segment in segments:
+        if segment.is_last:
+            newest.setdefault(segment.tp, []).append(segment)
+    # Replicas roll at offsets of their own, so the names of segments do not say it.
+    farthest = {tp: max(ends, key=_end_offset) if len(ends) > 1 else ends[0] for tp, ends in newest.items()}
     return [one for one in segments if Path(one.path).parent == Path(farthest[one.tp].path).parent]
+
+
+def _end_offset(segment: Segment) -> int:
+    """The offset behind the last whole batch, by the headers behind the last entry of its index."""
+    end = segment.base_offset
+    try:
+        position = batch_start(segment, segment.size)
+        with Path(segment.path).open("rb") as log:
+            while len(head := os.pread(log.fileno(), HEADER_SIZE, position)) == HEADER_SIZE:
+                header = parse_header(head)
+                if not _is_possible(header) or position + header.size > segment.size:
+                    break
+                end, position = header.last_offset + 1, position + header.size
+    except FileNotFoundError:
+        pass  # retention removed it meanwhile
+    return end
 
 
 def _partitions(path: Path) -> Iterator[tuple[TopicPartition, Path]]:
@@ -180,10 +199,14 @@ def _begins(log: int, position: int) -> bool:
     if len(head) < HEADER_SIZE:
         return False
     header = parse_header(head)
-    if header.magic != MAGIC or not HEADER_SIZE - LOG_OVERHEAD <= header.length <= BATCH_BYTES_MAX:
+    if not _is_possible(header):
         return False
     data = os.pread(log, header.size, position)
     return len(data) == header.size and has_valid_crc(data, parse_header(data))
+
+
+def _is_possible(header: BatchHeader) -> bool:
+    return header.magic == MAGIC and HEADER_SIZE - LOG_OVERHEAD <= header.length <= BATCH_BYTES_MAX
 
 
 def index_bytes(segment: Segment) -> int:
