@@ -1,4 +1,4 @@
-"""Charts for the pages of the demo and of the analyses, drawn by Bokeh: HTML for a page with `pages.head`.
+"""Charts for the pages of the demo and of the analyses, drawn by Bokeh: HTML for a page of `pages.fill`.
 
 All that is asked of Bokeh is here. Every mark has a hint that shows when the mouse rests on it. No colour is in a
 chart: the tags of a part say which CSS variable of the page each of its colours is, and ``pages.js`` paints it,

@@ -59,7 +59,7 @@ def make(
 
     `master` is all cores of this machine with four tries a task, unless given here or to ``spark-submit``; `remote` is
     the address of a Spark Connect server (``sc://host:15002``) instead. `config` adds to the settings or overrides
-    them. With `log_file` everything that the JVM would print goes there. Raises JavaNotFoundError where neither the
+    them; with `remote` nothing but them and the name counts. With `log_file` everything that the JVM would print goes there. Raises JavaNotFoundError where neither the
     machine nor pip has a Java.
     """
     if remote is not None:

@@ -24,7 +24,7 @@ class Table:
     words: str = ""
     """What it shows and how it was counted, for the page."""
     chart: str = ""
-    """SVG."""
+    """HTML of `charts`."""
     hidden: Sequence[str] = ()
     """Columns that only the Parquet file has."""
 
