@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from barnabas.spark.pipeline import commits
+from barnabas.spark.pipeline import parquet
 
 # Every call by which an append changes the folder. What is imported by name is replaced where it is used.
 STEPS = [
@@ -42,7 +42,7 @@ def die_before(step):
 
 def append(folder, batch):
     """Appends a batch of two files, unless it is there: what the sink does with a batch that Spark plans."""
-    with commits.TableFolder(folder) as table:
+    with parquet.ParquetFolder(folder) as table:
         if table.has("query", batch):
             return
 
@@ -91,7 +91,7 @@ def main(where):
         folder = where / str(step)
         append(folder, 0)
         died = in_a_child(step, partial(append, folder, 1))
-        before, committed = rows(folder), commits.read_commit(folder).batch
+        before, committed = rows(folder), parquet.read_commit(folder).batch
         append(folder, 1)
         line = {"died": died, "before": before, "committed": committed, "after": rows(folder)}
         sys.stdout.write(json.dumps({**line, "left": leftovers(folder)}) + "\n")

@@ -17,7 +17,7 @@ import append_killed
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from barnabas.spark.pipeline.commits import TableFolder
+from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink
 
 DAYS = {"1": "day=1", "a b/%": "day=a b%2F%25"}
@@ -31,7 +31,7 @@ def field(name, kind):
 def open_table(sink):
     """As the sink opens it; PySpark and the libraries of lakes make each fork slow, so that they come where needed."""
     if sink.kind == "parquet":
-        return TableFolder(sink.path)
+        return ParquetFolder(sink.path)
     from barnabas.spark.pipeline import sink as sinks
 
     return sinks.open_table(sink)

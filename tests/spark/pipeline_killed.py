@@ -12,7 +12,7 @@ from barnabas.spark.pipeline import sink
 
 POINTS = ("before-write", "after-write", "before-commit", "after-commit", "before-checkpoint")
 # The call of a table that is its commit point.
-COMMITS = {"TableFolder": "_replace", "DeltaFolder": "_commit", "IcebergFolder": "_commit"}
+COMMITS = {"ParquetFolder": "_replace", "DeltaFolder": "_commit", "IcebergFolder": "_commit"}
 
 started = []
 

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from barnabas.cli.commands.demo import demo
 from barnabas.core.ids import TopicPartition
-from barnabas.spark import charts
 from barnabas.spark.demo import figures, report
 from barnabas.spark.demo.broker import DemoBroker
 from barnabas.spark.demo.crash import Crash, unfinished_batch
@@ -41,6 +40,7 @@ from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import MicroBatch, micro_batches
 from barnabas.spark.errors import first_line
 from barnabas.spark.offsets import Place
+from barnabas.spark.pages import charts
 
 NAN = float("nan")
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,8 +14,8 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.commits import TableFolder
 from barnabas.spark.pipeline.compaction import groups, merge
+from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink, load
 from barnabas.spark.pipeline.sink import BatchSink, compact
 
@@ -52,7 +52,7 @@ def append(folder, batch, layout=(), places=("a",)):
             pq.write_table(pa.table({"n": [batch * 2, batch * 2 + 1]}), path)
         return [f"{place}.parquet" for place in places]
 
-    with TableFolder(folder) as table:
+    with ParquetFolder(folder) as table:
         table.append("query", batch, {"type": "struct", "fields": []}, list(layout), write)
 
 
@@ -187,7 +187,7 @@ def test_a_running_pipeline_and_a_wrong_size_are_said_in_one_line(tmp_path):
         )  # fmt: skip
         return done.returncode, done.stdout + done.stderr
 
-    with TableFolder(tmp_path / "t"):
+    with ParquetFolder(tmp_path / "t"):
         code, text = command()
     assert (code, text) == (1, f"Error: {tmp_path / 't'} is being written by another process\n")
     append(tmp_path / "t", 1)

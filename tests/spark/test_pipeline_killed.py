@@ -45,7 +45,7 @@ sql.shuffle.partitions = 1
 driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
 # Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written again; a start
-# behind the commit finds it in the table. test_pipeline_commits.py kills an append to plain files before each step, and
+# behind the commit finds it in the table. test_pipeline_parquet.py kills an append to plain files before each step, and
 # tests/spark/faults/run.py kills at more points.
 PHASES = [("before-commit", 0), ("after-commit", 1), ("before-checkpoint", 1)]
 

@@ -115,7 +115,7 @@ class Planner:
                 raise OffsetError(_start_behind_end(piece))
         return self.surviving(ranges)
 
-    def batch_of_stream(self, start: Place, end: Place) -> list[OffsetRange]:
+    def micro_batch_ranges(self, start: Place, end: Place) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads. Raises DataLossError."""
         again = start.created_again(end.topic_ids)
         for name in sorted(again):
@@ -126,7 +126,7 @@ class Planner:
         if unread:
             self._report("PARTITIONS_DELETED", f"Partitions {describe(unread)} have been deleted.")
         left = {tp: offset for tp, offset in end.positions.items() if tp not in gone}
-        return self.stream_ranges({tp: begin[tp] for tp in begin if tp not in gone}, left)
+        return self._between({tp: begin[tp] for tp in begin if tp not in gone}, left)
 
     def _gone_since(self, planned: Place) -> set[TopicPartition]:
         """The partitions that are not there any more, or are others now: a batch is planned again after a restart."""
@@ -135,7 +135,7 @@ class Planner:
         again = planned.created_again(now.topic_ids)
         return {tp for tp in planned.positions if tp not in now.partitions or tp.topic in again}
 
-    def stream_ranges(self, start: Positions, end: Positions) -> list[OffsetRange]:
+    def _between(self, start: Positions, end: Positions) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads; partitions new in `end` are read from their first offset."""
         gone = start.keys() - end.keys()
         if gone:

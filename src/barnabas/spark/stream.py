@@ -64,7 +64,7 @@ class TopicStream:
         if start == UNRESOLVED:
             first = finish.start if finish.start is not None else self._start_elsewhere()
             begin = Place(first, finish.topic_ids)
-        return self._planner.batch_of_stream(begin, finish)
+        return self._planner.micro_batch_ranges(begin, finish)
 
     def _start_elsewhere(self) -> Positions:
         """Where a first batch begins that the official connector planned and did not commit.

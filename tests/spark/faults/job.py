@@ -18,9 +18,9 @@ from rich.console import Console
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline import settings, sink, supervisor
-from barnabas.spark.pipeline.commits import TableFolder
 from barnabas.spark.pipeline.delta import DeltaFolder
 from barnabas.spark.pipeline.iceberg import IcebergFolder
+from barnabas.spark.pipeline.parquet import ParquetFolder
 
 _LOOK_S = 0.05
 CONFIG = {
@@ -62,7 +62,7 @@ def plant():
 
     sink.BatchSink.write = writing
     halt_around(sink.BatchSink, "_stage", "write", lambda it: it._sink.path.parent)
-    for table, commit in ((TableFolder, "_replace"), (DeltaFolder, "_commit"), (IcebergFolder, "_commit")):
+    for table, commit in ((ParquetFolder, "_replace"), (DeltaFolder, "_commit"), (IcebergFolder, "_commit")):
         halt_around(table, commit, "commit", lambda it: it.folder.parent)
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from barnabas.spark import charts
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, size_text
 from barnabas.spark.analyses.sums import grouped
 from barnabas.spark.analyses.table import Row, Rows, Table
-from barnabas.spark.charts import Bar, Series, Tick
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Bar, Series, Tick
 
 if TYPE_CHECKING:
     from barnabas.spark.analyses.codec_sample import Sample

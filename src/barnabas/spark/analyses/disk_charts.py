@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from barnabas.spark import charts
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text
-from barnabas.spark.charts import Bar
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Bar
 
 _TIMES: Final = (
     (timedelta(0), "now"),

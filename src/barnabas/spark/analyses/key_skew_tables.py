@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.spark import charts
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, key_text, plain_text
 from barnabas.spark.analyses.key_skew_passes import Counts
 from barnabas.spark.analyses.sums import by_topic, grouped
 from barnabas.spark.analyses.table import Row, Rows, Table
-from barnabas.spark.charts import Bar
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Bar
 
 SKEWED: Final = 1.5
 """From so many times the mean on a partition stands out."""

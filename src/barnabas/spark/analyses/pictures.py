@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from barnabas.spark import charts
 from barnabas.spark.analyses.columns import bytes_text, plain_text
-from barnabas.spark.charts import Bar
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Bar
 
 SHOWN: Final = 12
 LABEL_WIDTH: Final = 180

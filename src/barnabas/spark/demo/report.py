@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from barnabas.spark import charts, pages
-from barnabas.spark.charts import Bar, Series, Tick
+from barnabas.spark import pages
 from barnabas.spark.demo import report_stream
 from barnabas.spark.demo.crash import Crasher
 from barnabas.spark.demo.data import (
@@ -46,6 +45,8 @@ from barnabas.spark.demo.jobs import PARTITIONS, Jobs
 from barnabas.spark.demo.next_steps import Run, next_steps
 from barnabas.spark.demo.replay import Replay
 from barnabas.spark.demo.report_stream import POINTS_MIN
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Bar, Series, Tick
 
 ROUTES_SHOWN: Final = 15
 _YEAR_DAYS: Final = 365

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from barnabas.spark import charts
-from barnabas.spark.charts import Band, Series, Tick
 from barnabas.spark.demo.findings import Findings, span
 from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS
 from barnabas.spark.demo.streams import MicroBatch
+from barnabas.spark.pages import charts
+from barnabas.spark.pages.charts import Band, Series, Tick
 
 POINTS_MIN: Final = 3
 """A line of fewer points says nothing."""

@@ -1,7 +1,7 @@
 """Makes large Parquet files of small ones, without Spark and within bounded memory.
 
 Knows files and their rows only. How merged files take the place of their sources is the business of each kind of
-table: see `commits`, `delta` and `iceberg`.
+table: see `parquet`, `delta` and `iceberg`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -14,9 +14,9 @@ from pyspark.sql import Observation
 from pyspark.sql.types import StringType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.pipeline.commits import TableFolder
 from barnabas.spark.pipeline.compaction import TARGET_BYTES
 from barnabas.spark.pipeline.evolution import merged
+from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.table import Compacted, Step, Table, synchronise
 
@@ -41,7 +41,7 @@ def open_table(sink: Sink) -> Table:
         raise PipelineError(
             f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install 'barnabas[lake]'"
         ) from error
-    return TableFolder(sink.path)
+    return ParquetFolder(sink.path)
 
 
 def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:

@@ -1,6 +1,6 @@
 """What a pipeline appends its batches to: a folder that one process writes, which knows its last batch.
 
-The kinds of tables are in `commits` (plain Parquet files), `delta` and `iceberg`. None of them knows Spark's frames:
+The kinds of tables are in `parquet` (plain files), `delta` and `iceberg`. None of them knows Spark's frames:
 `sink` hands them a function that writes the files of a batch.
 """
 

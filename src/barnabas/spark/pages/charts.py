@@ -1,7 +1,7 @@
 """Charts for the pages of the demo and of the analyses, drawn by Bokeh: HTML for a page of `pages.fill`.
 
 All that is asked of Bokeh is here. Every mark has a hint that shows when the mouse rests on it. No colour is in a
-chart: the tags of a part say which CSS variable of the page each of its colours is, and ``pages.js`` paints it,
+chart: the tags of a part say which CSS variable of the page each of its colours is, and ``page.js`` paints it,
 so that charts follow light and dark themes.
 """
 
@@ -211,7 +211,7 @@ def _paint(marks: Any, colour: str) -> None:
 
 
 def _tags(colour: str, *properties: str) -> list[str]:
-    """What ``pages.js`` reads: which property has which colour of the page."""
+    """What ``page.js`` reads: which property has which colour of the page."""
     return [f"{name}=--{colour}" for name in properties]
 
 

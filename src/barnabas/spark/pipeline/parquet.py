@@ -90,7 +90,7 @@ class Merge:
     sources: list[str]
 
 
-class TableFolder(Table):
+class ParquetFolder(Table):
     """The folder; ``with`` takes its lock and finishes what was committed."""
 
     def __init__(self, folder: Path) -> None:
@@ -227,7 +227,7 @@ class TableFolder(Table):
             synchronise_up(folder, self.folder)
 
     def __repr__(self) -> str:
-        return f"<TableFolder {self.folder} batch={self.last.batch if self.last else None}>"
+        return f"<ParquetFolder {self.folder} batch={self.last.batch if self.last else None}>"
 
 
 def _span(path: Path) -> tuple[tuple[int, int], tuple[int, int]]:

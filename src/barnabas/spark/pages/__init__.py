@@ -14,7 +14,7 @@ def fill(package: str, template: str, words: dict[str, str]) -> str:
 def _head() -> str:
     """Style, Bokeh and what gives charts the colours of the page."""
     bokeh = Resources(mode="inline", components=["bokeh"]).render_js()
-    style, paint = (_text("barnabas.spark", name) for name in ("pages.css", "pages.js"))
+    style, paint = (_text(__name__, name) for name in ("page.css", "page.js"))
     return f"<style>\n{style}</style>\n{bokeh}\n<script>\n{paint}</script>"
 
 

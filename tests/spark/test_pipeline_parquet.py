@@ -10,7 +10,7 @@ import pytest
 
 import barnabas
 from barnabas.spark.errors import PipelineError
-from barnabas.spark.pipeline.commits import TableFolder
+from barnabas.spark.pipeline.parquet import ParquetFolder
 
 COMMIT = {
     "query": "query", "batch": 3, "schema": {}, "layout": [], "staging": f"staging-{1:032x}",
@@ -69,7 +69,7 @@ def test_an_append_that_fails_at_a_step_is_tried_again_by_the_same_process(tmp_p
     failed, step = True, 0
     while failed:
         step, failed = step + 1, False
-        with TableFolder(tmp_path / str(step)) as table:
+        with ParquetFolder(tmp_path / str(step)) as table:
             left = step
             try:
                 append(table, 0, "0")
@@ -86,37 +86,37 @@ def test_an_append_that_fails_at_a_step_is_tried_again_by_the_same_process(tmp_p
 
 
 def test_what_was_committed_is_not_appended_again(tmp_path):
-    with TableFolder(tmp_path / "t") as table:
+    with ParquetFolder(tmp_path / "t") as table:
         append(table, 7)
         assert (table.has("query", 6), table.has("query", 7), table.has("query", 8)) == (True, True, False)
-    with TableFolder(tmp_path / "t") as table:
+    with ParquetFolder(tmp_path / "t") as table:
         assert table.has("query", 7)
         assert table.last.query == "query"
 
 
 def test_one_process_writes(tmp_path):
     with (
-        TableFolder(tmp_path / "t"),
+        ParquetFolder(tmp_path / "t"),
         pytest.raises(PipelineError, match="is being written by another process"),
     ):
-        TableFolder(tmp_path / "t").__enter__()
-    with TableFolder(tmp_path / "t"):
+        ParquetFolder(tmp_path / "t").__enter__()
+    with ParquetFolder(tmp_path / "t"):
         pass
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(PipelineError, match="is not empty, and no pipeline has written it"):
-        TableFolder(tmp_path).__enter__()
+        ParquetFolder(tmp_path).__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_commit_that_is_damaged_is_named(tmp_path):
-    with TableFolder(tmp_path / "t") as table:
+    with ParquetFolder(tmp_path / "t") as table:
         append(table, 0)
     (tmp_path / "t" / "_barnabas" / "commit.json").write_text("{")
     with pytest.raises(PipelineError, match=r"commit\.json is no commit of a pipeline"):
-        TableFolder(tmp_path / "t").__enter__()
+        ParquetFolder(tmp_path / "t").__enter__()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_commit_that_is_damaged_is_named(tmp_path):
     ],
 )  # fmt: skip
 def test_a_damaged_commit_is_said_in_one_line_and_moves_nothing(tmp_path, wrong):
-    with TableFolder(tmp_path / "t"):
+    with ParquetFolder(tmp_path / "t"):
         pass
     ours = tmp_path / "t" / "_barnabas"
     staged = ours / COMMIT["staging"] / "a.parquet"
@@ -137,10 +137,10 @@ def test_a_damaged_commit_is_said_in_one_line_and_moves_nothing(tmp_path, wrong)
 
     with (
         pytest.raises(PipelineError, match=r"commit\.json is no commit of a pipeline: [^\n]+$"),
-        TableFolder(tmp_path / "t"),
+        ParquetFolder(tmp_path / "t"),
     ):
         pass
     assert staged.read_text() == "row"
     (ours / "commit.json").write_text(json.dumps(COMMIT))
-    with TableFolder(tmp_path / "t"):
+    with ParquetFolder(tmp_path / "t"):
         assert (tmp_path / "t" / "batch-0000000003-00000.parquet").read_text() == "row"
