@@ -21,14 +21,13 @@ _WARNINGS: Final = 4
 
 def make(bootstrap: str) -> None:
     """Creates and fills them."""
-    forever = {"retention.ms": "-1"}
     compact = {
         "cleanup.policy": "compact", "segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01",
         "max.compaction.lag.ms": "1", "delete.retention.ms": "1",
     }  # fmt: skip
-    create(bootstrap, {MIXED: 3, TIMES: 2, SHORT: 1, LEFT: 2, RIGHT: 2, "set-one": 1, "set-two": 2}, forever)
-    create(bootstrap, {f"codec-{codec}": 1 for codec in CODECS}, forever)
-    create(bootstrap, {APPENDED: 1}, {**forever, "message.timestamp.type": "LogAppendTime"})
+    create(bootstrap, {MIXED: 3, TIMES: 2, SHORT: 1, LEFT: 2, RIGHT: 2, "set-one": 1, "set-two": 2})
+    create(bootstrap, {f"codec-{codec}": 1 for codec in CODECS})
+    create(bootstrap, {APPENDED: 1}, {"message.timestamp.type": "LogAppendTime"})
     create(bootstrap, {COMPACTED: 1}, compact)
     fill(bootstrap, MIXED, 300, _mixed, 3)
     fill(bootstrap, TIMES, 200, lambda number: (f"k{number}", f"{number}", []), 2)
@@ -46,9 +45,10 @@ def make(bootstrap: str) -> None:
 
 
 def create(bootstrap: str, partitions: dict[str, int], config: dict[str, str] | None = None) -> None:
-    """Creates topics by name and number of partitions."""
+    """Creates topics by name and number of partitions, which keep their records for ever: those are of 2020."""
+    kept = {"retention.ms": "-1", **(config or {})}
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": _WARNINGS})
-    new = [NewTopic(name, number, 1, config=config or {}) for name, number in partitions.items()]
+    new = [NewTopic(name, number, 1, config=kept) for name, number in partitions.items()]
     for made in admin.create_topics(new).values():
         made.result(30)
 
