@@ -14,6 +14,7 @@ from barnabas.client.retries import is_retriable
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_text
 from barnabas.spark.errors import OutOfRangeError
+from barnabas.spark.kept import KeptClients
 from barnabas.spark.options import SourceOptions, client_options
 from barnabas.spark.planner import Found
 from barnabas.spark.ranges import POLL_MS, OffsetRange, Progress
@@ -247,16 +248,9 @@ def _first_time(raw: RawFetch) -> tuple[int | None, int]:
     return decoded.batch.column("timestamp").slice(0, 1).cast("int64")[0].as_py() // 1000, decoded.next_offset
 
 
-@functools.cache
-def _shared_fetcher(client: tuple[tuple[str, str], ...]) -> KafkaFetcher:
-    return KafkaFetcher(dict(client))
-
-
-def worker_fetcher(options: SourceOptions) -> KafkaFetcher:
-    """The fetcher of this worker process: Spark uses a worker again, so its connections stay open."""
-    return shared_fetcher(options.client)
+_fetchers: Final = KeptClients(KafkaFetcher)
 
 
 def shared_fetcher(client: Mapping[str, str]) -> KafkaFetcher:
     """The fetcher of this worker process with these ``kafka.*`` options."""
-    return _shared_fetcher(tuple(sorted(client.items())))
+    return _fetchers.get(client)

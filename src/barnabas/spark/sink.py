@@ -6,7 +6,6 @@ that is tried again sends its rows again, as with the official connector: the id
 retries, not Spark's.
 """
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +18,7 @@ from pyspark.sql.types import StructType
 from barnabas.client import Producer
 from barnabas.client.config import PRODUCER_CONFIG
 from barnabas.spark.errors import OptionError, in_one_line
+from barnabas.spark.kept import KeptClients
 from barnabas.spark.options import SinkOptions, client_options
 
 _DEFAULTS: Final = {"client.id": "barnabas-spark", "batch.size": 256 << 10, "linger.ms": 5}
@@ -72,13 +72,13 @@ def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.
         yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))
 
 
-@functools.cache
-def _shared_producer(client: tuple[tuple[str, str], ...]) -> Producer:
-    """The producer of this worker process, for all its tasks."""
-    given = dict(client)
-    servers = given.pop("bootstrap.servers")
-    chosen = {**_DEFAULTS, **client_options(given, PRODUCER_CONFIG)}
+def _producer(client: dict[str, str]) -> Producer:
+    servers = client.pop("bootstrap.servers")
+    chosen = {**_DEFAULTS, **client_options(client, PRODUCER_CONFIG)}
     return Producer(servers, **{name.replace(".", "_"): value for name, value in chosen.items()})
+
+
+_producers: Final = KeptClients(_producer)
 
 
 class _TopicWriter:
@@ -91,7 +91,7 @@ class _TopicWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         """Sends the rows of one task and waits until they are stored; raises what the producer raises."""
         with in_one_line():
-            producer = _shared_producer(tuple(sorted(self._options.client.items())))
+            producer = _producers.get(self._options.client)
             return RowsWritten(send_all(producer, iterator, self._options.topic))
 
     def commit(self, messages: Iterable[Any], *batch: int) -> None:

@@ -156,12 +156,12 @@ class _TopicReader:
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """The rows of one task; runs in a worker."""
-        from barnabas.spark.kafka import worker_fetcher
+        from barnabas.spark.kafka import shared_fetcher
         from barnabas.spark.reading import read_ranges
 
         assert isinstance(partition, TopicTask)
         with in_one_line():
-            fetcher = worker_fetcher(self._options)
+            fetcher = shared_fetcher(self._options.client)
             yield from read_ranges(partition.ranges, fetcher, self._options, partition.topic_ids)
 
 
