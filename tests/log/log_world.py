@@ -44,12 +44,12 @@ class World:
         path = f"{self.root}/{tp}"
         return load_log(tp, path, self.config, self.resources, now_ms=self.clock.time_ms(), **checkpoints)
 
-    def manager(self, directories=None, **options):
+    def manager(self, directories=None, *, offload=None, **options):
         return LogManager(
             directories or [self.root],
             filesystem=self.disk,
             clock=self.clock,
-            offload=InPlace(),
+            offload=offload or InPlace(),
             log_config=lambda topic: self.config,
             **options,
         )

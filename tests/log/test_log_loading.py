@@ -29,7 +29,7 @@ class LaterOffload:
 @pytest.fixture
 def world(monkeypatch):
     """Two directories with logs that an unclean stop left."""
-    monkeypatch.setattr("barnabas.log.manager.IN_PLACE_SCAN_BYTES", 100)
+    monkeypatch.setattr("barnabas.log.loading.IN_PLACE_SCAN_BYTES", 100)
     world = World(segment_bytes=500)
     manager = world.started(["/data/a", "/data/b"])
     for number in range(2 * COUNT):
@@ -40,8 +40,8 @@ def world(monkeypatch):
 
 def starting(world, threads):
     """A manager that starts, its recoveries, and what its start comes to."""
-    manager = world.manager(["/data/a", "/data/b"], recovery_threads=threads)
-    manager._offload = offload = LaterOffload()
+    offload = LaterOffload()
+    manager = world.manager(["/data/a", "/data/b"], offload=offload, recovery_threads=threads)
     return manager, offload, manager.start(broker_id=1, cluster_id="cluster")
 
 

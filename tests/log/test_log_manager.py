@@ -1,5 +1,6 @@
 """Directories, start and shutdown, checkpoints, deletion, disk errors."""
 
+import contextlib
 import json
 
 import pytest
@@ -7,6 +8,7 @@ from log_world import NOW_MS, TP, World, batch, fill, values_of
 
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.names import directory_name, partition_of, retired_name
@@ -208,6 +210,17 @@ class TestDiskErrors:
         assert world.disk.exists("/more/.kafka_cleanshutdown")
         assert not world.disk.exists("/data/.kafka_cleanshutdown")
 
+    @pytest.mark.parametrize("order", [["/data", "/data/inner"], ["/data/inner", "/data"]])
+    def test_of_nested_directories_only_the_one_that_fails_goes(self, order):
+        world = World()
+        manager = world.started(order)
+        logs = [manager.get_or_create(TopicPartition("t", number)) for number in range(2)]
+        world.disk.fail("/data/inner")
+        for log in logs:
+            with contextlib.suppress(KafkaError):
+                fill(log, 1)
+        assert (manager.online_directories, manager.offline_directories) == (["/data"], ["/data/inner"])
+
     def test_a_directory_that_fails_at_start(self):
         world = World()
         world.disk.fail("/data", "name")
@@ -310,8 +323,7 @@ def test_large_recoveries_go_through_the_offload(world):
     fill(manager.get_or_create(TP), 3, size=500_000)
     fill(manager.get_or_create(OTHER), 3)
     manager.shutdown(clean=False)
-    manager = world.manager()
-    manager._offload = Counting()
+    manager = world.manager(offload=Counting())
     manager.start(broker_id=1, cluster_id="cluster").result()
 
     assert calls == ["recover_log"]
@@ -369,7 +381,10 @@ class TestDamagedFiles:
             1 + clean
         )
 
-    def test_what_cannot_be_repaired_is_not_served_and_nothing_empty_takes_its_place(self, caplog):
+    def test_what_cannot_be_repaired_is_not_served_and_nothing_empty_takes_its_place(
+        self, caplog, monkeypatch
+    ):
+        monkeypatch.setattr("barnabas.log.loading.IN_PLACE_SCAN_BYTES", 0)
         world, _ = self.stopped()
         world.disk.remove("/data/orders-0/leader-epoch-checkpoint")
         bases = [name for name in world.disk.listdir("/data/orders-0") if name.endswith(".log")]
@@ -379,8 +394,7 @@ class TestDamagedFiles:
                 return Pending.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE))
 
         world.disk.open(f"/data/orders-0/{bases[-1]}").truncate(10)
-        manager = world.manager(["/data", "/more"])
-        manager._recover = lambda *args, **options: Broken().run(None)
+        manager = world.manager(["/data", "/more"], offload=Broken())
         manager.start(broker_id=1, cluster_id="cluster").result()
 
         assert manager.get(TP) is None
@@ -416,6 +430,10 @@ class TestDamagedFiles:
 class TestRecoveryPoints:
     """A broker that is killed over and over must not scan the same segments each time."""
 
+    @pytest.fixture(autouse=True)
+    def all_by_the_offload(self, monkeypatch):
+        monkeypatch.setattr("barnabas.log.loading.IN_PLACE_SCAN_BYTES", 0)
+
     def test_they_are_written_when_a_start_has_recovered(self):
         world = World(segment_bytes=500)
         manager = world.started()
@@ -433,16 +451,13 @@ class TestRecoveryPoints:
 
     def scanned_by_a_start(self, world):
         scanned = []
-        manager = world.manager()
-        recover = manager._recover
 
-        def counted(path, tp, targets, *args, **options):
-            scanned.append((str(tp), len(targets)))
-            return recover(path, tp, targets, *args, **options)
+        class Counting(InPlace):
+            def run(self, function, filesystem, path, tp, **options):
+                scanned.append((str(tp), len(options["targets"])))
+                return super().run(function, filesystem, path, tp, **options)
 
-        manager._recover = counted
-        manager.start(broker_id=1, cluster_id="cluster").result()
-        manager.shutdown(clean=False)
+        world.started(offload=Counting()).shutdown(clean=False)
         return scanned
 
     def test_they_are_written_while_a_long_start_recovers(self, monkeypatch):
@@ -453,17 +468,15 @@ class TestRecoveryPoints:
             fill(manager.get_or_create(tp), 30)
         manager.shutdown(clean=False)
         world.disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\norders 1 3\n")
-        manager = world.manager()
-        recover = manager._recover
 
-        def killed_at_the_second(path, tp, *args, **options):
-            if tp == OTHER:
-                raise KeyboardInterrupt
-            return recover(path, tp, *args, **options)
+        class KilledAtTheSecond(InPlace):
+            def run(self, function, filesystem, path, tp, **options):
+                if tp == OTHER:
+                    raise KeyboardInterrupt
+                return super().run(function, filesystem, path, tp, **options)
 
-        manager._recover = killed_at_the_second
         with pytest.raises(KeyboardInterrupt):
-            manager.start(broker_id=1, cluster_id="cluster")
+            world.started(offload=KilledAtTheSecond())
 
         written = world.disk.read("/data/recovery-point-offset-checkpoint")
         assert sorted(written.splitlines()) == [b"0", b"2", b"orders 0 30", b"orders 1 3"]

@@ -1,20 +1,36 @@
-"""What is known of a directory while its logs are loaded (``LogManager.loadLogs``): its checkpoints, what is left to do.
+"""Loading the logs of a directory (``LogManager.loadLogs``): its checkpoints, what is left to do, and each log itself.
 
 The log of events says at the start how many logs there are, about once a second how many are left, and in the end how long
 it took: after an unclean stop that may be minutes.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from barnabas.core.clock import Clock
+from barnabas.core.config import LONG_MAX
+from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.core.offload import InPlace, Offload
+from barnabas.core.pending import Steps, steps
 from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
+from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
+from barnabas.log.filesystem import Filesystem
+from barnabas.log.leftovers import tidy
+from barnabas.log.loader import load_log
+from barnabas.log.log import Log, LogResources
+from barnabas.log.partition_metadata import PartitionMetadataError
+from barnabas.log.recovery import base_offsets, bytes_of, drop_torn_files, recover_log, segments_to_recover
+from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 
 PROGRESS_MS: Final = 1000
+NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
+"""What a file raises that is something else than it should be; a broken disk says EIO."""
+DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError, *NOT_THE_FILE)
+"""What files raise that hold something else than they should."""
 
 _events: Final = EventLog("log.manager")
 
@@ -68,6 +84,75 @@ class Loading:
 
     def __repr__(self) -> str:
         return f"<Loading {self.directory.path} left={self._left} of={self._total}>"
+
+
+class LogLoader:
+    """Loads logs, and recovers first what an unclean stop left: through `Offload` when there is much of it."""
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        resources: LogResources,
+        clock: Clock,
+        offload: Offload,
+        log_config: Callable[[str], LogConfig],
+    ) -> None:
+        self._filesystem = filesystem
+        self._resources = resources
+        self._clock = clock
+        self._offload = offload
+        self._log_config = log_config
+
+    @steps
+    def load(self, loading: Loading, tp: TopicPartition, path: str) -> Steps[Log]:
+        """The partition's log. Fails with one of DAMAGE if it cannot be repaired, with OSError if the disk is broken."""
+        clean = loading.directory.clean
+        recovery_point = loading.recovery_points.get(tp, 0)
+        try:
+            tidy(self._filesystem, path)
+            targets = segments_to_recover(self._filesystem, path, clean=clean, recovery_point=recovery_point)
+            if targets:
+                yield self._recover(loading, tp, path, targets)
+            return self._load(loading, tp, path, LONG_MAX if targets or clean else recovery_point)
+        except DAMAGE as error:
+            # What was closed cleanly has been damaged since: nothing is taken on trust then.
+            _events.warning("log.damaged", partition=tp, directory=path, error=error)
+        drop_torn_files(self._filesystem, path)
+        everything = base_offsets(self._filesystem, path)
+        if everything:
+            yield self._recover(loading, tp, path, everything)
+        return self._load(loading, tp, path, LONG_MAX)
+
+    def _load(self, loading: Loading, tp: TopicPartition, path: str, recovery_point: int) -> Log:
+        return load_log(
+            tp,
+            path,
+            self._log_config(tp.topic),
+            self._resources,
+            now_ms=self._clock.time_ms(),
+            log_start_offset=loading.log_starts.get(tp, 0),
+            recovery_point=recovery_point,
+        )
+
+    @steps
+    def _recover(self, loading: Loading, tp: TopicPartition, path: str, targets: list[int]) -> Steps[None]:
+        size = bytes_of(self._filesystem, path, targets)
+        _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
+        config = self._log_config(tp.topic)
+        run: Offload = self._offload if size > IN_PLACE_SCAN_BYTES else InPlace()
+        yield run.run(
+            recover_log,
+            self._filesystem,
+            path,
+            tp,
+            targets=targets,
+            clean=loading.directory.clean,
+            index_interval_bytes=config.index_interval_bytes,
+            log_start_offset=loading.log_starts.get(tp, 0),
+            recovery_point=loading.recovery_points.get(tp, 0),
+            is_compacted=config.is_compacted,
+        )
+        loading.recovered_bytes += max(1, size)
 
 
 def _read(checkpoint: OffsetCheckpoint) -> dict[TopicPartition, int]:

@@ -16,23 +16,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from barnabas.core.clock import Clock
-from barnabas.core.config import LONG_MAX
 from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
-from barnabas.core.offload import InPlace, Offload
+from barnabas.core.offload import Offload
 from barnabas.core.pending import Steps, gather, steps
-from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
+from barnabas.log.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DESCRIPTORS_MAX, DescriptorCache, SparingFilesystem
+from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory, MetaProperties
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
 from barnabas.log.future_logs import FutureLogs, Ports, finish_moves
-from barnabas.log.leftovers import tidy
-from barnabas.log.loader import create_log, load_log
-from barnabas.log.loading import Loading
+from barnabas.log.loader import create_log
+from barnabas.log.loading import DAMAGE, NOT_THE_FILE, Loading, LogLoader
 from barnabas.log.log import Log, LogResources
 from barnabas.log.names import (
     DELETE_DIRECTORY_SUFFIX,
@@ -43,16 +42,8 @@ from barnabas.log.names import (
     partition_of,
     retired_name,
 )
-from barnabas.log.partition_metadata import PartitionMetadataError
-from barnabas.log.recovery import (
-    base_offsets,
-    bytes_of,
-    drop_torn_files,
-    recover_log,
-    segments_to_recover,
-)
+from barnabas.log.removal import Removal
 from barnabas.log.retention import delete_old_segments
-from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 from barnabas.log.shortage import is_full, is_passing
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
@@ -62,11 +53,6 @@ PREFERRED_MAX: Final = 100_000
 """For so many logs that do not exist yet a directory is remembered; the oldest is forgotten then."""
 SHORTAGE_LINE_MS: Final = 60_000
 """How often the log says that descriptors have run out, or that a directory has no room."""
-
-_NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
-"""What a file raises that is something else than it should be; a broken disk says EIO."""
-_DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError, *_NOT_THE_FILE)
-"""What files raise that hold something else than they should."""
 
 _events: Final = EventLog("log.manager")
 
@@ -96,12 +82,11 @@ class LogManager:
         self._recovery_threads = recovery_threads
         self._filesystem = filesystem
         self._clock = clock
-        self._offload = offload
         self._log_config = log_config
         self._on_offline = on_offline
         self.producer_expiration_ms = producer_expiration_ms
         """How long an idle producer is remembered."""
-        self._directories = [LogDirectory(filesystem, path.rstrip("/")) for path in directories]
+        self._directories = LogDirectories(filesystem, directories)
         self._logs: dict[TopicPartition, Log] = {}
         self._started = False
         self._unique = 0
@@ -124,12 +109,18 @@ class LogManager:
             on_refused=self._refused,
         )
         self._resources.on_cut = self._cut
+        self._loader = LogLoader(filesystem, self._resources, clock, offload, log_config)
+        self._removal = Removal(sparing, clock, self._failed)
         self.futures = FutureLogs(
             filesystem,
             self._resources,
             clock,
             Ports(
-                log_config, self._checkpoint_directory, self._retire_future, self._remove_later, self._failed
+                log_config,
+                self._checkpoint_directory,
+                self._retire_future,
+                self._removal.tree_later,
+                self._failed,
             ),
         )
         """Logs on their way to another directory."""
@@ -157,17 +148,17 @@ class LogManager:
     @property
     def directories(self) -> Sequence[LogDirectory]:
         """All that are configured, those out of service too."""
-        return self._directories
+        return tuple(self._directories)
 
     @property
     def online_directories(self) -> list[str]:
         """The paths that serve."""
-        return [directory.path for directory in self._directories if not directory.offline]
+        return [directory.path for directory in self._directories.online()]
 
     @property
     def offline_directories(self) -> list[str]:
         """The paths that a disk error took out of service."""
-        return [directory.path for directory in self._directories if directory.offline]
+        return [directory.path for directory in self._directories.offline()]
 
     # -- start ---------------------------------------------------------------------------------------
 
@@ -176,20 +167,7 @@ class LogManager:
 
         Raises ConfigError when one is locked, when they disagree, or when none is usable.
         """
-        found: dict[MetaProperties, str] = {}
-        for directory in self._online():
-            try:
-                directory.open()
-                meta = directory.read_meta()
-            except OSError as error:
-                self._not_started(directory, error)
-            else:
-                if meta is not None:
-                    found[meta] = directory.path
-        self._require_one()
-        if len(found) > 1:
-            raise ConfigError(f"The log dirs belong to different brokers or clusters: {found}")
-        return next(iter(found), None)
+        return self._directories.open(self._not_started)
 
     @steps
     def start(self, *, broker_id: int, cluster_id: str) -> Steps[None]:
@@ -200,27 +178,16 @@ class LogManager:
         meta = self.open_directories()
         wanted = MetaProperties(cluster_id, broker_id)
         if meta is not None:
-            _check_identity(meta, wanted)
+            meta.require(wanted)
         try:
-            finish_moves(self._filesystem, [each.path for each in self._online()], self._clock)
+            finish_moves(self._filesystem, [each.path for each in self._directories.online()], self._clock)
         except OSError as error:
             _events.error("moves.not_finished", error=error)  # the disk that fails is found by the load
-        for started in (yield gather([self._start_directory(each, wanted) for each in self._online()])):
+        starts = yield gather([self._start_directory(each, wanted) for each in self._directories.online()])
+        for started in starts:
             started.result()
-        self._require_one()
+        self._directories.require_one()
         self._started = True
-
-    def _require_one(self) -> None:
-        """Raises ConfigError when no directory is left that could be used."""
-        if self._online():
-            return
-        reasons = ", ".join(
-            f"{directory.path} ({_reason(directory.failure)})" for directory in self._directories
-        )
-        raise ConfigError(
-            f"Shutdown broker because none of the specified log dirs can be created or used: {reasons}: free space, give this user access, or name other "
-            "directories in log.dirs"
-        )
 
     @steps
     def _start_directory(self, directory: LogDirectory, wanted: MetaProperties) -> Steps[None]:
@@ -261,7 +228,7 @@ class LogManager:
         for name in self._filesystem.listdir(directory.path):
             path = f"{directory.path}/{name}"
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
-                self._remove_later(path, self._log_config("").file_delete_delay_ms)
+                self._removal.tree_later(path, self._log_config("").file_delete_delay_ms)
                 continue
             tp = future_partition_of(name) or partition_of(name)
             if tp is None or name.endswith(STRAY_DIRECTORY_SUFFIX):
@@ -275,8 +242,12 @@ class LogManager:
         try:
             while loading.waiting:
                 path, tp = loading.waiting.popleft()
-                log = yield self._load(loading, tp, path)
-                if log is not None:
+                try:
+                    log = yield self._loader.load(loading, tp, path)
+                except DAMAGE as error:
+                    # One partition that cannot be read must not keep all the others from being served.
+                    self._set_aside(tp, path, error)
+                else:
                     self._take_loaded(loading, log)
                 loading.one_done()
         except BaseException:
@@ -320,40 +291,11 @@ class LogManager:
             )
         log.high_watermark = checkpoint
 
-    @steps
-    def _load(self, loading: Loading, tp: TopicPartition, path: str) -> Steps[Log | None]:
-        """The partition's log, recovered if need be; None if it cannot be repaired."""
-        clean = loading.directory.clean
-        recovery_point = loading.recovery_points.get(tp, 0)
-        log_start = loading.log_starts.get(tp, 0)
-        config = self._log_config(tp.topic)
-        try:
-            tidy(self._filesystem, path)
-            targets = segments_to_recover(self._filesystem, path, clean=clean, recovery_point=recovery_point)
-            if targets:
-                yield self._recover(path, tp, targets, config, loading)
-            if targets or clean:
-                recovery_point = LONG_MAX
-            return self._load_log(tp, path, config, log_start=log_start, recovery_point=recovery_point)
-        except _DAMAGE as error:
-            # What was closed cleanly has been damaged since: nothing is taken on trust then.
-            _events.warning("log.damaged", partition=tp, directory=path, error=error)
-        try:
-            drop_torn_files(self._filesystem, path)
-            everything = base_offsets(self._filesystem, path)
-            if everything:
-                yield self._recover(path, tp, everything, config, loading)
-            return self._load_log(tp, path, config, log_start=log_start, recovery_point=LONG_MAX)
-        except _DAMAGE as error:
-            # One partition that cannot be read must not keep all the others from being served.
-            self._set_aside(tp, path, error)
-        return None
-
     def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
         """Takes this partition out of service; the others go on. Of a future log only what was copied is lost."""
         if path.endswith(FUTURE_DIRECTORY_SUFFIX):
             _events.warning("log.future_unusable", partition=tp, directory=path, error=error)
-            self._remove(path)
+            self._removal.tree(path)
             return
         _events.error(
             "log.unusable",
@@ -363,40 +305,6 @@ class LogManager:
             mend="restore the directory or move it away, then restart the broker",
         )
         self._unusable.add(tp)
-
-    def _load_log(
-        self, tp: TopicPartition, path: str, config: LogConfig, *, log_start: int, recovery_point: int
-    ) -> Log:
-        return load_log(
-            tp,
-            path,
-            config,
-            self._resources,
-            now_ms=self._clock.time_ms(),
-            log_start_offset=log_start,
-            recovery_point=recovery_point,
-        )
-
-    @steps
-    def _recover(
-        self, path: str, tp: TopicPartition, targets: list[int], config: LogConfig, loading: Loading
-    ) -> Steps[None]:
-        size = bytes_of(self._filesystem, path, targets)
-        _events.info("log.recovering", partition=tp, segments=len(targets), size_bytes=size)
-        run: Offload = self._offload if size > IN_PLACE_SCAN_BYTES else InPlace()
-        yield run.run(
-            recover_log,
-            self._filesystem,
-            path,
-            tp,
-            targets=targets,
-            clean=loading.directory.clean,
-            index_interval_bytes=config.index_interval_bytes,
-            log_start_offset=loading.log_starts.get(tp, 0),
-            recovery_point=loading.recovery_points.get(tp, 0),
-            is_compacted=config.is_compacted,
-        )
-        loading.recovered_bytes += max(1, size)
 
     # -- creation and deletion -----------------------------------------------------------------------
 
@@ -436,7 +344,7 @@ class LogManager:
             was_there = self._filesystem.exists(path)
             try:
                 log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
-            except (*_DAMAGE, FileExistsError) as error:
+            except (*DAMAGE, FileExistsError) as error:
                 self._set_aside(tp, path, error)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot use {path}: {error}") from error
             except OSError as error:
@@ -476,7 +384,7 @@ class LogManager:
         preferred = self._preferred.get(tp)
         if preferred is None:
             return self._by_load()
-        return [directory for directory in self._online() if directory.path == preferred]
+        return [directory for directory in self._directories.online() if directory.path == preferred]
 
     def create_future(self, tp: TopicPartition, directory: str) -> Log:
         """Begins a future log for the current one in this log directory. Raises KAFKA_STORAGE_ERROR."""
@@ -493,7 +401,7 @@ class LogManager:
         return self.futures.create(tp, directory, current.topic_id, unique)
 
     def _by_load(self) -> list[LogDirectory]:
-        online = list(self._online())
+        online = self._directories.online()
         if len(online) == 1:
             return online  # thousands of partitions at once must not each count all the others
         counts = {directory.path: 0 for directory in online}
@@ -540,19 +448,7 @@ class LogManager:
         if log.first_dirty_offset:
             self.checkpoint_cleaner_offsets(log)  # a topic of the same name begins dirty
         if suffix == DELETE_DIRECTORY_SUFFIX:
-            self._remove_later(target, log.config.file_delete_delay_ms)
-
-    def _remove_later(self, path: str, delay_ms: float) -> None:
-        self._clock.call_later(delay_ms, lambda: self._remove(path))
-
-    def _remove(self, path: str) -> None:
-        try:
-            self._resources.filesystem.remove_tree(path)
-        except OSError as error:
-            if is_shortage(error):
-                self._remove_later(path, SHORTAGE_LINE_MS)
-            else:
-                self._failed(path, error)
+            self._removal.tree_later(target, log.config.file_delete_delay_ms)
 
     # -- configuration -------------------------------------------------------------------------------
 
@@ -568,31 +464,23 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """``checkpointLogRecoveryOffsets``: what is synced (``log.flush.offset.checkpoint.interval.ms``)."""
-        self._checkpoint(lambda directory: directory.recovery_points, lambda log: log.recovery_point)
+        self._checkpoint(RECOVERY_POINTS)
 
     def checkpoint_high_watermarks(self) -> None:
         """``checkpointHighWatermarks`` (``replica.high.watermark.checkpoint.interval.ms``)."""
-        self._checkpoint(lambda directory: directory.high_watermarks, lambda log: log.high_watermark)
+        self._checkpoint(HIGH_WATERMARKS)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Writes log starts that differ from the name of the first segment (``log.flush.start.offset.checkpoint.interval.ms``)."""
-        self._checkpoint(lambda directory: directory.log_start_offsets, _hidden_start)
+        self._checkpoint(LOG_STARTS)
 
-    def _checkpoint(
-        self,
-        file_of: Callable[[LogDirectory], OffsetCheckpoint],
-        value_of: Callable[[Log], int | None],
-        *,
-        only: str | None = None,
-    ) -> None:
-        for directory in self._online():
-            if only not in (None, directory.path):
-                continue
-            values = {log.tp: value_of(log) for log in self._logs_in(directory)}
-            try:
-                file_of(directory).write({tp: value for tp, value in values.items() if value is not None})
-            except OSError as error:
-                self._take_offline(directory, error)
+    def _checkpoint(self, what: LogCheckpoint, *, only: str | None = None) -> None:
+        for directory in self._directories.online():
+            if only in (None, directory.path):
+                try:
+                    what.write(directory, self._logs_in(directory))
+                except OSError as error:
+                    self._take_offline(directory, error)
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         """The current and the future logs in a directory (``logsInDir``)."""
@@ -601,24 +489,12 @@ class LogManager:
 
     def _checkpoint_directory(self, path: str) -> None:
         """Writes all checkpoints of one directory: a log has come to it, or gone."""
-        self._checkpoint(
-            lambda directory: directory.recovery_points, lambda log: log.recovery_point, only=path
-        )
-        self._checkpoint(
-            lambda directory: directory.high_watermarks, lambda log: log.high_watermark, only=path
-        )
-        self._checkpoint(lambda directory: directory.log_start_offsets, _hidden_start, only=path)
-        self._checkpoint(
-            lambda directory: directory.cleaner_offsets, lambda log: log.first_dirty_offset or None, only=path
-        )
+        for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED):
+            self._checkpoint(what, only=path)
 
     def checkpoint_cleaner_offsets(self, of: Log) -> None:
         """``updateCheckpoints``: writes up to where the logs in the directory of this one are cleaned."""
-
-        def cleaned(log: Log) -> int | None:
-            return log.first_dirty_offset or None
-
-        self._checkpoint(lambda directory: directory.cleaner_offsets, cleaned, only=_parent(of))
+        self._checkpoint(CLEANED, only=_parent(of))
 
     def clean_up(self) -> int:
         """``cleanupLogs``: deletes what retention allows (``log.retention.check.interval.ms``); returns the segments deleted.
@@ -642,16 +518,7 @@ class LogManager:
 
     def remove_files_later(self, paths: Sequence[str], delay_ms: float) -> None:
         """Removes files that are no log's any more, once readers have had the time to let go of them."""
-        if paths:
-            self._clock.call_later(delay_ms, lambda: self._remove_files(paths))
-
-    def _remove_files(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            try:
-                self._filesystem.remove(path)
-            except OSError as error:
-                self._failed(path, error)
-                return
+        self._removal.files_later(paths, delay_ms)
 
     def flush_by_time(self) -> None:
         """``flushDirtyLogs``: syncs logs whose ``flush.ms`` has passed (``log.flush.scheduler.interval.ms``)."""
@@ -672,7 +539,7 @@ class LogManager:
 
     def shutdown(self, *, clean: bool = True) -> None:
         """Closes all logs; with `clean`, directories without an error get checkpoints and the marker."""
-        for directory in self._online():
+        for directory in self._directories.online():
             logs = self._logs_in(directory)
             if clean:
                 self._close(directory, logs)
@@ -681,16 +548,13 @@ class LogManager:
         self._logs.clear()
         self.futures.logs.clear()
         self._resources.files.clear()
-        for directory in self._directories:
-            directory.close()
+        self._directories.close()
 
     def _close(self, directory: LogDirectory, logs: list[Log]) -> None:
         try:
             logs = [log for log in logs if self._close_log(log)]
-            directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
-            directory.high_watermarks.write({log.tp: log.high_watermark for log in logs})
-            hidden = [log for log in logs if log.log_start_offset > log.segments[0].base_offset]
-            directory.log_start_offsets.write({log.tp: log.log_start_offset for log in hidden})
+            for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
+                what.write(directory, logs)
             if self._unusable:
                 # Without recovery points these are scanned from their beginning by the next start, if this stop is not a clean one.
                 _events.warning("shutdown.unclean", path=directory.path, damaged=sorted(self._unusable))
@@ -708,7 +572,7 @@ class LogManager:
         except KafkaError:
             if log.tp not in self._unusable:
                 raise
-        except (FileNotFoundError, *_NOT_THE_FILE) as error:
+        except (FileNotFoundError, *NOT_THE_FILE) as error:
             if not self._set_log_aside(log.directory, error):
                 raise
         return log.tp not in self._unusable
@@ -721,31 +585,27 @@ class LogManager:
 
     # -- disk errors ---------------------------------------------------------------------------------
 
-    def _online(self) -> list[LogDirectory]:
-        return [directory for directory in self._directories if not directory.offline]
-
     def _failed(self, path: str, error: OSError) -> None:
         """``handleLogDirFailure``: a log's disk failed, so its whole directory goes. A file that is missing takes only its own partition offline."""
         # An error without a number is our own: a file is shorter than it was. And a full disk has failed this log only.
-        files = (
-            isinstance(error, (FileNotFoundError, *_NOT_THE_FILE)) or error.errno is None or is_full(error)
-        )
+        files = isinstance(error, (FileNotFoundError, *NOT_THE_FILE)) or error.errno is None or is_full(error)
         if files and self._set_log_aside(path, error):
             return
-        for directory in self._online():
-            if _is_below(path, directory.path):
-                self._take_offline(directory, error)
+        directory = self._directories.above(path)
+        if directory is not None:
+            self._take_offline(directory, error)
 
     def _refused(self, path: str, error: OSError) -> None:
         """Something below this path was refused for want of descriptors or of room."""
         if is_shortage(error):
             self._give_back_descriptors(error)
             return
-        directory = next((each.path for each in self._online() if _is_below(path, each.path)), path)
-        if self._may_say(directory):
+        directory = self._directories.above(path)
+        full = directory.path if directory is not None else path
+        if self._may_say(full):
             _events.error(
                 "directory.full",
-                path=directory,
+                path=full,
                 error=error,
                 meaning="new records are refused until there is room, what is there is served",
             )
@@ -785,7 +645,7 @@ class LogManager:
 
     def _fail(self, directory: LogDirectory, error: OSError) -> None:
         directory.go_offline(error)
-        if self._started or self._online():  # else the start fails, and says why
+        if self._started or self._directories.online():  # else the start fails, and says why
             _events.error("directory.offline", path=directory.path, error=error)
         for logs in (self._logs, self.futures.logs):
             for tp, log in list(logs.items()):
@@ -795,35 +655,5 @@ class LogManager:
         self._on_offline(directory.path)
 
 
-def _is_below(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
-
-
-def _hidden_start(log: Log) -> int | None:
-    """Where the log starts, if the name of its first segment does not say so."""
-    start = log.log_start_offset
-    return start if start > log.segments[0].base_offset else None
-
-
 def _parent(log: Log) -> str:
     return log.directory.rpartition("/")[0]
-
-
-def _reason(error: OSError | None) -> str:
-    """What the system said, without the file where the directory is named anyway."""
-    return error.strerror or str(error) if error is not None else "offline"
-
-
-def _check_identity(found: MetaProperties, wanted: MetaProperties) -> None:
-    if found.cluster_id is not None and found.cluster_id != wanted.cluster_id:
-        raise ConfigError(
-            f"The Cluster ID {wanted.cluster_id} doesn't match stored clusterId {found.cluster_id} in"
-            " meta.properties. The broker is trying to join the wrong cluster. Configured zookeeper.connect may"
-            " be wrong."
-        )
-    if found.broker_id is not None and found.broker_id != wanted.broker_id:
-        raise ConfigError(
-            f"Configured broker.id {wanted.broker_id} doesn't match stored broker.id {found.broker_id} in"
-            " meta.properties. If you moved your data, make sure your configured broker.id matches. If you intend"
-            " to create a new broker, you should remove all data in your data directories (log.dirs)."
-        )
