@@ -2,6 +2,7 @@
 
 import io
 import re
+import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -111,6 +112,27 @@ def test_the_page_works_as_it_stands_and_its_table_grows(spark, broker, topic, p
 
 
 @pytest.mark.spark
+def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipeline, monkeypatch):
+    monkeypatch.setattr(supervisor, "_ANSWER_MS", 500)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and no listen
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        lonely = pipeline(
+            (
+                f'"{broker}"',
+                f'"{address}"\nkafka.request.timeout.ms = 1000\nkafka.default.api.timeout.ms = 1000\nfetchOffset.numRetries = 0',
+            ),
+            ("[sink]", "[restart]\nattempts = 0\n[sink]"),
+        )
+        console = quiet()
+        with pytest.raises(PipelineError) as ended:
+            supervisor.run(spark, lonely, console)
+
+    assert f"no broker has answered yet (No broker of {address} answered in 500 ms" in console.file.getvalue()
+    assert str(ended.value).startswith(f"flights: No broker of {address} answered in 1000 ms: ")
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -177,7 +199,7 @@ def test_a_stream_that_cannot_work_ends_with_one_line(spark, broker, topic, pipe
     broken = pipeline(("[sink]", "[restart]\nattempts = 0\n[sink]"))
 
     with pytest.raises(
-        PipelineError, match=r"^flights \[MALFORMED_RECORD.*\(more in .*flights\.log\)"
+        PipelineError, match=r"^flights: \[MALFORMED_RECORD.*\(more in .*flights\.log\)"
     ) as caught:
         supervisor.run(spark, broken, quiet())
     assert "\n" not in str(caught.value)
@@ -227,9 +249,9 @@ def test_pauses_grow_and_a_batch_that_ends_well_starts_the_count_again():
 
 
 def test_it_gives_up_when_nothing_gets_done():
-    with pytest.raises(PipelineError, match=r"^p gave up after 3 restarts: x "):
+    with pytest.raises(PipelineError, match=r"^p: gave up after 3 restarts: x "):
         supervised([("x", 0)] * 4)
-    with pytest.raises(PipelineError, match=r"^p x "):
+    with pytest.raises(PipelineError, match=r"^p: x "):
         supervised([("x", 0)], restarts=0)
 
 

@@ -5,11 +5,16 @@ where there is one, so that what people search for is the same.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import TopicPartition
+
+_BEFORE_OURS: Final = re.compile(r"^.*?\bbarnabas(?:\.\w+)+: ")
+"""What Spark and Python put before the words of an error of ours: the query's ids, the call, the class."""
 
 
 @contextmanager
@@ -94,7 +99,10 @@ class CorruptRecordsError(BarnabasError):
 
 
 def first_line(failure: BaseException) -> str:
-    """The line of a Spark error that says most: the last one of a Python traceback in it, else the first."""
+    """The line of a Spark error that says most: the last one of a Python traceback in it, else the first.
+
+    The words of our own errors say all; of others the class is kept.
+    """
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     marks = [line for line in lines if "Error: " in line and not line.startswith("File ")]
-    return marks[-1] if marks else (lines or [type(failure).__name__])[0]
+    return _BEFORE_OURS.sub("", marks[-1] if marks else (lines or [type(failure).__name__])[0])

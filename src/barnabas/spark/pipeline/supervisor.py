@@ -22,6 +22,7 @@ from barnabas.core.errors import BarnabasError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.follower import Follower, Totals
+from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import frames
 from barnabas.spark.pipeline.settings import Pipeline
 from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 0.5
 """How often the query's progress is looked at, and a request to stop."""
 _BACKOFF_MAX_S: Final = 60.0
+_ANSWER_MS: Final = 5000
+"""When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
 
 @dataclass
@@ -77,9 +80,19 @@ def run(
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
         watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
+        _look_for_brokers(watch)
         _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
         outcome.rows_written, outcome.batches = sink.rows_written, sink.batches
     return outcome
+
+
+def _look_for_brokers(watch: "_Watch") -> None:
+    """Says early that no broker answers. The stream is begun all the same: they may start in a moment."""
+    try:
+        with contextlib.closing(admin_client(watch.pipeline.source_options.client)) as admin:
+            admin.cluster.describe(timeout_ms=_ANSWER_MS)
+    except (BarnabasError, OSError) as error:
+        watch.say(f"no broker has answered yet ({error}); the stream begins all the same")
 
 
 def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "StreamingQuery":
@@ -107,7 +120,7 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
         failed = 1 if sink.batches > batches else failed + 1
         if failed > pipeline.restarts:
             tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
-            raise PipelineError(f"{pipeline.name} {tries}{reason}{_see(pipeline)}")
+            raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
         pause = min(pipeline.backoff_ms / 1000 * 2 ** (failed - 1), _BACKOFF_MAX_S)
         watch.say(f"failed: {reason}; restart {failed} of {pipeline.restarts} in {pause:g} s")
         if watch.stop.wait(pause):
