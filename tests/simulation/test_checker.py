@@ -70,6 +70,13 @@ def test_a_topic_that_does_not_sync_keeps_a_clean_prefix():
     kept_later = {LOOSE: [(0, before[0].value), (2, before[2].value)]}
     assert judged(*before, final=kept_later, **loss) == ["hole", "lost"]
     assert judged(sent(0, 0), final={SYNCED: []}, **loss) == ["lost"], "a topic that syncs loses nothing"
+    on_its_way = sent(1, 1, tp=LOOSE, at=1.95)
+    assert judged(before[0], on_its_way, after, final={LOOSE: values(before[0], after)}, **loss) == [], (
+        "its answer was under way when the power went"
+    )
+    again = sent(4, 2, tp=LOOSE, at=3.1)
+    kept_later = {LOOSE: [(0, before[0].value), (2, again.value)]}
+    assert judged(before[0], after, again, final=kept_later, **loss) == ["hole", "lost"]
 
 
 def test_duplicates_of_idempotent_producers():

@@ -24,7 +24,7 @@ The kinds follow Jepsen's test of Kafka, as far as there are no transactions.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -67,28 +67,33 @@ def _phantoms(history: History) -> Iterator[str]:
 
 def _lost(history: History) -> Iterator[str]:
     places = _places(history)
-    life_of = _life_of(history)
+
+    def is_kept(send: Send) -> bool:
+        found = places.get((send.tp, send.value), [])
+        return send.offset in found if send.offset >= 0 else bool(found)
+
+    def life_of(send: Send) -> tuple[TopicPartition, int]:
+        return send.tp, _losses_before(history, send, is_kept=is_kept(send))
+
     for (tp, _), group in groupby(sorted(_promised(history), key=life_of), life_of):
         missing: Send | None = None
         for send in sorted(group, key=lambda send: send.offset):
-            found = places.get((tp, send.value), [])
-            kept = send.offset in found if send.offset >= 0 else bool(found)
-            if not kept and history.keeps_everything(tp):
-                yield f"{send} is not there; found at {found}"
-            elif not kept:
+            if not is_kept(send) and history.keeps_everything(tp):
+                yield f"{send} is not there; found at {places.get((tp, send.value), [])}"
+            elif not is_kept(send):
                 missing = missing or send
             elif missing is not None and send.offset >= 0:
                 yield f"{missing} is not there, but the later {send} is"
 
 
-def _life_of(history: History) -> Callable[[Send], tuple[TopicPartition, int]]:
-    """Groups sends by partition, and by the losses of power before they were acknowledged."""
+def _losses_before(history: History, send: Send, *, is_kept: bool) -> int:
+    """How many losses of power were before the answer to a send left the broker.
 
-    def life(send: Send) -> tuple[TopicPartition, int]:
-        assert send.acked_s is not None
-        return send.tp, bisect_right(history.power_losses_s, send.acked_s)
-
-    return life
+    One may be on its way when the power goes. So of a record that is gone the answer counts as given when it was sent.
+    """
+    told_s = send.acked_s if is_kept or send.offset < 0 else send.sent_s
+    assert told_s is not None
+    return bisect_right(history.power_losses_s, told_s)
 
 
 def _duplicated(history: History) -> Iterator[str]:
