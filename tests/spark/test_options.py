@@ -203,6 +203,33 @@ def test_bad_values_say_what_is_wrong(name, value, streaming, words):
     assert words in refused({**BASE, name: value}, streaming=streaming)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startingTimestamp", str(1 << 63)),
+        ("endingTimestamp", str(1 << 63)),
+        ("startingOffsetsByTimestamp", f'{{"a":{{"0":{1 << 63}}}}}'),
+        ("endingOffsetsByTimestamp", f'{{"a":{{"0":{1 << 63}}}}}'),
+        ("startingOffsets", f'{{"a":{{"0":{1 << 63}}}}}'),
+        ("endingOffsets", f'{{"a":{{"0":{1 << 63}}}}}'),
+    ],
+)
+def test_offsets_and_times_are_of_64_bits(name, value):
+    assert name in refused({**BASE, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("subscribePattern", "a{99999999999999}"),
+        ("subscribePattern", "(" * 50_000),
+        ("assign", '{"a":' * 100_000),
+    ],
+)
+def test_a_strategy_that_python_cannot_take_in_is_refused_in_one_line(name, value):
+    assert name in refused({"kafka.bootstrap.servers": "h:1", name: value})
+
+
 def test_of_three_ways_to_say_where_to_start_the_first_wins():
     everything = {
         "startingTimestamp": "5",

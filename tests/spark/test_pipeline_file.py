@@ -130,3 +130,21 @@ def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(PipelineError, match=r"none\.toml: No such file or directory"):
         load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('trigger = "99999999999999999999d"\n' + WHOLE, "trigger"),
+        ('log = "a\\u0000"\n' + WHOLE, "log"),
+        (WHOLE.replace('"c"', '"c\\u0000"'), "checkpoint"),
+        (WHOLE.replace('"table"', '"table\\u0000"'), "path"),
+        (
+            WHOLE.replace('subscribe = "flights"', 'subscribePattern = "a{99999999999999}"'),
+            "subscribePattern",
+        ),
+    ],
+)
+def test_what_only_a_run_would_stumble_over_is_refused_by_its_key(read, text, key):
+    with pytest.raises(PipelineError, match=key):
+        read(text)

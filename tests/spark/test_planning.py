@@ -272,6 +272,14 @@ class TestStream:
             OffsetRange(B0, 4, 9),
         ]
 
+    def test_a_topic_that_is_no_longer_asked_for_is_not_called_deleted(self):
+        start = Place({A0: 10, B0: 4}, {"a": "A", "b": "B"})
+        with pytest.raises(DataLossError) as caught:
+            make({A0: (0, 10)}, streaming=True)[2].latest_place(start)
+
+        assert "b" in caught.value.reason
+        assert "has been deleted" not in caught.value.reason
+
     def test_a_topic_that_is_deleted_is_a_failure_unless_told_otherwise(self):
         catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
         start = topics.next_end(UNRESOLVED, None)
