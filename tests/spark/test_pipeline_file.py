@@ -137,6 +137,7 @@ def test_a_file_that_is_not_there(tmp_path):
     [
         ('trigger = "99999999999999999999d"\n' + WHOLE, "trigger"),
         ('log = "a\\u0000"\n' + WHOLE, "log"),
+        ('name = "../x"\n' + WHOLE, "name"),
         (WHOLE.replace('"c"', '"c\\u0000"'), "checkpoint"),
         (WHOLE.replace('"table"', '"table\\u0000"'), "path"),
         (

@@ -45,9 +45,8 @@ class FakeCatalog:
 
 
 def make(logs, *, streaming=False, **extra):
-    options = source_options(
-        {"kafka.bootstrap.servers": "h:1", "subscribe": "a", **extra}, streaming=streaming
-    )
+    strategy = {} if "assign" in extra else {"subscribe": "a"}
+    options = source_options({"kafka.bootstrap.servers": "h:1", **strategy, **extra}, streaming=streaming)
     catalog = FakeCatalog(logs)
     return catalog, options, Planner(options, catalog)
 
@@ -256,7 +255,7 @@ class TestStream:
 
     def test_a_topic_that_is_deleted_keeps_its_place_until_it_is_there_again(self):
         catalog, _, topics = stream(
-            {A0: (0, 10), B0: (0, 4)}, startingOffsets="earliest", failOnDataLoss="false"
+            {A0: (0, 10), B0: (0, 4)}, subscribe="a,b", startingOffsets="earliest", failOnDataLoss="false"
         )
         catalog.ids = {"a": "A", "b": "B"}
         start = topics.next_end(UNRESOLVED, None)
@@ -279,6 +278,19 @@ class TestStream:
 
         assert "b" in caught.value.reason
         assert "has been deleted" not in caught.value.reason
+
+    def test_partitions_that_are_no_longer_assigned_fail_before_a_batch_is_written_down(self):
+        catalog, _, topics = stream({A0: (0, 10)}, assign='{"a":[0]}')
+        catalog.ids = {"a": "A"}
+        both = Place({A0: 4, A1: 3}, {"a": "A"}).encode()
+        with pytest.raises(DataLossError, match=r"do not ask for \{a-1\} any more"):
+            topics.next_end(both, None)
+
+        lenient = stream({A0: (0, 10)}, assign='{"a":[0]}', failOnDataLoss="false")
+        lenient[0].ids = {"a": "A"}
+        end = lenient[2].next_end(both, None)
+        assert Place.decode(end) == Place({A0: 10}, {"a": "A"}), "it loses its place"
+        assert lenient[2].ranges(both, end) == [OffsetRange(A0, 4, 10)]
 
     def test_a_topic_that_is_deleted_is_a_failure_unless_told_otherwise(self):
         catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")

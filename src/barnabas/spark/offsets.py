@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from barnabas.core.config import LONG_MAX
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 
@@ -82,7 +83,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
             for topic, numbers in json.loads(text).items()
             for number in numbers
         ]
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise OptionError(f"Expected e.g. {_PARTITIONS_EXAMPLE}, got {text}") from None
     return found
 
@@ -92,7 +93,7 @@ def parse_positions(text: str, edge: str) -> Positions:
     positions = _parse(text, _OFFSETS_EXAMPLE)
     for tp, offset in positions.items():
         # ListOffsets reads other negative numbers as special timestamps (KIP-734), and would give their offset.
-        if offset < EARLIEST:
+        if not EARLIEST <= offset <= LONG_MAX:
             raise OptionError(
                 f"{edge}Offsets for {tp} is {offset}: it must be an offset, -2 for earliest or -1 for latest"
             )
@@ -103,7 +104,7 @@ def parse_timestamps(text: str, edge: str) -> Positions:
     """Timestamps by partition, as in ``startingOffsetsByTimestamp``. Raises OptionError."""
     times = _parse(text, _TIMES_EXAMPLE)
     for tp, timestamp in times.items():
-        if timestamp < EARLIEST:
+        if not EARLIEST <= timestamp <= LONG_MAX:
             raise OptionError(
                 f"{edge}OffsetsByTimestamp for {tp} is {timestamp}: it must be milliseconds since 1970"
             )
@@ -113,7 +114,7 @@ def parse_timestamps(text: str, edge: str) -> Positions:
 def _parse(text: str, example: str) -> Positions:
     try:
         return from_nested(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise OptionError(f"Expected e.g. {example}, got {text}") from None
 
 

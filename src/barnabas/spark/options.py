@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, security_asked_for
-from barnabas.core.config import ConfigTable, parse_value
+from barnabas.core.config import LONG_MAX, ConfigTable, parse_value
 from barnabas.core.errors import ConfigError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
@@ -31,6 +31,8 @@ BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
 _POLL_TIMEOUT_MS: Final = 120_000
 _DELAY_DEFAULT: Final = "15m"
+_DURATION_MAX_MS: Final = LONG_MAX // 1000
+"""Spark counts times in microseconds of 64 bits."""
 _GROUP: Final = "group:"
 
 _UNSUPPORTED_READING: Final = {
@@ -89,6 +91,12 @@ class SourceOptions:
     fetch_retry_interval_ms: int = 1000
     skip_corrupt: bool = False
     """Whether batches that cannot be read are left out (ours); else they end the query."""
+
+    def asks_for(self, tp: TopicPartition) -> bool:
+        """Whether a partition is among those that the strategy names, be it there or not."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, tp.topic) is not None
+        return tp in self.assigned if self.assigned else tp.topic in self.topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +210,7 @@ def check_pattern(value: str) -> None:
     """Raises OptionError for a subscribePattern that is no regular expression."""
     try:
         re.compile(value)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise OptionError(f"subscribePattern '{value}' is not a regular expression: {error}") from None
 
 
@@ -267,7 +275,7 @@ def _spec(
     """Of three ways to say it the first one wins: one timestamp, timestamps by partition, offsets."""
     if f"{edge}timestamp" in texts:
         timestamp = _long(texts[f"{edge}timestamp"])
-        if timestamp < EARLIEST:
+        if not EARLIEST <= timestamp <= LONG_MAX:
             raise OptionError(f"{edge}Timestamp is {timestamp}: it must be milliseconds since 1970")
         return OffsetSpec(SpecKind.TIMESTAMP, timestamp=timestamp, no_match_is_latest=no_match_is_latest)
     if f"{edge}offsetsbytimestamp" in texts:
@@ -359,8 +367,11 @@ def _whole(texts: Mapping[str, str], name: str, default: int) -> int:
 
 def parse_duration_ms(text: str) -> int:
     """Milliseconds of Spark's form of a time, such as ``15m`` or ``90s``; ms without a unit. Raises OptionError."""
-    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
+    match = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", text.strip().lower())
     unit = (match.group(2) or "ms") if match else ""
     if match is None or unit not in _TIME_UNITS_MS:
         raise OptionError(f"Invalid time {text!r}: expected a number and one of {', '.join(_TIME_UNITS_MS)}")
-    return int(int(match.group(1)) * _TIME_UNITS_MS[unit])
+    duration_ms = int(int(match.group(1)) * _TIME_UNITS_MS[unit])
+    if duration_ms > _DURATION_MAX_MS:
+        raise OptionError(f"Invalid time {text!r}: it must be at most {_DURATION_MAX_MS} ms")
+    return duration_ms

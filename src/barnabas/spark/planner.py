@@ -80,21 +80,33 @@ class Planner:
     def latest_place(self, start: Place) -> Place:
         """The end of what a stream can read now that has come as far as `start`.
 
-        A topic that it has read and that is deleted is data loss; where that is no failure, the stream keeps its
-        place there: the topic may only be unknown to a broker that has just started. Raises KafkaError for a
-        topic that never was there.
+        Partitions that it has read and that are not there any more, or not asked for, are data loss: said here, before
+        a batch without them is written down. Where that is no failure, the stream keeps its place in a topic
+        that is asked for: it may only be unknown to a broker that has just started. Raises DataLossError, and KafkaError
+        for a topic that never was there.
         """
         found = self._catalog.topics(self._options)
-        read = {tp.topic for tp in start.positions}
-        # A pattern asks for no topic by name: the missing ones are those that were read.
-        missing = found.missing.keys() or read - {tp.topic for tp in found.partitions}
-        for name in sorted(missing):
-            if name not in read and self._options.fail_on_data_loss:
+        known = {tp.topic for tp in found.partitions}
+        for name in sorted(found.missing.keys() - {tp.topic for tp in start.positions}):
+            if self._options.fail_on_data_loss:
                 raise found.missing[name]
-            self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
-        kept = {tp: offset for tp, offset in start.positions.items() if tp.topic in missing}
-        ids = {name: start.topic_ids[name] for name in missing if name in start.topic_ids}
+            _log.warning("topic %s does not exist", name)
+        self._report_gone(_without_topics(start.positions, start.created_again(found.topic_ids)), found)
+        kept = {
+            tp: offset
+            for tp, offset in start.positions.items()
+            if tp.topic not in known and self._options.asks_for(tp)
+        }
+        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
         return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
+
+    def _report_gone(self, read: Positions, found: Found) -> None:
+        gone = read.keys() - found.partitions
+        left = {tp for tp in gone if not self._options.asks_for(tp)}
+        if left:
+            self._report("PARTITIONS_DELETED", f"The options do not ask for {describe(left)} any more.")
+        for name in sorted({tp.topic for tp in gone - left}):
+            self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
 
     def begin_of(self, start: Place, end: Place) -> Positions:
         """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and those of a

@@ -98,8 +98,8 @@ def read_ranges(
                 yield from _decoded(raw, progress, fetcher, options)
         if (time.monotonic() - waiting_since) * 1000 >= options.poll_timeout_ms:
             raise TimeoutError(
-                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader reachable? "
-                "The option kafkaConsumer.pollTimeoutMs allows more time."
+                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader reachable, and does the "
+                "log go as far? The option kafkaConsumer.pollTimeoutMs allows more time."
             )
 
 

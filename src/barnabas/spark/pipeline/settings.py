@@ -112,6 +112,8 @@ def load(path: Path) -> Pipeline:
 
 def _pipeline(top: Section, path: Path) -> Pipeline:
     name = top.text("name", path.stem)
+    if "/" in name:
+        raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
     source, options = _source(top.section("source"))
     sql, python = _transform(top.section("transform"))
     restart, follow = top.section("restart"), top.section("follow")
@@ -275,6 +277,8 @@ def _duration(section: Section, key: str, default: str) -> int:
 def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:
     """A path on this machine: what is renamed and synchronised must be in a file system."""
     text = section.text(key, default)
+    if "\0" in text:
+        raise section.wrong(key, f"is {text!r}: no path has a null character")
     if "://" in text or text.startswith("file:"):
         raise section.wrong(key, f"is {text!r}: it must be a folder of a file system, not an address")
     return Path(os.path.normpath(folder / text))  # Spark takes `..` in an address for a name

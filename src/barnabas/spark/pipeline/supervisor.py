@@ -96,8 +96,8 @@ def _look_for_brokers(watch: "_Watch") -> None:
 
 
 def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "StreamingQuery":
-    writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
     try:
+        writer = frame.writeStream.queryName(pipeline.name).trigger(**pipeline.trigger)
         return (
             writer.option("checkpointLocation", f"file://{pipeline.checkpoint}")
             .foreachBatch(sink.write)
