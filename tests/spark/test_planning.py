@@ -292,6 +292,25 @@ class TestStream:
         assert Place.decode(end) == Place({A0: 10}, {"a": "A"}), "it loses its place"
         assert lenient[2].ranges(both, end) == [OffsetRange(A0, 4, 10)]
 
+    def test_partitions_that_one_broker_does_not_know_yet_keep_their_place(self):
+        catalog, _, topics = stream({A0: (0, 12)})
+        catalog.ids = {"a": "A"}
+        start = Place({A0: 10, A1: 3}, {"a": "A"}).encode()
+        end = topics.next_end(start, None)
+        assert Place.decode(end) == Place({A0: 12, A1: 3}, {"a": "A"})
+
+        catalog.logs[A1] = (0, 7)
+        assert topics.ranges(end, topics.next_end(end, None)) == [
+            OffsetRange(A0, 12, 12),
+            OffsetRange(A1, 3, 7),
+        ]
+        catalog.topics = lambda _options: Found({A0}, {"a": "A"})
+        planned = Place({A0: 12, A1: 7}, {"a": "A"}).encode()
+        assert topics.ranges(end, planned)[1] == OffsetRange(A1, 3, 7), "planned again by what one knows"
+        without_ids = stream({A0: (0, 12)})[2]
+        with pytest.raises(DataLossError, match="Topic a has been deleted"):
+            without_ids.next_end(Place({A0: 10, A1: 3}, {}).encode(), None)
+
     def test_a_topic_that_is_deleted_is_a_failure_unless_told_otherwise(self):
         catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
         start = topics.next_end(UNRESOLVED, None)

@@ -80,33 +80,26 @@ class Planner:
     def latest_place(self, start: Place) -> Place:
         """The end of what a stream can read now that has come as far as `start`.
 
-        Partitions that it has read and that are not there any more, or not asked for, are data loss: said here, before
-        a batch without them is written down. Where that is no failure, the stream keeps its place in a topic
-        that is asked for: it may only be unknown to a broker that has just started. Raises DataLossError, and KafkaError
-        for a topic that never was there.
+        Topics that it has read and that are gone, and partitions that are not asked for any more, are data loss: said
+        here, before a batch without them is written down. Where that is no failure, the stream keeps its place in a
+        topic that is asked for: it may only be unknown to a broker that has just started. Raises DataLossError, and
+        KafkaError for a topic that never was there.
         """
         found = self._catalog.topics(self._options)
-        known = {tp.topic for tp in found.partitions}
         for name in sorted(found.missing.keys() - {tp.topic for tp in start.positions}):
             if self._options.fail_on_data_loss:
                 raise found.missing[name]
             _log.warning("topic %s does not exist", name)
-        self._report_gone(_without_topics(start.positions, start.created_again(found.topic_ids)), found)
-        kept = {
-            tp: offset
-            for tp, offset in start.positions.items()
-            if tp.topic not in known and self._options.asks_for(tp)
-        }
-        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
-        return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
-
-    def _report_gone(self, read: Positions, found: Found) -> None:
-        gone = read.keys() - found.partitions
-        left = {tp for tp in gone if not self._options.asks_for(tp)}
+        read = _without_topics(start.positions, start.created_again(found.topic_ids))
+        absent = {tp: offset for tp, offset in read.items() if tp not in found.partitions}
+        left = {tp for tp in absent if not self._options.asks_for(tp)}
         if left:
             self._report("PARTITIONS_DELETED", f"The options do not ask for {describe(left)} any more.")
-        for name in sorted({tp.topic for tp in gone - left}):
+        kept = {tp: offset for tp, offset in absent.items() if tp not in left}
+        for name in sorted({tp.topic for tp in kept} - _same_topics(start.topic_ids, found.topic_ids)):
             self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
+        ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
+        return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
 
     def begin_of(self, start: Place, end: Place) -> Positions:
         """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and those of a
@@ -144,8 +137,10 @@ class Planner:
         """The partitions that are not there any more, or are others now: a batch is planned again after a restart."""
         names = tuple(sorted({tp.topic for tp in planned.positions}))
         now = self._catalog.topics(replace(self._options, topics=names, pattern=None, assigned=()))
+        same = _same_topics(planned.topic_ids, now.topic_ids)
         again = planned.created_again(now.topic_ids)
-        return {tp for tp in planned.positions if tp not in now.partitions or tp.topic in again}
+        absent = {tp for tp in planned.positions if tp not in now.partitions and tp.topic not in same}
+        return absent | {tp for tp in planned.positions if tp.topic in again}
 
     def _between(self, start: Positions, end: Positions) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads; partitions new in `end` are read from their first offset."""
@@ -260,6 +255,11 @@ def start_was_reset(tp: TopicPartition, start: int, first: int) -> str:
 
 def _without_topics(positions: Positions, names: set[str]) -> Positions:
     return {tp: offset for tp, offset in positions.items() if tp.topic not in names}
+
+
+def _same_topics(one: TopicIds, other: TopicIds) -> set[str]:
+    """The topics that surely are the same. One never loses partitions: a broker that lists fewer is behind the others."""
+    return {name for name, _ in one.items() & other.items()}
 
 
 def _same_partitions(options: SourceOptions) -> None:
