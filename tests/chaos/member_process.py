@@ -4,6 +4,9 @@
 
 A line of HISTORY is a JSON list, written in one go before anything follows from it: ``["read", time, partition,
 first offset, values]`` comes before the commit of these records. What is written survives the process.
+
+A commit that is refused is tried again before the next read: a cooperative member keeps its partitions through the
+rebalance that refused it, and if these were the last records nothing else would ever commit them.
 """
 
 import asyncio
@@ -69,13 +72,16 @@ def kafka_python(bootstrap, topic, group, history, instance):
         max_poll_records=BATCH,
         metadata_max_age_ms=1000,
     )
+    owes_commit = False
     while not stopping.is_set():
         batches = consumer.poll(timeout_ms=100).values()
         finish_the_join(consumer)
         history.read((each.partition, each.offset, each.value) for batch in batches for each in batch)
-        if batches:
+        owes_commit = owes_commit or bool(batches)
+        if owes_commit:
             try:
                 consumer.commit()
+                owes_commit = False
             except KafkaError as error:
                 history.write("refused", repr(error))
     consumer.close()
@@ -104,12 +110,15 @@ async def _aiokafka(bootstrap, topic, group, history, instance):
         metadata_max_age_ms=1000,
     )
     await consumer.start()
+    owes_commit = False
     while not stopping.is_set():
         batches = (await consumer.getmany(timeout_ms=100, max_records=BATCH)).values()
         history.read((each.partition, each.offset, each.value) for batch in batches for each in batch)
-        if batches:
+        owes_commit = owes_commit or bool(batches)
+        if owes_commit:
             try:
                 await consumer.commit()
+                owes_commit = False
             except KafkaError as error:
                 history.write("refused", repr(error))
     await consumer.stop()
@@ -132,14 +141,19 @@ def confluent(bootstrap, topic, group, history, instance, **config):
         settings["group.instance.id"] = instance
     consumer = confluent_kafka.Consumer(settings)
     consumer.subscribe([topic])
+    owes_commit = False
     while not stopping.is_set():
         records = [each for each in consumer.consume(BATCH, 0.1) if each.error() is None]
         history.read((each.partition(), each.offset(), each.value()) for each in records)
-        if records:
+        owes_commit = owes_commit or bool(records)
+        if owes_commit:
             try:
                 consumer.commit(asynchronous=False)
+                owes_commit = False
             except confluent_kafka.KafkaException as error:
                 history.write("refused", repr(error))
+                # Its partitions were taken away: there is nothing left to commit.
+                owes_commit = error.args[0].code() != confluent_kafka.KafkaError._NO_OFFSET
     consumer.close()
 
 
@@ -162,12 +176,15 @@ def barnabas(bootstrap, topic, group, history, instance):
         **options,
     ) as consumer:
         consumer.subscribe([topic])
+        owes_commit = False
         while not stopping.is_set():
             records = list(consumer.poll(100))
             history.read((each.partition, each.offset, each.value) for each in records)
-            if records:
+            owes_commit = owes_commit or bool(records)
+            if owes_commit:
                 try:
                     consumer.commit()
+                    owes_commit = False
                 except BarnabasError as error:
                     history.write("refused", repr(error))
 
