@@ -25,7 +25,7 @@ class LogCheckpoint(NamedTuple):
 def _hidden_start(log: Log) -> int | None:
     """Where the log starts, if the name of its first segment does not say so."""
     start = log.log_start_offset
-    return start if start > log.segments[0].base_offset else None
+    return start if start != log.segments[0].base_offset else None
 
 
 RECOVERY_POINTS: Final = LogCheckpoint(attrgetter("recovery_points"), lambda log: log.recovery_point)
