@@ -89,7 +89,8 @@ COMMANDS: Final = {
         "zookeeper_shell:zookeeper_shell", "Look at znodes of ZooKeeper (zookeeper-shell.sh)."
     ),
     "explain": _Entry(
-        "explain:explain", "Explain who coordinates a group, who leads a partition, which listener is used."
+        "explain:explain",
+        "Explain who coordinates a group, who leads a partition, which way a request takes.",
     ),
 }
 
