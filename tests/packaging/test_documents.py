@@ -25,6 +25,12 @@ def test_the_compatibility_page_is_the_table_of_handlers():
     assert generate.page() == generate.PAGE.read_text(), "run `make docs`"
 
 
+def test_the_page_of_the_logs_is_the_table_of_kafkas_words():
+    generate = load_generator()
+
+    assert generate.logs_page() == generate.LOGS_PAGE.read_text(), "run `make docs`"
+
+
 def test_no_api_is_advertised_beyond_what_kafka_39_does():
     generate = load_generator()
     genuine = generate.genuine_versions()
