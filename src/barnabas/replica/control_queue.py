@@ -17,6 +17,7 @@ from barnabas.core.slices import AT_ONCE, Holder, Sliced, in_slices
 
 T = TypeVar("T")
 
+
 class ControlQueue:
     """Works off one request after the other, in the order of their arrival."""
 
@@ -27,9 +28,7 @@ class ControlQueue:
         self._busy = False
         self._waiting: deque[tuple[Sliced[Any], Holder | None, int, Pending[Any]]] = deque()
 
-    def run(
-        self, work: Sliced[T], *, holder: Holder | None = None, at_once: int = AT_ONCE
-    ) -> T | Pending[T]:
+    def run(self, work: Sliced[T], *, holder: Holder | None = None, at_once: int = AT_ONCE) -> T | Pending[T]:
         """The value of the work, whose first entry is not begun before all earlier work has ended.
 
         The `holder` is held while the work waits for its turn, and between two slices. `at_once` is that of `in_slices`.
