@@ -27,6 +27,7 @@ from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DESCRIPTORS_MAX, DescriptorCache, SparingFilesystem
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory, MetaProperties
+from barnabas.log.file_watch import FileWatch
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
 from barnabas.log.future_logs import FutureLogs, Ports, finish_moves
@@ -115,6 +116,7 @@ class LogManager:
         self._resources.on_cut = self._cut
         self._loader = LogLoader(filesystem, self._resources, clock, offload, log_config)
         self._removal = Removal(filesystem, clock, disk_thread or InPlace(), self._failed)
+        self._file_watch = FileWatch(self._logs, filesystem, disk_thread or InPlace())
         self._names = {each.path: self._names_in(each) for each in self._directories}
         """New names of directories that were taken out of use, by log directory."""
         self.futures = FutureLogs(
@@ -537,6 +539,10 @@ class LogManager:
             if log.log_end_offset > log.recovery_point and now_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.last_flush_ms = now_ms
                 log.flush_soon()
+
+    def look_after_files(self) -> None:
+        """Takes logs offline whose files were removed (``barnabas.log.files.check.interval.ms``)."""
+        self._file_watch.look().when_done(Pending.result)
 
     def expire_producers(self) -> int:
         """Forgets silent producers (``producer.id.expiration.check.interval.ms``); returns how many."""

@@ -58,6 +58,7 @@ class Removal:
         self._timer: Timer | None = None
         self._timer_ms = 0.0
         self._is_busy = False
+        self._is_closed = False
 
     def tree_later(self, path: str, delay_ms: float) -> None:
         """Removes a directory with all that is in it."""
@@ -70,12 +71,15 @@ class Removal:
 
     def close(self) -> None:
         """Begins nothing any more: what waits is left to the next start."""
+        self._is_closed = True
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _add(self, path: str, delay_ms: float, *, is_tree: bool) -> None:
+        if self._is_closed:
+            return
         due_ms = self._clock.monotonic_ms() + delay_ms
         heapq.heappush(self._waiting, _Item(due_ms, next(self._numbers), path, is_tree))
         self._wait()

@@ -323,6 +323,7 @@ class BrokerNode:
         ):
             if config[key] < TIMER_MAX_MS:
                 self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+        self._repeat("log-file-watch", config["barnabas.log.files.check.interval.ms"], logs.look_after_files)
 
     def _start_cleaner(self, logs: LogManager) -> None:
         if not self.config["log.cleaner.enable"]:
