@@ -413,7 +413,9 @@ def test_a_partition_that_is_named_twice_is_appended_to_once_with_what_was_named
 ):
     world.create(partitions=2)
     early, late = make_batch(2), make_batch(5)
-    unknown = [(100 + index, early) for index in range(more)]  # enough of them, and the request goes in slices
+    unknown = [
+        (100 + index, early) for index in range(more)
+    ]  # enough of them, and the request goes in slices
 
     twice = ("orders", [(0, early), (1, early), *unknown]), ("orders", [(0, early), (0, late)])
     response = world.send(_of(*twice, acks=acks), 9)
