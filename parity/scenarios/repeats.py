@@ -1,9 +1,7 @@
 """Requests that name one thing twice: a client's slip, which may not write twice what it says twice."""
 
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from barnabas.protocol.message import Request
 from barnabas.protocol.messages import alter_configs as legacy
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -52,6 +50,11 @@ from parity.scenarios.offsets import offsets_at
 from parity.scenarios.produce import read_back
 from parity.scenarios.topics import wanted
 from parity.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from barnabas.protocol.message import Request
 
 TOPIC, BROKER = 2, 4
 
@@ -222,9 +225,7 @@ def _partitions_twice(world: World) -> None:
         "log dirs": DescribeLogDirsRequest(
             topics=[DescribableLogDirTopic(topic="managed", partitions=[0])] * 2
         ),
-        "elect": ElectLeadersRequest(
-            topic_partitions=[TopicPartitions(topic="managed", partitions=[0])] * 2
-        ),
+        "elect": ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="managed", partitions=[0])] * 2),
         "producers": DescribeProducersRequest(
             topics=[TopicRequest(name="managed", partition_indexes=[0, 0])] * 2
         ),
