@@ -128,6 +128,8 @@ class Log:
         """Below it each key occurs once: the cleaner has been there."""
         self.lowest_cut = LONG_MAX
         """The lowest offset that the log was truncated to since the cleaner began with it."""
+        self.watched_end_offset = log_end_offset
+        """Where the log ended when its files were last seen to be there."""
         self.is_gapless = is_gapless
         """Whether no offset is missing between two records, unless it was lost."""
         self.offline = False
@@ -707,7 +709,9 @@ class Log:
             self.rebuild_index(error)
             return
         if isinstance(error, FileNotFoundError):
-            # One file was removed by hand: the disk works, and everything else is still served.
+            # Removed by hand: the disk works, and the other logs of the directory go on.
+            if any(segment.path == error.filename for segment in self.segments):
+                raise self.storage_failed(error) from error
             self._warn_once("segment.missing", error.filename, error=error)
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"

@@ -218,6 +218,7 @@ class BrokerNode:
             filesystem=environment.filesystem,
             clock=self._clock,
             offload=environment.offload,
+            disk_thread=environment.disk_thread,
             log_config=lambda topic: self._log_config(configs.topic(topic)),
             syncer=environment.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
@@ -227,6 +228,7 @@ class BrokerNode:
         )
         self._running.callback(environment.offload.close)
         self._running.callback(environment.syncer.close)
+        self._running.callback(environment.disk_thread.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
         embedded = metadata_path(self.config)
@@ -324,6 +326,7 @@ class BrokerNode:
         ):
             if config[key] < TIMER_MAX_MS:
                 self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+        self._repeat("log-file-watch", config["barnabas.log.files.check.interval.ms"], logs.look_after_files)
 
     def _start_cleaner(self, logs: LogManager) -> None:
         if not self.config["log.cleaner.enable"]:

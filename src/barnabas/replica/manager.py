@@ -20,6 +20,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import STATE_CHANGES, EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.log.directory import LogDirectory
 from barnabas.log.future_logs import FutureLogs
@@ -85,8 +86,8 @@ class Logs(Protocol):
     def directories(self) -> Sequence[LogDirectory]:
         """The log directories in the order of the configuration."""
 
-    def delete(self, tp: TopicPartition) -> object:
-        """Takes the partition's directory out of use; nothing if there is none."""
+    def delete(self, tp: TopicPartition) -> Pending[None]:
+        """Takes the partition's directory out of use; nothing if there is none. Done when that is durable."""
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes ``replication-offset-checkpoint`` in every log directory."""
