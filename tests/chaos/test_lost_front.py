@@ -47,7 +47,8 @@ def until(what) -> None:
 
 
 def read(bootstrap: str) -> list[int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True})
+    own = {"group.id": "g", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **own})
     found, deadline = [], time.monotonic() + SECONDS
     try:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
