@@ -14,13 +14,13 @@ marker may still be lost): the *first unstable offset*.
 leaves no trace here.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.log.producer_batches import EarlierBatch
 from barnabas.log.producer_snapshot import SnapshotEntry
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
@@ -78,7 +78,8 @@ class ProducerState:
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
         self.epoch = NO_PRODUCER_EPOCH
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+        self.batches: list[BatchMetadata] = []
+        """The last ones of its epoch, the newest at the end; `BATCHES_KEPT` at most."""
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset: int | None = None
@@ -100,6 +101,13 @@ class ProducerState:
             if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
                 return known
         return None
+
+    def remember(self, batch: BatchMetadata) -> None:
+        """Takes in the next batch, and forgets the oldest one that is one too many."""
+        batches = self.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
 
     def bump(self, epoch: int) -> None:
         """Begins a new epoch; batches of the old one are no duplicates any more."""
@@ -124,7 +132,7 @@ class ProducerState:
     def copy(self) -> "ProducerState":
         copy = ProducerState(self.producer_id)
         copy.epoch = self.epoch
-        copy.batches.extend(self.batches)
+        copy.batches = list(self.batches)
         copy.coordinator_epoch = self.coordinator_epoch
         copy.last_timestamp = self.last_timestamp
         copy.current_txn_first_offset = self.current_txn_first_offset
@@ -154,10 +162,10 @@ class ProducerState:
 class ProducerStateManager:
     """The producers of one partition, and its transactions."""
 
-    __slots__ = ("_completed", "_tp", "map_end_offset", "ongoing", "producers")
+    __slots__ = ("_completed", "map_end_offset", "ongoing", "producers", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
-        self._tp = tp
+        self.tp = tp
         self.producers: dict[int, ProducerState] = {}
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction by producer id, in order of offsets."""
@@ -184,7 +192,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {batch.producer_id} at offset {offset} in"
-                f" partition {self._tp}",
+                f" partition {self.tp}",
             )
 
     def check_marker(
@@ -199,14 +207,14 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in partition"
-                f" {self._tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
+                f" {self.tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
             )
 
     def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {state.producer_id} at offset {offset} in {self._tp} is {epoch}, which is"
+                f"Epoch of producer {state.producer_id} at offset {offset} in {self.tp} is {epoch}, which is"
                 f" smaller than the last seen epoch {state.epoch}",
             )
 
@@ -217,7 +225,7 @@ class ProducerStateManager:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {state.producer_id} at offset {offset}"
-                    f" in partition {self._tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
+                    f" in partition {self.tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
                     f" number), {state.epoch} (current producer epoch)",
                 )
             return
@@ -227,7 +235,7 @@ class ProducerStateManager:
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Out of order sequence number for producer {state.producer_id} at offset {offset} in partition"
-            f" {self._tp}: {sequence} (incoming seq. number), {last} (current end sequence number)",
+            f" {self.tp}: {sequence} (incoming seq. number), {last} (current end sequence number)",
         )
 
     # -- changes -------------------------------------------------------------------------------------
@@ -237,7 +245,7 @@ class ProducerStateManager:
         state = self._state(batch.producer_id)
         state.bump(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
-        state.batches.append(
+        state.remember(
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         state.last_timestamp = batch.max_timestamp
@@ -331,18 +339,42 @@ class ProducerStateManager:
     def snapshot(self) -> list[SnapshotEntry]:
         return [state.snapshot() for state in self.producers.values()]
 
-    def restore(self, entries: Iterable[SnapshotEntry], end_offset: int) -> None:
-        """Replaces everything by a snapshot of the log up to the offset."""
+    def earlier_batches(self) -> Iterator[EarlierBatch]:
+        """What a snapshot has no room for: all batches but the last one of each producer."""
+        for producer_id, state in self.producers.items():
+            for batch in state.batches[:-1]:
+                yield EarlierBatch(producer_id, *batch)
+
+    def restore(
+        self, entries: Iterable[SnapshotEntry], end_offset: int, earlier: Iterable[EarlierBatch] = ()
+    ) -> None:
+        """Replaces everything by a snapshot of the log up to the offset, and the batches that lie before its own."""
         self.clear(end_offset)
         for entry in entries:
             self.producers[entry.producer_id] = ProducerState.restore(entry)
+        for producer_id, *batch in earlier:
+            # They come in order, and the snapshot's own batch stays the last.
+            self.producers[producer_id].batches.insert(-1, BatchMetadata(*batch))
         self.ongoing = _open_transactions(self.producers)
+
+    def adopt(self, other: "ProducerStateManager") -> None:
+        """Knows of each producer what `other` does, which is the state of a log with the same records."""
+        self.producers = {each: state.copy() for each, state in other.producers.items()}
+        self.ongoing = dict(other.ongoing)
+
+    def fill_in(self, found: "ProducerStateManager") -> None:
+        """Takes earlier batches from a state that only some of the log before this one's end was replayed into."""
+        for producer_id, known in found.producers.items():
+            state = self.producers.get(producer_id)
+            # Another last batch is one of another epoch, or lies behind what was replayed.
+            if state is not None and state.epoch == known.epoch and state.last_offset == known.last_offset:
+                state.batches = known.batches
 
     def __len__(self) -> int:
         return len(self.producers)
 
     def __repr__(self) -> str:
-        return f"<ProducerStateManager {self._tp} {len(self.producers)} producers, open={self.ongoing}>"
+        return f"<ProducerStateManager {self.tp} {len(self.producers)} producers, open={self.ongoing}>"
 
 
 def _open_transactions(producers: Mapping[int, ProducerState]) -> dict[int, int]:
