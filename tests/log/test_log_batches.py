@@ -5,7 +5,7 @@ from log_world import NOW_MS, TP, World, batch
 from test_log_producers import end, send
 
 from barnabas.log.names import directory_name
-from barnabas.log.producer_batches import EarlierBatch, decode_batches, encode_batches
+from barnabas.log.producer_batches import BATCH, decode_batches, encode_batches
 from barnabas.log.producer_snapshot import SnapshotEntry, SnapshotError, encode_snapshot
 from barnabas.log.retention import delete_old_segments
 from barnabas.records.control import ControlType
@@ -233,22 +233,14 @@ class TestTheFile:
 
 
 def test_its_bytes():
-    batches = [EarlierBatch(7, 1, 2, 0, NOW_MS), EarlierBatch(7, 3, 5, 1, NOW_MS)]
-    data = encode_batches(batches, 0xFEDCBA98)
+    packed = [BATCH.pack(1, 2, 0, NOW_MS), b"", BATCH.pack(3, 5, 1, NOW_MS) + BATCH.pack(4, 6, 0, NOW_MS)]
+    data = encode_batches(packed, 0xFEDCBA98)
 
-    assert data.hex() == "00017ba5dd30fedcba98" + "00000002" + (
-        "0000000000000007"
-        "00000001"
-        "0000000000000002"
-        "00000000"
-        f"{NOW_MS:016x}"
-        "0000000000000007"
-        "00000003"
-        "0000000000000005"
-        "00000001"
-        f"{NOW_MS:016x}"
+    assert data.hex() == "00011eed3c34fedcba9800000003010002" + "".join(
+        f"{sequence:08x}{offset:016x}{delta:08x}{NOW_MS:016x}"
+        for sequence, offset, delta in ((1, 2, 0), (3, 5, 1), (4, 6, 0))
     )
-    assert decode_batches(data) == (0xFEDCBA98, batches)
+    assert decode_batches(data) == (0xFEDCBA98, packed)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\0\1", b"\0\2" + bytes(20), b"\0\1" + bytes(12)])
@@ -257,8 +249,8 @@ def test_damaged_files(damaged):
         decode_batches(damaged)
 
 
-def test_a_file_that_counts_wrong():
-    whole = encode_batches([EarlierBatch(7, 1, 2, 0, NOW_MS)], 0)
+def test_a_file_that_is_cut_anywhere():
+    whole = encode_batches([BATCH.pack(1, 2, 0, NOW_MS)], 0)
     for cut in range(len(whole)):
         with pytest.raises(SnapshotError):
             decode_batches(whole[:cut])

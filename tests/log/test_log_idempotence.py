@@ -194,8 +194,8 @@ class IdempotentProducers(RuleBasedStateMachine):
         self.log = self.manager.get(TP) or self.manager.get_or_create(TP)
         if self.has_lost_power:
             # Snapshots are not synced. What the log does not have any more may be forgotten with them.
-            base = self.log.segments[0].base_offset
-            self.sent = [each for each in self.sent if each.offset >= base]
+            held = {header.base_offset for segment in self.log.segments for header in segment.headers_from(0)}
+            self.sent = [each for each in self.sent if each.offset in held]
             self.has_lost_power = False
         self.look()
 

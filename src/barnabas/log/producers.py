@@ -14,13 +14,13 @@ marker may still be lost): the *first unstable offset*.
 leaves no trace here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
-from barnabas.log.producer_batches import EarlierBatch
+from barnabas.log.producer_batches import BATCH
 from barnabas.log.producer_snapshot import SnapshotEntry
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
@@ -67,7 +67,8 @@ class ProducerState:
     """One producer (``ProducerStateEntry``)."""
 
     __slots__ = (
-        "batches",
+        "_batches",
+        "_packed",
         "coordinator_epoch",
         "current_txn_first_offset",
         "epoch",
@@ -78,45 +79,61 @@ class ProducerState:
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
         self.epoch = NO_PRODUCER_EPOCH
-        self.batches: list[BatchMetadata] = []
-        """The last ones of its epoch, the newest at the end; `BATCHES_KEPT` at most."""
+        self._batches: list[BatchMetadata] = []
+        self._packed = b""
+        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of again: unpacked,
+        theirs would double the memory of a start, and its time."""
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset: int | None = None
 
     @property
+    def batches(self) -> list[BatchMetadata]:
+        """The last ones of its epoch, the newest at the end; `BATCHES_KEPT` at most."""
+        if self._packed:
+            earlier = [BatchMetadata._make(fields) for fields in BATCH.iter_unpack(self._packed)]
+            self._batches[:0] = earlier
+            self._packed = b""
+        return self._batches
+
+    @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        return self._batches[-1].last_sequence if self._batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+        return self._batches[-1].last_offset if self._batches else NO_OFFSET
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
             return None
         last_sequence = batch.last_sequence
-        for known in self.batches:
+        for known in self.batches if self._packed else self._batches:
             if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
                 return known
         return None
 
     def remember(self, batch: BatchMetadata) -> None:
         """Takes in the next batch, and forgets the oldest one that is one too many."""
-        batches = self.batches
+        batches = self.batches if self._packed else self._batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
         batches.append(batch)
 
+    def take_batches(self, other: "ProducerState") -> None:
+        """Remembers what is known elsewhere of the same producer and epoch."""
+        self._batches, self._packed = other.batches, b""
+
     def bump(self, epoch: int) -> None:
         """Begins a new epoch; batches of the old one are no duplicates any more."""
         if epoch != self.epoch:
-            self.batches.clear()
+            self._batches.clear()
+            self._packed = b""
             self.epoch = epoch
 
     def snapshot(self) -> SnapshotEntry:
-        last = self.batches[-1] if self.batches else None
+        last = self._batches[-1] if self._batches else None
         first_offset = self.current_txn_first_offset
         return SnapshotEntry(
             self.producer_id,
@@ -129,17 +146,22 @@ class ProducerState:
             NO_OFFSET if first_offset is None else first_offset,
         )
 
+    def earlier_batches(self) -> bytes:
+        """What a snapshot has no room for: all batches but the last one, packed."""
+        return self._packed + b"".join([BATCH.pack(*batch) for batch in self._batches[:-1]])
+
     def copy(self) -> "ProducerState":
         copy = ProducerState(self.producer_id)
         copy.epoch = self.epoch
-        copy.batches = list(self.batches)
+        copy._batches = list(self._batches)  # noqa: SLF001
+        copy._packed = self._packed  # noqa: SLF001
         copy.coordinator_epoch = self.coordinator_epoch
         copy.last_timestamp = self.last_timestamp
         copy.current_txn_first_offset = self.current_txn_first_offset
         return copy
 
     @classmethod
-    def restore(cls, entry: SnapshotEntry) -> "ProducerState":
+    def restore(cls, entry: SnapshotEntry, earlier: bytes) -> "ProducerState":
         state = cls(entry.producer_id)
         state.epoch = entry.producer_epoch
         state.coordinator_epoch = entry.coordinator_epoch
@@ -147,7 +169,8 @@ class ProducerState:
         if entry.current_txn_first_offset >= 0:
             state.current_txn_first_offset = entry.current_txn_first_offset
         if entry.last_offset >= 0:
-            state.batches.append(
+            state._packed = earlier  # noqa: SLF001
+            state._batches.append(  # noqa: SLF001
                 BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
             )
         return state
@@ -339,22 +362,17 @@ class ProducerStateManager:
     def snapshot(self) -> list[SnapshotEntry]:
         return [state.snapshot() for state in self.producers.values()]
 
-    def earlier_batches(self) -> Iterator[EarlierBatch]:
-        """What a snapshot has no room for: all batches but the last one of each producer."""
-        for producer_id, state in self.producers.items():
-            for batch in state.batches[:-1]:
-                yield EarlierBatch(producer_id, *batch)
+    def earlier_batches(self) -> list[bytes]:
+        """What the snapshot has no room for, by producer in its order; see `producer_batches`."""
+        return [state.earlier_batches() for state in self.producers.values()]
 
     def restore(
-        self, entries: Iterable[SnapshotEntry], end_offset: int, earlier: Iterable[EarlierBatch] = ()
+        self, entries: Sequence[SnapshotEntry], end_offset: int, earlier: Sequence[bytes] | None = None
     ) -> None:
-        """Replaces everything by a snapshot of the log up to the offset, and the batches that lie before its own."""
+        """Replaces everything by a snapshot of the log up to the offset, and by the batches that lie before its own."""
         self.clear(end_offset)
-        for entry in entries:
-            self.producers[entry.producer_id] = ProducerState.restore(entry)
-        for producer_id, *batch in earlier:
-            # They come in order, and the snapshot's own batch stays the last.
-            self.producers[producer_id].batches.insert(-1, BatchMetadata(*batch))
+        for entry, batches in zip(entries, earlier or [b""] * len(entries), strict=True):
+            self.producers[entry.producer_id] = ProducerState.restore(entry, batches)
         self.ongoing = _open_transactions(self.producers)
 
     def adopt(self, other: "ProducerStateManager") -> None:
@@ -368,7 +386,7 @@ class ProducerStateManager:
             state = self.producers.get(producer_id)
             # Another last batch is one of another epoch, or lies behind what was replayed.
             if state is not None and state.epoch == known.epoch and state.last_offset == known.last_offset:
-                state.batches = known.batches
+                state.take_batches(known)
 
     def __len__(self) -> int:
         return len(self.producers)

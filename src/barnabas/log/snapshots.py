@@ -31,7 +31,7 @@ from barnabas.log.names import (
     offset_name,
     offset_of,
 )
-from barnabas.log.producer_batches import EarlierBatch, decode_batches, encode_batches
+from barnabas.log.producer_batches import decode_batches, encode_batches
 from barnabas.log.producer_snapshot import SnapshotError, crc_of, decode_snapshot, encode_snapshot
 from barnabas.log.producers import ProducerStateManager
 from barnabas.log.replay import apply_batch, marker_in
@@ -115,15 +115,15 @@ class SnapshotStore:
                 _events.warning("snapshot.unreadable", path=path, reason=error)
                 self.remove(offset)
                 continue
-            batches = self._batches_of(offset, crc_of(snapshot)) if entries else []
-            producers.restore(entries, offset, batches or ())
-            if batches is None:
+            batches = self._batches_of(offset, crc_of(snapshot))
+            producers.restore(entries, offset, batches)
+            if entries and batches is None:
                 self._alone.add(offset)
                 self._recall(producers)
             return
         producers.clear(start_offset)
 
-    def _batches_of(self, offset: int, snapshot_crc: int) -> list[EarlierBatch] | None:
+    def _batches_of(self, offset: int, snapshot_crc: int) -> list[bytes] | None:
         """The batches that belong to this snapshot; None where there is no file of them."""
         if offset not in self._batches:
             return None
