@@ -138,7 +138,16 @@ class Java:
             "batch.size": 500,
         }
         path = kafka_harness.write_properties(folder / "java-producer.properties", settings)
-        options = ["--topic", self.topic, "--throughput", str(RATE * PARTITIONS), "--acks", "-1", "--producer.config", path]
+        options = [
+            "--topic",
+            self.topic,
+            "--throughput",
+            str(RATE * PARTITIONS),
+            "--acks",
+            "-1",
+            "--producer.config",
+            path,
+        ]
         command = kafka_harness.verifiable_producer(kafka_harness.ZOOKEEPER_ERA)
         with self._log.open("wb") as output, (folder / "java-producer.log").open("wb") as errors:
             self._process = subprocess.Popen(

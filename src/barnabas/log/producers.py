@@ -153,8 +153,8 @@ class ProducerState:
     def copy(self) -> "ProducerState":
         copy = ProducerState(self.producer_id)
         copy.epoch = self.epoch
-        copy._batches = list(self._batches)  # noqa: SLF001
-        copy._packed = self._packed  # noqa: SLF001
+        copy._batches = list(self._batches)
+        copy._packed = self._packed
         copy.coordinator_epoch = self.coordinator_epoch
         copy.last_timestamp = self.last_timestamp
         copy.current_txn_first_offset = self.current_txn_first_offset
@@ -169,8 +169,8 @@ class ProducerState:
         if entry.current_txn_first_offset >= 0:
             state.current_txn_first_offset = entry.current_txn_first_offset
         if entry.last_offset >= 0:
-            state._packed = earlier  # noqa: SLF001
-            state._batches.append(  # noqa: SLF001
+            state._packed = earlier
+            state._batches.append(
                 BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
             )
         return state
