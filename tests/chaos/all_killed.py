@@ -238,6 +238,7 @@ class AllKilled:
     def _round(self):
         self._until_moving()
         cluster, rng = self._cluster, self._rng
+        cluster.until_in_sync()  # else the one that stands still may be one that nobody waits for
         time.sleep(rng.uniform(0, 0.3))
         frozen = rng.choice(list(cluster.running))
         os.kill(cluster.running[frozen].process.pid, signal.SIGSTOP)
