@@ -298,6 +298,7 @@ EVENTS = {
     "segment.missing": "An index has no segment any more: its records are gone.",
     "segment.truncated": "A segment is cut at its first bad batch; the line has the position and the bytes lost.",
     "shutdown.unclean": "Partitions are damaged, so the stop leaves no marker of a clean one.",
+    "snapshot.batches_unreadable": "The batches beside a producer snapshot are left out; the end of the log says of them what it can.",
     "snapshot.unreadable": "A producer snapshot is removed; the one before it is taken, and the batches since.",
 }
 HEAD = """# Damaged files
