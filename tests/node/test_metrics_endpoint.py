@@ -178,6 +178,24 @@ def test_the_state_of_a_broker_that_is_alone(port):
     assert value(found, "barnabas_event_loop_busy_seconds_total") > 0
 
 
+def test_a_follower_counts_among_the_replicas_and_not_among_the_leaders(join_cluster):
+    first = join_cluster(1)
+    first.wait_until_ready()
+    second = join_cluster(2, "--set", "metrics.port=0")
+    second.wait_until_ready()
+    port = int(re.search(r"metrics=http://127\.0\.0\.1:(\d+)/metrics", second.ready_line)[1])
+    with BlockingAdmin(first.bootstrap) as admin:
+        admin.topics.create(NewTopic("both", assignment={0: [1, 2], 1: [2, 1], 2: [1, 2]}))
+
+    def counts():
+        found = samples(scrape(port))
+        return [value(found, f"kafka_server_replicamanager_{name}count") for name in ("partition", "leader")]
+
+    until(lambda: counts() == [3, 1], lambda: str(counts()))
+    assert second.stop() == 0
+    assert first.stop() == 0
+
+
 def leads_all(found):
     led = value(found, "kafka_server_replicamanager_leadercount")
     held = value(found, "kafka_server_replicamanager_partitioncount")
