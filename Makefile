@@ -67,8 +67,9 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)   ## fill the generated parts of docs: the tables of docs/compatibility.md, the figures
+docs: $(STAMP)   ## fill the generated parts of docs: tables of APIs and log lines, the bytes of a request, the figures
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/wire.py
 	$(BIN)/python docs/figures.py
 
 ways: $(STAMP)   ## measure five requests from the socket to the answer, into docs/architecture.md

@@ -141,7 +141,8 @@ class FutureLogs:
         _events.info("log.moved", partition=log.tp, source=source, target=target)
 
     def _loaded(self, log: Log, target: str) -> Log:
-        moved = load_log(
+        # As in Kafka the epochs are those of the records that were copied: one without a record is forgotten.
+        return load_log(
             log.tp,
             target,
             log.config,
@@ -149,12 +150,6 @@ class FutureLogs:
             now_ms=self._clock.time_ms(),
             log_start_offset=log.log_start_offset,
         )
-        # Epochs without a record are in no batch, and so not in the copy.
-        for entry in log.leader_epochs.entries:
-            latest = moved.leader_epochs.latest_epoch
-            if latest is None or entry.epoch > latest:
-                moved.leader_epochs.assign(entry.epoch, entry.start_offset)
-        return moved
 
     def _stay(self, log: Log, future: Log, target: str, error: Exception) -> None:
         """The move failed half-way: the current log goes on, and nothing may say that it has moved."""

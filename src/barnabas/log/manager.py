@@ -486,11 +486,18 @@ class LogManager:
         """Writes log starts that differ from the name of the first segment (``log.flush.start.offset.checkpoint.interval.ms``)."""
         self._checkpoint(LOG_STARTS)
 
-    def _checkpoint(self, what: LogCheckpoint, *, only: str | None = None) -> None:
+    def keep_log_starts(self) -> None:
+        """The same before DeleteRecords is answered, so that a kill does not bring the records back.
+
+        The event loop does not wait for the disk here; the next regular write does.
+        """
+        self._checkpoint(LOG_STARTS, sync=False)
+
+    def _checkpoint(self, what: LogCheckpoint, *, only: str | None = None, sync: bool = True) -> None:
         for directory in self._directories.online():
             if only in (None, directory.path):
                 try:
-                    what.write(directory, self._logs_in(directory))
+                    what.write(directory, self._logs_in(directory), sync=sync)
                 except OSError as error:
                     self._take_offline(directory, error)
 

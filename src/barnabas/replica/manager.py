@@ -75,6 +75,9 @@ class Logs(Protocol):
     def get(self, tp: TopicPartition) -> Log | None:
         """The partition's log; None if there is none."""
 
+    def keep_log_starts(self) -> object:
+        """Writes down where logs start, so that a kill does not bring back what was deleted."""
+
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
         """All logs, whether their partitions are served or not."""
@@ -279,7 +282,9 @@ class ReplicaManager:
 
     def delete_records(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> Sliced[Deletions]:
         """``deleteRecords``: moves log starts up, as `delete_records.delete_records` does."""
-        return delete_records(self.partitions, self.delete_records_purgatory, offsets, timeout_ms)
+        return delete_records(
+            self.partitions, self.delete_records_purgatory, offsets, timeout_ms, self._logs.keep_log_starts
+        )
 
     def describe_log_dirs(self, wanted: Collection[TopicPartition] | None) -> Sliced[list[LogDirUsage]]:
         """``describeLogDirs``: the log directories with these partitions in them, or with all."""
