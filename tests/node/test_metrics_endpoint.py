@@ -339,6 +339,28 @@ def test_one_whose_answer_is_being_put_together_is_not_closed_for_another():
     assert [each[:12] for each in answers] == [b"HTTP/1.1 200"] * CONNECTIONS_MAX
 
 
+def test_clients_that_do_not_take_their_answers_keep_nobody_out():
+    registry = Registry()
+    registry.add("big", Kind.GAUGE, "Big.", lambda: [(("x" * 100_000,), 1)] * 100, ("text",))
+
+    async def asked():
+        endpoint = MetricsEndpoint(registry, LoopClock(asyncio.get_running_loop()))
+        port = urlsplit(await endpoint.start("127.0.0.1", 0)).port
+        holding = []
+        for _ in range(CONNECTIONS_MAX):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert await reader.readexactly(12) == b"HTTP/1.1 200"
+            holding.append(writer)
+        answer = await ask(port)
+        for writer in holding:
+            writer.transport.abort()
+        await endpoint.close()
+        return answer
+
+    assert len(asyncio.run(asked())) > 100 * 100_000
+
+
 class EachLookTakesLong(LoopClock):
     """So that a scrape pauses after each piece."""
 
