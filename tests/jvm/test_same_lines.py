@@ -251,7 +251,8 @@ def test_describe_producers(genuine, kafka_tool, topic):
 
 
 QUOTAS = """
---entity-type users --entity-name alice --add-config consumer_byte_rate=1024,SCRAM-SHA-512=[iterations=8192,password=x]
+--entity-type users --entity-name alice --add-config consumer_byte_rate=1024
+--entity-type users --entity-name alice --add-config SCRAM-SHA-512=[iterations=8192,password=x]
 --entity-type users --entity-name bob --add-config SCRAM-SHA-256=[iterations=4097,password=x]
 --entity-type users --entity-default --add-config producer_byte_rate=12345678
 --entity-type clients --entity-name "an app" --add-config request_percentage=12.5
