@@ -36,8 +36,8 @@ def _rows(text):
 def test_every_difference_from_kafka_names_the_test_or_the_comparison_that_shows_it():
     page = (ROOT / "docs" / "compatibility.md").read_text()
     differences, _, shown = page.partition("## Known differences")[2].partition("### What shows them")
-    rows = {where: row for where, row in _rows(differences)}
-    shows = {where: row for where, row in _rows(shown.partition("### Answer by answer")[0])}
+    rows = dict(_rows(differences))
+    shows = dict(_rows(shown.partition("### Answer by answer")[0]))
     assert len(rows) > 30
     assert rows.keys() == shows.keys(), "each row of the one table has a row in the other"
     for where, shown_by in shows.items():
