@@ -590,7 +590,7 @@ def test_a_registration_with_an_unknown_protocol_is_left_out(three, caplog):
     three.settle()
     three.create("t", {0: [1, 2]})
 
-    assert "broker_registration_unreadable broker=7" in caplog.text
+    assert "znode_unreadable path=/brokers/ids/7" in caplog.text
     assert three.state("t").leader == 1
 
 

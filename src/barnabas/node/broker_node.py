@@ -50,6 +50,7 @@ from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.log.config import LogConfig
+from barnabas.log.directory import MetaProperties
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.settings import SocketSettings
@@ -138,9 +139,9 @@ class BrokerNode:
 
     async def _start(self) -> None:
         store = await self._open_store()
-        self.cluster_id = await wait(cluster_id(store, self._new_cluster_id))
+        stored_cluster_id = await wait(cluster_id(store, self._new_cluster_id))
         configs = ConfigStore(store, self._clock)
-        logs = await self._open_logs(store, configs)
+        logs = await self._open_logs(store, configs, stored_cluster_id)
         listeners = parse_listeners(self.config)
         server = self._bind(listeners)
         bound_by = self.config
@@ -207,8 +208,10 @@ class BrokerNode:
         await wait(ensure_persistent_paths(store))
         return store
 
-    async def _open_logs(self, store: MetadataStore, configs: ConfigStore) -> LogManager:
-        """Locks, recovers and loads; the directories may decide the broker's id."""
+    async def _open_logs(
+        self, store: MetadataStore, configs: ConfigStore, stored_cluster_id: str | None
+    ) -> LogManager:
+        """Locks, recovers and loads; the directories may decide the broker's id, and which cluster it belongs to."""
         environment = self._environment
         logs = LogManager(
             self.log_dirs,
@@ -226,6 +229,7 @@ class BrokerNode:
         self._running.callback(environment.syncer.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
+        self.cluster_id = _cluster_id(stored_cluster_id, found)
         embedded = metadata_path(self.config)
         if found is not None and found.cluster_id not in (None, self.cluster_id) and embedded is not None:
             raise StartError(
@@ -461,6 +465,17 @@ async def wait(pending: Pending[T]) -> T:
         pending.when_done(lambda _: done.set())
         await done.wait()
     return pending.result()
+
+
+def _cluster_id(stored: str | None, found: MetaProperties | None) -> str:
+    """The id in the store, or that of the log directories where its znode is unreadable. Raises StartError without either."""
+    known = stored if stored is not None or found is None else found.cluster_id
+    if known is None:
+        raise StartError(
+            "/cluster/id of the metadata store is unreadable, and no log directory says which cluster this is: "
+            "write the id into the znode again; meta.properties of any other broker has it"
+        )
+    return known
 
 
 def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:

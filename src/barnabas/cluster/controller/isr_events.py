@@ -13,6 +13,7 @@ from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState, PartitionLeadership
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
@@ -105,13 +106,9 @@ def process_isr_change_notification(term: Term) -> Steps[None]:
     yield gather(reads)
     changed: dict[TopicPartition, None] = {}
     for path, read in zip(paths, reads, strict=True):
-        try:
-            named = znodes.decode_partitions(read.result()[0])
-        except NoNodeError:
+        if isinstance(read.error, NoNodeError):
             continue
-        except (ValueError, KeyError, TypeError) as error:
-            _events.error("isr_change_unreadable", path=path, error=error)
-            continue
+        named = readable(term.store.store, path, znodes.decode_partitions, read.result()[0]) or []
         changed |= {tp: None for tp in named if context.assignment(tp).replicas}
     try:
         if changed:

@@ -3,10 +3,12 @@
 from typing import Final
 
 from barnabas.cluster.controller.context import Replica
+from barnabas.cluster.controller.reassignment import maybe_resume_reassignments
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError, SetData
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -41,13 +43,18 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
         data, _ = yield term.watches.get(znodes.topic_path(topic))
     except NoNodeError:
         return
-    assignment = znodes.decode_topic(data)
+    assignment = readable(term.store.store, znodes.topic_path(topic), znodes.decode_topic, data)
+    if assignment is None or topic not in context.topics:
+        return
+    if topic not in context.assignments:
+        yield _serve_again(term, topic, assignment)
+        return
     added = {
         TopicPartition(topic, partition): replicas
         for partition, replicas in assignment.partitions.items()
         if not context.assignment(TopicPartition(topic, partition)).replicas
     }
-    if not added or topic not in context.topics:
+    if not added:
         return
     if context.being_deleted(topic):
         _events.warning("partitions_not_added", topic=topic, reason="the topic is being deleted")
@@ -60,12 +67,21 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
 
 
 @steps
+def _serve_again(term: Term, topic: str, assignment: TopicAssignment) -> Steps[None]:
+    """A topic was held apart because its znode was unreadable, and the znode is mended: as at the beginning of a term."""
+    _events.info("topic_served_again", topic=topic)
+    yield term.serve({topic: assignment})
+    yield maybe_resume_reassignments(term, lambda tp, _: tp.topic == topic)
+    yield term.deletion.resume_for([topic])
+
+
+@steps
 def _restore_assignment(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
     """``restorePartitionReplicaAssignment``: takes out partitions that were added while the topic is being deleted."""
     existing: dict[int, ReplicaAssignment] = {
-        int(name): written.partitions[int(name)]
-        for name in (yield term.store.children(znodes.partitions_path(topic)))
-        if int(name) in written.partitions
+        partition: written.partitions[partition]
+        for partition in znodes.numbered((yield term.store.children(znodes.partitions_path(topic))))
+        if partition in written.partitions
     }
     payload = znodes.encode_topic(TopicAssignment(written.topic_id, existing))
     yield term.store.write(SetData(znodes.topic_path(topic), payload))

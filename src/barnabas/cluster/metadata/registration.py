@@ -14,6 +14,7 @@ from barnabas.cluster.store.contract import (
     SetData,
     Stat,
 )
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
@@ -44,8 +45,8 @@ def ensure_paths(store: MetadataStore, paths: Iterable[str]) -> Steps[None]:
 
 
 @steps
-def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str]:
-    """The cluster's id; the first broker of a new cluster decides on it."""
+def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str | None]:
+    """The cluster's id; the first broker of a new cluster decides on it. None where its znode is unreadable."""
     try:
         data, _ = yield store.get(znodes.CLUSTER_ID)
     except NoNodeError:
@@ -57,7 +58,7 @@ def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str]:
             data, _ = yield store.get(znodes.CLUSTER_ID)
         else:
             return chosen
-    return znodes.decode_cluster_id(data)
+    return readable(store, znodes.CLUSTER_ID, znodes.decode_cluster_id, data)
 
 
 @steps
@@ -124,15 +125,18 @@ class BrokerRegistration:
         own = {(endpoint.host, endpoint.port) for endpoint in self.broker.endpoints}
         names = yield self._store.children(znodes.BROKER_IDS)
         reads = {
-            int(name): self._store.get(znodes.broker_path(int(name)))
-            for name in names
-            if int(name) != self.broker.id
+            broker_id: self._store.get(znodes.broker_path(broker_id))
+            for broker_id in znodes.numbered(names)
+            if broker_id != self.broker.id
         }
         yield gather(reads.values())
         for broker_id, read in reads.items():
             if read.error is not None:
                 continue  # it left in between
-            other = znodes.decode_broker(broker_id, read.result()[0])
+            path, (data, _) = znodes.broker_path(broker_id), read.result()
+            other = readable(self._store, path, znodes.decode_broker, broker_id, data)
+            if other is None:
+                continue  # nobody can tell where it listens
             common = own & {(endpoint.host, endpoint.port) for endpoint in other.endpoints}
             if common:
                 listed = ",".join(f"{host}:{port}" for host, port in sorted(common))
