@@ -17,7 +17,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -73,6 +73,14 @@ KNOWN_POLL_S: Final = 0.002
 """How often the start looks whether the first metadata of the controller is complete."""
 WAITING_LINE_MS_MAX: Final = 10_000
 """How often the log says that the start still waits for the controller."""
+INTERRUPT_POLL_S: Final = 0.1
+"""How often a wait for the store looks whether the start is interrupted."""
+SESSION_MS_MIN: Final = 6_000
+"""ZooKeeper grants no shorter session: two of its ticks, of 3 s by default."""
+SESSION_MARGIN_MS: Final = 10_000
+"""ZooKeeper ends a session up to a tick late, and later where its leader changes."""
+EMBEDDED_SESSION_MS: Final = 2_000
+"""The embedded store sees at once that a process is gone; but a child of it may live for a moment."""
 TOPICS_LOOK_MS: Final = 500
 """How often the start looks whether the topics that it waits for are still there."""
 
@@ -147,7 +155,12 @@ class BrokerNode:
         bound_by = self.config
         peers = PeerBrokers(store, self.config)
         await wait(peers.check())
-        registration = BrokerRegistration(store, self._describe_self(listeners, peers.features), self._clock)
+        registration = BrokerRegistration(
+            store,
+            self._describe_self(listeners, peers.features),
+            self._clock,
+            old_session_ms=self._old_session_ms(),
+        )
         parts = self._parts = Parts(
             self.config,
             listeners,
@@ -167,7 +180,8 @@ class BrokerNode:
         topics = await wait(existing_topics(store))
         _name_unknown(logs, topics)
         await wait(parts.finalized_features.start())
-        await wait(registration.register())
+        if not await self._register(registration):
+            return
         dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(bound_by, server, registration)
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
         dispatcher = Dispatcher(parts.services)
@@ -272,6 +286,25 @@ class BrokerNode:
     def _describe_self(self, listeners: ListenerConfig, features: Mapping[str, Any]) -> Broker:
         advertised = listeners.advertise(self.endpoints, socket.gethostname())
         return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
+
+    def _old_session_ms(self) -> float:
+        """How long the registration of a broker that was killed may stay."""
+        if not self.config["zookeeper.connect"]:
+            return EMBEDDED_SESSION_MS
+        session_ms: int = max(self.config["zookeeper.session.timeout.ms"], SESSION_MS_MIN)
+        return session_ms + SESSION_MARGIN_MS
+
+    async def _register(self, registration: BrokerRegistration) -> bool:
+        """Registers this broker, which may have to wait for the end of its last session; False when it is interrupted."""
+        registered = registration.register()
+        done = asyncio.Event()
+        registered.when_done(lambda _: done.set())
+        while not (registered.done or self._interrupted):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), INTERRUPT_POLL_S)
+        if registered.done:
+            registered.result()
+        return not self._interrupted
 
     async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
         """Waits for the controller's first metadata: this broker itself, the topics, and the roles of its partitions."""
