@@ -849,6 +849,14 @@ def test_a_broker_that_is_shutting_down_leads_no_new_partition(three):
     assert (three.state("t").leader, three.state("t").isr) == (2, (2,))
 
 
+def test_a_recovery_state_that_nobody_knows_is_refused(three, caplog):
+    three.create("t", {0: [1, 2, 0]})
+
+    assert _altered(three, 1, [1], recovering=9).error_code == ErrorCode.INVALID_REQUEST
+    assert three.state("t").isr == (1, 2, 0)
+    assert not [each for each in caplog.records if each.exc_info]
+
+
 def test_alter_partition_of_an_unknown_topic_id(three):
     three.create("t", {0: [1, 2, 0]})
     request = _alteration(three, 1, [1])

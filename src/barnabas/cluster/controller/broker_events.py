@@ -138,7 +138,12 @@ def process_leader_and_isr_response(
     before = term.context.offline_log_dirs.get(broker_id, set())
     now = (before - online) | failed
     term.context.offline_log_dirs[broker_id] = now
-    newly = [Replica(tp, broker_id) for tp in sorted(now - before)]
+    # A late answer may be of a partition that has been deleted, or moved away, since.
+    newly = [
+        Replica(tp, broker_id)
+        for tp in sorted(now - before)
+        if broker_id in term.context.assignment(tp).replicas
+    ]
     if newly:
         _events.warning("replicas_offline", broker=broker_id, partitions=[str(each.tp) for each in newly])
         yield term.on_replicas_become_offline(newly)

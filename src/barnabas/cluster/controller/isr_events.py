@@ -29,6 +29,8 @@ from barnabas.protocol.messages.alter_partition import (
 
 _events: Final = EventLog("cluster.controller.isr")
 
+_RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
+
 Verdict: TypeAlias = ErrorCode | LeaderAndIsr | None
 """A refusal, the state that stands already, or None: the state must be written."""
 
@@ -63,6 +65,9 @@ def alter_partitions(
                 unknown.partitions.append(_refused(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
             tp = TopicPartition(name, partition.partition_index)
+            if partition.leader_recovery_state not in _RECOVERY_STATES:
+                verdicts[tp] = ErrorCode.INVALID_REQUEST
+                continue
             proposals[tp] = _proposal(request, partition, version)
             verdicts[tp] = _judge(context, tp, proposals[tp], version)
     to_write = {tp: proposals[tp] for tp, verdict in verdicts.items() if verdict is None}

@@ -146,15 +146,15 @@ def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: Replic
     context = term.context
     term.deletion.halt([tp.topic], reason="topic reassignment in progress")
     yield _update_current_reassignment(term, tp, assignment)
+    if tp not in context.leadership:
+        # No replica lived when the partition was made: there is nothing to copy, and AR may be its first replicas.
+        yield _make_new(term, tp, assignment)
+        yield term.partitions.handle([tp], PartitionPhase.ONLINE, Strategy.OFFLINE)
     if not (yield _is_complete(term, tp, assignment)):
         # A1. The leader hears of the wider assignment, and AR of its leader.
         yield _update_leader_epoch_and_send(term, tp, assignment)
-        # A2. AR are new replicas, unless an earlier controller or start has brought them further.
-        adding = [Replica(tp, broker_id) for broker_id in assignment.adding]
-        unknown = (None, ReplicaPhase.NON_EXISTENT)
-        yield term.replicas.handle(
-            [each for each in adding if context.replica_phases.get(each) in unknown], ReplicaPhase.NEW
-        )
+        # A2. AR are new replicas.
+        yield _make_new(term, tp, assignment)
         return
     # B1. AR are online.
     yield term.replicas.handle([Replica(tp, each) for each in assignment.adding], ReplicaPhase.ONLINE)
@@ -174,6 +174,16 @@ def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: Replic
     # B8. Every broker hears of the new replicas.
     yield term.batch.send_update_metadata([tp])
     yield term.deletion.resume_for([tp.topic])
+
+
+@steps
+def _make_new(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
+    """AR are new replicas, unless an earlier controller or start has brought them further."""
+    adding = [Replica(tp, broker_id) for broker_id in assignment.adding]
+    unknown = (None, ReplicaPhase.NON_EXISTENT)
+    yield term.replicas.handle(
+        [each for each in adding if term.context.replica_phases.get(each) in unknown], ReplicaPhase.NEW
+    )
 
 
 @steps

@@ -4,6 +4,7 @@ from typing import Final
 
 from barnabas.cluster.controller.context import Replica
 from barnabas.cluster.controller.reassignment import maybe_resume_reassignments
+from barnabas.cluster.controller.states import ReplicaPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.store import znodes
@@ -107,9 +108,17 @@ def process_topic_deletion(term: Term) -> Steps[None]:
 def process_stop_replica_response(
     term: Term, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
 ) -> Steps[None]:
-    """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to."""
-    failed = {tp for tp, code in errors.items() if error or code}
-    yield term.deletion.replicas_failed([Replica(tp, broker_id) for tp in sorted(failed)])
-    done = [Replica(tp, broker_id) for tp in errors if tp not in failed]
+    """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to.
+
+    An answer counts for a deletion that is under way. A late one may be of a replica that a reassignment took away, or of
+    a broker that has died since.
+    """
+    phases = term.context.replica_phases
+    asked = [
+        tp for tp in sorted(errors) if phases.get(Replica(tp, broker_id)) is ReplicaPhase.DELETION_STARTED
+    ]
+    failed = [Replica(tp, broker_id) for tp in asked if error or errors[tp]]
+    yield term.deletion.replicas_failed(failed)
+    done = [Replica(tp, broker_id) for tp in asked if not (error or errors[tp])]
     if done:
         yield term.deletion.replicas_deleted(done)
