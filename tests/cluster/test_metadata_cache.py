@@ -218,9 +218,7 @@ def test_different_listeners_are_logged(caplog, cache):
 
 
 def test_listeners_that_differ_in_another_way_or_again_are_news(caplog, cache):
-    same, more, other = (
-        [broker(1, "A"), broker(2, *names)] for names in (("A",), ("A", "B"), ("A", "C"))
-    )
+    same, more, other = ([broker(1, "A"), broker(2, *names)] for names in (("A",), ("A", "B"), ("A", "C")))
     for brokers in (more, other, same, more):
         cache.apply(update(brokers=brokers))
 
