@@ -7,11 +7,11 @@ import pytest
 from brokers_fake import NOW_MS, FakeCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_loop import Loop
 
 from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
-from conftest import Loop
 
 IDS = (0, 1, 2)
 TOPICS = ("t", "u")

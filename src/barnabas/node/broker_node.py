@@ -81,6 +81,8 @@ SESSION_MARGIN_MS: Final = 10_000
 """ZooKeeper ends a session up to a tick late, and later where its leader changes."""
 EMBEDDED_SESSION_MS: Final = 2_000
 """The embedded store sees at once that a process is gone; but a child of it may live for a moment."""
+STRAYS_LOOK_MS_MIN: Final = 100
+"""Replicas that are no longer this broker's are looked for as often as periodic work is late at a start, at most so often."""
 TOPICS_LOOK_MS: Final = 500
 """How often the start looks whether the topics that it waits for are still there."""
 
@@ -200,6 +202,8 @@ class BrokerNode:
         self._start_timers(logs)
         self._start_cleaner(logs)
         await self._serve_metrics(parts, logs, dispatcher, server)
+        between_ms = max(STRAYS_LOOK_MS_MIN, self.config["log.initial.task.delay.ms"])
+        self._repeat("stray-replicas", between_ms, parts.strays.look, delay_ms=between_ms)
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
@@ -242,6 +246,7 @@ class BrokerNode:
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
             descriptors=soft_limit(),
             recovery_threads=self.config["num.recovery.threads.per.data.dir"],
+            stray_delete_delay_ms=self.config["barnabas.log.stray.delete.delay.ms"],
         )
         self._running.callback(environment.offload.close)
         self._running.callback(environment.syncer.close)

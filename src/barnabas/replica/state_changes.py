@@ -90,6 +90,9 @@ class Logs(Protocol):
     def delete(self, tp: TopicPartition) -> Pending[None]:
         """Takes the partition's directory out of use and deletes it later; nothing if there is none. Done when that is durable."""
 
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
+
 
 class StateChanges:
     """Turns the controller's orders into roles."""
@@ -363,6 +366,20 @@ class StateChanges:
             partition.close()
         # Also without a partition: a topic may have been deleted while this broker was down.
         return self._logs.delete(tp)
+
+    # --- strays -----------------------------------------------------------------------------------------
+
+    def set_aside(self, tp: TopicPartition) -> Pending[None]:
+        """``updateStrayLogs``: stops a replica that is no longer this broker's, and sets its log aside."""
+        self._unmade.pop(tp, None)
+        self._fetchers.stop([tp])
+        partition = self._hosted.online.pop(tp, None)
+        if partition is not None:
+            partition.close()
+        durable = self._logs.mark_stray(tp)
+        self._listeners.deleted(tp, NO_EPOCH)
+        self._wake.progressed(tp)
+        return durable
 
 
 def _target(partition: Partition) -> InitialFetchState:
