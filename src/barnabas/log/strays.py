@@ -58,10 +58,10 @@ class StrayLogs:
         self._logs[path] = StrayLog(tp, path, size)
         renamed_ms, now_ms = retired_at_ms(path, STRAY_DIRECTORY_SUFFIX), self._clock.time_ms()
         if self._delete_delay_ms < 0 or renamed_ms is None or renamed_ms > now_ms:
-            _events.warning("stray.kept", partition=tp, directory=path)
+            _events.info("stray.kept", partition=tp, directory=path)
             return
         left_ms = max(0, renamed_ms + self._delete_delay_ms - now_ms)
-        _events.warning("stray.deleted_later", partition=tp, directory=path, in_ms=left_ms)
+        _events.info("stray.deleted_later", partition=tp, directory=path, in_ms=left_ms)
         self._removal.tree_later(path, left_ms)
 
     def __repr__(self) -> str:
