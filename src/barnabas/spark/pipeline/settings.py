@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.spark import ddl
 from barnabas.spark.errors import FormatError, OptionError, PipelineError
-from barnabas.spark.options import SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.options import TIME_UNITS_MS, SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.section import Section, unknown
 
@@ -29,6 +31,7 @@ _SOURCE_OPTIONS: Final = (
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
     "corruptBatches",
 )  # fmt: skip
+_WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -101,7 +104,8 @@ def load(path: Path) -> Pipeline:
     """The pipeline of a file. Raises PipelineError with one line that begins with the file's name."""
     try:
         with path.open("rb") as file:
-            return _pipeline(Section(tomllib.load(file)), path.absolute())
+            values = expanded(tomllib.load(file), os.environ)
+        return _pipeline(Section(values), path.absolute())
     except OSError as error:
         raise PipelineError(f"{path}: {error.strerror}") from None
     except PipelineError as error:
@@ -154,6 +158,8 @@ def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
     for name in options:
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise section.wrong(name, unknown(name, _SOURCE_OPTIONS))
+        if name.lower() == "maxtriggerdelay":
+            _require_unit(section, name, options[name])
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
@@ -174,9 +180,24 @@ def _format(section: Section, folder: Path) -> Format:
             decoder,
         )
     section.close()
+    if kind in {"json", "csv"}:
+        _check_columns(section, found.schema)
     if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
         raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
     return found
+
+
+def _check_columns(section: Section, schema: str) -> None:
+    """Refuses what Spark would refuse once it runs: a type that there is not, or what is no list of columns."""
+    if schema.startswith("{"):
+        return  # Spark's other form, its JSON
+    try:
+        if _WHOLE_TYPE.match(schema):
+            ddl.whole_type(schema)
+        else:
+            ddl.columns(schema)
+    except ddl.DdlError as error:
+        raise section.wrong("schema", str(error)) from None
 
 
 def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
@@ -259,6 +280,7 @@ def _trigger(top: Section) -> dict[str, str | bool]:
     text = top.text("trigger", "availableNow")
     if text in {"availableNow", "once"}:
         return {text: True}
+    _require_unit(top, "trigger", text)
     try:
         return {"processingTime": f"{parse_duration_ms(text)} milliseconds"}
     except OptionError:
@@ -268,10 +290,21 @@ def _trigger(top: Section) -> dict[str, str | bool]:
 
 
 def _duration(section: Section, key: str, default: str) -> int:
+    text = section.text(key, default)
+    _require_unit(section, key, text)
     try:
-        return parse_duration_ms(section.text(key, default))
+        return parse_duration_ms(text)
     except OptionError as error:
         raise section.wrong(key, f"is wrong: {error}") from None
+
+
+def _require_unit(section: Section, key: str, text: str) -> None:
+    """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
+    if text.strip().isdigit():
+        raise section.wrong(
+            key, f"is {text!r}, which has no unit: it must be a time such as \"{text.strip()}s\"; "
+            f"there are {', '.join(TIME_UNITS_MS)}"
+        )
 
 
 def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:
