@@ -77,7 +77,7 @@ class TopicSource(TableSource):
     def schema(self) -> StructType:
         """The columns; with ``includeHeaders`` one more. Spark asks for them at ``load()``: so wrong options show there."""
         with in_one_line():
-            return self.noted(SCHEMA_WITH_HEADERS if check_reading(self.options) else SCHEMA)
+            return self.noted(SCHEMA_WITH_HEADERS if check_reading(self.given()) else SCHEMA)
 
     def reader(self, schema: StructType) -> "BatchTopicReader":
         """A batch read."""

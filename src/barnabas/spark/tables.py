@@ -25,17 +25,26 @@ _OF_TABLES: Final = ("provider", "owner")
 class TableSource(DataSource):  # type: ignore[misc]
     """A source that can have tables in Spark's catalog."""
 
+    def given(self) -> dict[str, str]:
+        """The options that the user has given: Spark adds some of its own where a table is being made."""
+        if not self._is_made():
+            return dict(self.options)
+        found = {name: value for name, value in self.options.items() if f"{_OPTION}{name}" in self.options}
+        if "path" in self.options:  # of LOCATION, or of an option that Spark has made one of
+            found["path"] = url2pathname(self.options["path"].removeprefix("file:"))
+        return found
+
     def noted(self, columns: StructType | str) -> StructType:
         """The columns as they are, or with the options in them where a table is being made."""
         known = columns if isinstance(columns, StructType) else ddl.columns(columns)
-        if any(name not in self.options for name in _OF_TABLES):
+        if not self._is_made():
             return known
-        options = {name: value for name, value in self.options.items() if f"{_OPTION}{name}" in self.options}
-        if "path" in self.options:  # of LOCATION, or of an option that Spark has made one of
-            options["path"] = url2pathname(self.options["path"].removeprefix("file:"))
         first, *others = known.fields
-        note = StructField(first.name, first.dataType, first.nullable, {_NOTE: json.dumps(options)})
-        return StructType([note, *others])
+        note = {_NOTE: json.dumps(self.given())}
+        return StructType([StructField(first.name, first.dataType, first.nullable, note), *others])
+
+    def _is_made(self) -> bool:
+        return all(name in self.options for name in _OF_TABLES)
 
     def take_options(self, columns: StructType) -> None:
         """Adds the options of the table that these columns are of to those of the statement, which win."""

@@ -50,7 +50,7 @@ class OffsetsSource(TableSource):
     def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            group_options(self.options, self.name())
+            group_options(self.given(), self.name())
         return self.noted(_COMMITS)
 
     def reader(self, schema: StructType) -> "OffsetsReader":
@@ -94,7 +94,7 @@ class LagSource(TableSource):
     def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            options = group_options(self.options, self.name())
+            options = group_options(self.given(), self.name())
         return self.noted(_LAG if options.logs is None else _HISTORY)
 
     def reader(self, schema: StructType) -> "LagReader | HistoryReader":

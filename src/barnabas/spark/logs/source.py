@@ -48,7 +48,7 @@ class LogSource(TableSource):
     def schema(self) -> StructType:
         """The columns of the view. Spark asks for them at ``load()``: so wrong options show there."""
         with in_one_line():
-            options = log_options(self.options)
+            options = log_options(self.given())
         return self.noted(_columns(options))
 
     def reader(self, schema: StructType) -> "LogReader":

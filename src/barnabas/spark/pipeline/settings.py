@@ -19,6 +19,7 @@ from barnabas.spark.pipeline.section import Section, unknown
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 FORMATS: Final = ("binary", "json", "csv", "avro", "protobuf")
 SINKS: Final = ("parquet", "delta", "iceberg")
@@ -47,6 +48,8 @@ class Format:
     """Whether a value that does not fit becomes a row with it in ``_corrupt_record``; else it ends the query."""
     decoder: "Decoder | None" = None
     """What reads the values of a format with a schema of its own, such as Avro."""
+    ids: "SchemaIds | None" = None
+    """Which ids of a schema registry the values may have, where they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +123,17 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
     source, options = _source(top.section("source"))
     sql, python = _transform(top.section("transform"))
+    checkpoint = _local(top, "checkpoint", path.parent)
     restart, follow = top.section("restart"), top.section("follow")
     pipeline = Pipeline(
         name=name,
         folder=path.parent,
-        checkpoint=_local(top, "checkpoint", path.parent),
+        checkpoint=checkpoint,
         log=_local(top, "log", path.parent, f"{name}.log"),
         trigger=_trigger(top),
         source=source,
         source_options=options,
-        format=_format(top.section("format"), path.parent),
+        format=_format(top.section("format"), path.parent, checkpoint),
         sql=sql,
         python=python,
         sink=_sink(top.section("sink"), path.parent),
@@ -166,18 +170,23 @@ def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
         raise PipelineError(f"source: {error}") from None
 
 
-def _format(section: Section, folder: Path) -> Format:
+def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
     kind = section.choice("kind", FORMATS, "binary")
     if kind == "binary":
         found = Format(kind)
     else:
-        decoder = _decoder(section, kind, folder) if kind in {"avro", "protobuf"} else None
+        decoder, ids = None, None
+        if kind in {"avro", "protobuf"}:
+            confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
+            decoder = _decoder(section, kind, folder, confluent=confluent)
+            ids = _schema_ids(section, checkpoint, confluent=confluent)
         found = Format(
             kind,
             section.text("schema"),
             section.text("delimiter", ",") if kind == "csv" else ",",
             section.choice("malformed", ("fail", "keep"), "fail") == "keep",
             decoder,
+            ids,
         )
     section.close()
     if kind in {"json", "csv"}:
@@ -200,10 +209,9 @@ def _check_columns(section: Section, schema: str) -> None:
         raise section.wrong("schema", str(error)) from None
 
 
-def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
+def _decoder(section: Section, kind: str, folder: Path, *, confluent: bool) -> "Decoder":
     """What reads Avro or Protobuf by the schema of a file."""
     schema = section.text("schema")
-    confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
     try:
         if kind == "avro":
             from barnabas.spark.pipeline.formats.avro import AvroDecoder
@@ -227,6 +235,18 @@ def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
         raise section.wrong(error.key, str(error)) from None
     except ValueError as error:
         raise section.wrong("schema", f"is {schema!r}: {error}") from None
+
+
+def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "SchemaIds | None":
+    """Which schemas' values are read, where they have ids."""
+    named = section.wholes("schemaIds", most=2**31 - 1)
+    if not confluent:
+        if named:
+            raise section.wrong("schemaIds", 'has no use without header = "confluent"')
+        return None
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
+
+    return SchemaIds(checkpoint, named)
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:

@@ -69,7 +69,8 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
             f"{sink.path} is partitioned by {', '.join(state.layout) or 'nothing'}, "
             f"not by {', '.join(sink.layout) or 'nothing'}: give the pipeline another path"
         )
-    schema = merged(StructType.fromJson(state.schema) if state is not None else None, rows)
+    known = StructType.fromJson(state.schema) if state is not None else None
+    schema = merged(known, rows, table.growth, sink.layout)
     for field in schema.fields:
         if not table.takes(field.jsonValue()):
             raise PipelineError(
@@ -162,13 +163,8 @@ class BatchSink:
         import pyarrow.parquet as pq
         from pyspark.sql import functions as sql
 
-        have = set(frame.columns)
-        columns = [
-            sql.col(f"`{field.name}`")
-            if field.name in have
-            else sql.lit(None).cast(field.dataType).alias(field.name)
-            for field in self._schema.fields
-        ]
+        # By name: null where the rows have no such column or field, and narrower numbers as the table's.
+        frame, columns = frame.to(self._schema), [sql.col(f"`{field.name}`") for field in self._schema.fields]
         layout = list(self._sink.layout)
         if (
             self._table.keeps_partition_columns

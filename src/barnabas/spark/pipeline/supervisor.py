@@ -79,6 +79,8 @@ def run(
     outcome = Outcome()
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
+        if pipeline.format.ids is not None:
+            pipeline.format.ids.prepare()
         watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
         _look_for_brokers(watch)
         _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
