@@ -169,7 +169,9 @@ def test_variables_of_the_environment_are_expanded_in_every_text(read, monkeypat
     monkeypatch.setenv("BROKERS", "b1:9092,b2:9092")
     monkeypatch.setenv("LAKE_1", "lake")
     text = WHOLE.replace("127.0.0.1:9092", "${BROKERS}").replace('"table"', '"${LAKE_1}/a-${LAKE_1}"')
-    found = read(text + 'partitionBy = ["${LAKE_1}"]\n[transform]\nsql = "SELECT \'$${x} $5 {y}\' FROM source"')
+    found = read(
+        text + 'partitionBy = ["${LAKE_1}"]\n[transform]\nsql = "SELECT \'$${x} $5 {y}\' FROM source"'
+    )
 
     assert found.source["kafka.bootstrap.servers"] == "b1:9092,b2:9092"
     assert found.sink.path.parts[-2:] == ("lake", "a-lake")
@@ -187,6 +189,6 @@ def test_variables_of_the_environment_are_expanded_in_every_text(read, monkeypat
     ],
 )  # fmt: skip
 def test_every_type_of_spark_is_taken(read, schema):
-    text = f"[format]\nkind = 'json'\nschema = \'\'\'{schema}\'\'\'\n[sink]"
+    text = f"[format]\nkind = 'json'\nschema = '''{schema}'''\n[sink]"
 
     assert read(WHOLE.replace("[sink]", text)).format.schema == schema

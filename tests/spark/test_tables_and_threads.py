@@ -35,7 +35,9 @@ def values(frame):
 
 def write(spark, broker, topic, *rows):
     frame = spark.createDataFrame([(value,) for value in rows], "value BINARY")
-    frame.write.format("barnabas").options(**{"kafka.bootstrap.servers": broker}, topic=topic).mode("append").save()
+    frame.write.format("barnabas").options(**{"kafka.bootstrap.servers": broker}, topic=topic).mode(
+        "append"
+    ).save()
 
 
 def test_a_table_has_the_options_that_it_was_made_with(spark, broker, topic, table, tmp_path):
@@ -67,7 +69,9 @@ def test_the_other_sources_have_tables_too(spark, broker, broker_folder, topic, 
         f"LOCATION '{broker_folder}'"
     )
 
-    assert [(row.topic, row["count"]) for row in spark.table(table).select("topic", "count").collect()] == [(topic, 1)]
+    assert [(row.topic, row["count"]) for row in spark.table(table).select("topic", "count").collect()] == [
+        (topic, 1)
+    ]
 
 
 def test_what_is_read_as_before_has_no_options_in_its_columns(spark, broker, topic):

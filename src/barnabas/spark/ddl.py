@@ -12,7 +12,9 @@ from pyspark.sql import types as spark
 
 from barnabas.core.config import neighbour
 
-_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|([<>(),:]))")
+_TOKEN: Final = re.compile(
+    r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|([<>(),:]))"
+)
 _SIMPLE: Final[dict[str, Callable[[], spark.DataType]]] = {
     "boolean": spark.BooleanType,
     "tinyint": spark.ByteType,

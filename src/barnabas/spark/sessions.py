@@ -18,6 +18,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Halves what a Python task costs: no Nagle, no delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "barnabas.spark.daemon",
+    # How long the JVM and Python wait for each other's connection; 15 s are not enough on a busy machine.
+    "spark.python.authenticate.socketTimeout": "120s",
     # Hadoop forks `chmod` for each checkpoint file; this saves half of a micro-batch's log writing.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.session.timeZone": "UTC",
@@ -139,10 +141,20 @@ def register(spark: "SparkSession") -> None:
     from barnabas.spark.source import TopicSource
 
     if hasattr(spark, "sparkContext"):  # not with Spark Connect, whose server has it
-        spark.sparkContext.environment.update(_STREAM_ENVIRONMENT)
+        _set_workers_environment(spark.sparkContext.environment)
         _write_in_any_thread()
     for source in (TopicSource, LogSource, OffsetsSource, LagSource):
         spark.dataSource.register(source)
+
+
+def _set_workers_environment(environment: dict[str, str]) -> None:
+    """What the processes of Python sources get: see `register`, and `early/sitecustomize.py` for the path."""
+    environment.update(_STREAM_ENVIRONMENT)
+    early = str(Path(__file__).with_name("early"))
+    places = [
+        place for place in environment.get("PYTHONPATH", "").split(os.pathsep) if place not in {"", early}
+    ]
+    environment["PYTHONPATH"] = os.pathsep.join([early, *places])
 
 
 def _write_in_any_thread() -> None:

@@ -50,4 +50,5 @@ class TableSource(DataSource):  # type: ignore[misc]
         """Adds the options of the table that these columns are of to those of the statement, which win."""
         for field in columns.fields:
             if _NOTE in field.metadata:
-                self.options = type(self.options)({**json.loads(field.metadata[_NOTE]), **self.options})
+                for name, value in json.loads(field.metadata[_NOTE]).items():
+                    self.options.setdefault(name, value)

@@ -153,7 +153,7 @@ class DeltaFolder(LoggedTable):
             partition_values=_partition(path),
             modification_time=status.st_mtime_ns // 1_000_000,
             data_change=True,
-            stats=json.dumps(statistics(pq.read_metadata(file))),
+            stats=statistics(pq.read_metadata(file)),
         )
 
 

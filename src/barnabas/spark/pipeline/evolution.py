@@ -78,7 +78,10 @@ def _structs(
             kind = _types(old.dataType, field.dataType, rules, name)
             found[field.name.lower()] = StructField(old.name, kind, metadata=old.metadata)
     return StructType(
-        [StructField(field.name, _nullable(field.dataType), metadata=field.metadata) for field in found.values()]
+        [
+            StructField(field.name, _nullable(field.dataType), metadata=field.metadata)
+            for field in found.values()
+        ]
     )
 
 
@@ -105,7 +108,7 @@ def _holds(wide: DataType, narrow: DataType) -> bool:
     """Whether a type has all values of another one, as they are."""
     if isinstance(wide, DecimalType) and isinstance(narrow, DecimalType):
         before_point = wide.precision - wide.scale >= narrow.precision - narrow.scale
-        return wide.scale >= narrow.scale and before_point
+        return bool(wide.scale >= narrow.scale and before_point)
     return any(
         type(wide) in widths and type(narrow) in widths[: widths.index(type(wide)) + 1] for widths in _WIDTHS
     )
@@ -113,7 +116,7 @@ def _holds(wide: DataType, narrow: DataType) -> bool:
 
 def _becomes(known: DataType, now: DataType) -> bool:
     """Whether readers of older files take the wider type: of decimals the digits behind the point must stay."""
-    return not isinstance(known, DecimalType) or known.scale == now.scale  # type: ignore[attr-defined]
+    return not (isinstance(known, DecimalType) and isinstance(now, DecimalType)) or known.scale == now.scale
 
 
 def _nullable(kind: DataType) -> DataType:

@@ -322,8 +322,9 @@ def _require_unit(section: Section, key: str, text: str) -> None:
     """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
     if text.strip().isdigit():
         raise section.wrong(
-            key, f"is {text!r}, which has no unit: it must be a time such as \"{text.strip()}s\"; "
-            f"there are {', '.join(TIME_UNITS_MS)}"
+            key,
+            f'is {text!r}, which has no unit: it must be a time such as "{text.strip()}s"; '
+            f"there are {', '.join(TIME_UNITS_MS)}",
         )
 
 
