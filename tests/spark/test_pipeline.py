@@ -139,7 +139,6 @@ def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipel
         ("FROM source", "FROM sorce", "transform.sql: [TABLE_OR_VIEW_NOT_FOUND]"),
         ("FROM source", "FRM source", "transform.sql: [PARSE_SYNTAX_ERROR]"),
         ("FROM source", "FROM (SELECT 1 AS value)", "transform.sql: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
-        ("carrier STRING,", "carrier STRNG,", "format.schema: "),
         ('"departed"', '"delay"', "sink.eventTime.column: delay is int: it must be a timestamp or a date"),
         ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', "sink.partitionBy: the rows have no column none"),
     ],

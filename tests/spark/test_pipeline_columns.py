@@ -10,13 +10,19 @@ from barnabas.spark.pipeline.evolution import Growth, merged
 from barnabas.spark.pipeline.iceberg import IcebergFolder
 from barnabas.spark.pipeline.parquet import ParquetFolder
 
-PLAIN, DELTA, ICEBERG = Growth(), Growth(fields_in_structs=True), Growth(fields_in_structs=True, wider_types=True)
+PLAIN, DELTA = Growth(), Growth(fields_in_structs=True)
+ICEBERG = Growth(fields_in_structs=True, fields_in_maps=True, wider_types=True)
 
 
 def types(table, rows, growth=PLAIN, fixed=()):
     """The columns that a table has when it takes these rows."""
     known = ddl.columns(table) if table else None
-    return merged(known, ddl.columns(rows), growth, fixed).simpleString().removeprefix("struct<").removesuffix(">")
+    return (
+        merged(known, ddl.columns(rows), growth, fixed)
+        .simpleString()
+        .removeprefix("struct<")
+        .removesuffix(">")
+    )
 
 
 def test_each_kind_of_table_grows_as_it_can():
@@ -60,9 +66,15 @@ def test_all_else_is_refused(table, rows):
 @pytest.mark.parametrize("place", ["a {}", "a array<{}>", "a map<string,{}>", "a struct<in:{}>"])
 def test_structs_get_new_fields_behind_the_old_ones_where_the_table_has_that(place):
     table, rows = place.format("struct<b:int>"), place.format("struct<c:string,b:int>")
-    assert types(table, rows, DELTA) == place.format("struct<b:int,c:string>").replace("a ", "a:", 1)
-    with pytest.raises(PipelineError, match=r"column a(\.in)?\.c is not in the table, whose structs get no new fields"):
-        types(table, rows)
+    grown = place.format("struct<b:int,c:string>").replace("a ", "a:", 1)
+    for growth, takes in ((ICEBERG, True), (DELTA, "map" not in place), (PLAIN, False)):
+        if takes:
+            assert types(table, rows, growth) == grown
+            continue
+        with pytest.raises(
+            PipelineError, match=r"column a(\.in)?\.c is not in the table, whose structs get no new"
+        ):
+            types(table, rows, growth)
     # Rows that lack a field that the table has are taken by every table.
     assert types(rows, table) == rows.replace("a ", "a:", 1)
 
@@ -70,7 +82,9 @@ def test_structs_get_new_fields_behind_the_old_ones_where_the_table_has_that(pla
 def test_names_that_differ_by_their_case_are_refused_at_every_depth():
     with pytest.raises(PipelineError, match="column A is a in the table: only upper and lower case differ"):
         types("a int", "A int", ICEBERG)
-    with pytest.raises(PipelineError, match=r"column a\.B is a\.b in the table: only upper and lower case differ"):
+    with pytest.raises(
+        PipelineError, match=r"column a\.B is a\.b in the table: only upper and lower case differ"
+    ):
         types("a struct<b:int>", "a struct<B:int>", ICEBERG)
 
 

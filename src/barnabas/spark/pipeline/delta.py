@@ -41,7 +41,8 @@ class DeltaFolder(LoggedTable):
         "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary", "date", "timestamp",
         "timestamp_ntz",
     })  # fmt: skip
-    growth: ClassVar = Growth(fields_in_structs=True)  # delta-rs has not the table feature typeWidening
+    # delta-rs has not the table feature typeWidening, and cannot compact files whose maps differ in their structs.
+    growth: ClassVar = Growth(fields_in_structs=True)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, files=folder)

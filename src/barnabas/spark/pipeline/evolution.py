@@ -4,7 +4,7 @@ New columns are added, and rows of a narrower type are taken as the table's wide
 its kind: new fields inside of structs, and a column that becomes wider (`Growth`). All else is refused.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql.types import (
@@ -35,6 +35,8 @@ class Growth:
 
     fields_in_structs: bool = False
     """Whether a struct may get more fields."""
+    fields_in_maps: bool = False
+    """Whether one that is the value of a map may too."""
     wider_types: bool = False
     """Whether a column may become wider, as Iceberg has it: int to long, float to double, more digits of a decimal."""
 
@@ -93,7 +95,8 @@ def _types(known: DataType, now: DataType, growth: Growth, name: str) -> DataTyp
         return ArrayType(_types(known.elementType, now.elementType, growth, name))
     if isinstance(known, MapType) and isinstance(now, MapType):
         keys = _types(known.keyType, now.keyType, Growth(), name)
-        return MapType(keys, _types(known.valueType, now.valueType, growth, name))
+        inside = replace(growth, fields_in_structs=growth.fields_in_structs and growth.fields_in_maps)
+        return MapType(keys, _types(known.valueType, now.valueType, inside, name))
     if known.simpleString() == now.simpleString() or _holds(known, now):
         return known
     if growth.wider_types and _holds(now, known) and _becomes(known, now):
@@ -105,12 +108,12 @@ def _types(known: DataType, now: DataType, growth: Growth, name: str) -> DataTyp
 
 
 def _holds(wide: DataType, narrow: DataType) -> bool:
-    """Whether a type has all values of another one, as they are."""
+    """Whether a type has all values of another, narrower one, as they are."""
     if isinstance(wide, DecimalType) and isinstance(narrow, DecimalType):
         before_point = wide.precision - wide.scale >= narrow.precision - narrow.scale
         return bool(wide.scale >= narrow.scale and before_point)
     return any(
-        type(wide) in widths and type(narrow) in widths[: widths.index(type(wide)) + 1] for widths in _WIDTHS
+        type(wide) in widths and type(narrow) in widths[: widths.index(type(wide))] for widths in _WIDTHS
     )
 
 

@@ -50,7 +50,7 @@ class IcebergFolder(LoggedTable):
 
     keeps_partition_columns: ClassVar = True
     types: ClassVar = frozenset({*_TYPES, "decimal"})
-    growth: ClassVar = Growth(fields_in_structs=True, wider_types=True)
+    growth: ClassVar = Growth(fields_in_structs=True, fields_in_maps=True, wider_types=True)
 
     def __init__(self, folder: Path, table: str, catalog: Mapping[str, str]) -> None:
         super().__init__(folder, files=folder / "data")
