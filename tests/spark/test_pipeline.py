@@ -254,6 +254,18 @@ def test_it_gives_up_when_nothing_gets_done():
         supervised([("x", 0)], restarts=0)
 
 
+@pytest.mark.parametrize(
+    "words", ["Python worker failed to connect back.", "[CANNOT_OPEN_SOCKET] Can not open socket"]
+)
+def test_a_query_whose_python_did_not_start_is_started_again_beside_the_attempts(words):
+    """On a machine that is busy; nothing of the pipeline has run by then."""
+    late = (f"p terminated with exception: {words}", 0)
+    assert supervised([late] * 10 + [(None, 0)], restarts=0) == [1] * 10
+    assert supervised([late, ("x", 0), *[late] * 10, ("x", 0), (None, 0)], restarts=2) == [1, 1, *[1] * 10, 2]
+    with pytest.raises(PipelineError, match=f"^p: {late[0]}".replace("[", r"\[")):
+        supervised([late] * 11, restarts=0)
+
+
 def columns(*fields):
     return StructType([StructField(name, kind, nullable=False) for name, kind in fields])
 
