@@ -14,13 +14,15 @@ from barnabas.spark import sessions
 
 EARLY = str(Path(barnabas.spark.__file__).with_name("early"))
 RUNNER = """
-import json, os, sys
+import json, os, socket, sys
 from pyspark.worker_util import get_sock_file_to_executor
+def other(name):
+    with socket.create_connection(("127.0.0.1", int(sys.argv[-1]))) as connection:
+        connection.sendall(name)
+other(b"early")
 with get_sock_file_to_executor(timeout=None) as file:
-    import socket
-    with socket.create_connection(("127.0.0.1", int(sys.argv[-1]))) as other:
-        other.sendall(b"other")
-    file.write(json.dumps({"pid": os.getpid(), "module": sys.argv[0]}).encode() + b"\\n")
+    other(b"later")
+    file.write(json.dumps({"pid": os.getpid()}).encode() + b"\\n")
     file.flush()
     assert file.readline() == b"bye\\n"
 """
@@ -67,9 +69,10 @@ def test_pyspark_gets_the_connection_and_all_others_are_as_ever(listener, plans)
                     file.flush()
                 assert int.from_bytes(file.read(4)) == process.pid
                 assert json.loads(file.readline())["pid"] == process.pid
-                second, _ = other.accept()
-                with second:
-                    assert second.recv(5) == b"other"
+                for name in (b"early", b"later"):
+                    one, _ = other.accept()
+                    with one:
+                        assert one.recv(5) == name
                 file.write(b"bye\n")
                 file.flush()
                 assert process.wait(60) == 0
