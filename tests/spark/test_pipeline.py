@@ -231,14 +231,15 @@ def supervised(outcomes, restarts=3):
         sink.batches += batches
         return reason
 
+    said = []
     watch = SimpleNamespace(
-        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=lambda _line: None
+        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=said.append
     )
     try:
         supervisor._supervise(object, sink, watch)
     finally:
         assert next(coming, None) is None
-        assert watch.outcome.restarts == len(stop.pauses)
+        assert watch.outcome.restarts == len(stop.pauses) == len(said)
     return stop.pauses
 
 

@@ -2,18 +2,25 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.delta import DeltaFolder
 from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink
 from barnabas.spark.pipeline.sink import BatchSink, complete
 from barnabas.spark.pipeline.table import OURS
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import compact_killed
 
 
 class Disk:
@@ -176,3 +183,55 @@ def test_a_table_of_one_query_has_no_batch_of_another(tmp_path):
             None,
             None,
         )
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_logs_newest_version_is_on_the_disk_when_an_append_is_done(monkeypatch, tmp_path, kind):
+    """Spark commits the batch next, and the version's file is all that says what the table has."""
+    sink = Sink(
+        kind, tmp_path / "t", ("day",), None, "day", "lake.t", {"uri": f"sqlite:///{tmp_path}/catalog.db"}
+    )
+    fsync, synced = os.fsync, set()
+
+    def watched(handle):
+        fsync(handle)
+        synced.add(Path(f"/proc/self/fd/{handle}").readlink())
+
+    monkeypatch.setattr(os, "fsync", watched)
+    for batch in range(3):
+        synced.clear()
+        compact_killed.append(sink, batch)
+        logs = tmp_path / "t" / ("_delta_log" if kind == "delta" else "metadata")
+        newest = max(logs.glob("*.json"), key=lambda path: path.name)
+        assert {newest, logs, tmp_path / "t"} <= synced
+    assert compact_killed.rows(sink)[1] == 6
+
+
+def test_lists_of_structs_with_more_fields_are_merged_in_delta(tmp_path):
+    """What the pipeline lets grow, the table's own compaction must be able to read."""
+
+    def append(batch, *fields):
+        def write(folder):
+            folder.mkdir(parents=True)
+            rows = {
+                "n": [batch],
+                "list": [[dict.fromkeys(fields, batch)]],
+                "deep": [dict.fromkeys(fields, batch)],
+            }
+            pq.write_table(pa.table(rows), folder / "rows.parquet")
+            return ["rows.parquet"]
+
+        inner = {"type": "struct", "fields": [compact_killed.field(name, "long") for name in fields]}
+        items = {"type": "array", "elementType": inner, "containsNull": True}
+        columns = [("n", "long"), ("list", items), ("deep", inner)]
+        schema = {"type": "struct", "fields": [compact_killed.field(*column) for column in columns]}
+        with DeltaFolder(tmp_path / "t") as table:
+            table.append("query", batch, schema, [], write)
+
+    append(1, "a")
+    append(2, "a", "b")
+    with DeltaFolder(tmp_path / "t") as table:
+        assert table.compact(1 << 20, lambda *_: None).files_after == 1
+    found = DeltaTable(str(tmp_path / "t")).to_pyarrow_table().sort_by("n").to_pylist()
+    assert [row["deep"] for row in found] == [{"a": 1, "b": None}, {"a": 2, "b": 2}]
+    assert [row["list"] for row in found] == [[{"a": 1, "b": None}], [{"a": 2, "b": 2}]]
