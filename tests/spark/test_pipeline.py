@@ -263,6 +263,7 @@ def test_a_query_whose_python_did_not_start_is_started_again_beside_the_attempts
     late = (f"p terminated with exception: {words}", 0)
     assert supervised([late] * 10 + [(None, 0)], restarts=0) == [1] * 10
     assert supervised([late, ("x", 0), *[late] * 10, ("x", 0), (None, 0)], restarts=2) == [1, 1, *[1] * 10, 2]
+    assert supervised([late] * 9 + [(late[0], 1)] * 9 + [(None, 0)], restarts=0) == [1] * 18
     with pytest.raises(PipelineError, match=f"^p: {late[0]}".replace("[", r"\[")):
         supervised([late] * 11, restarts=0)
 

@@ -123,6 +123,8 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
         if reason is None or watch.stop.is_set():
             return
         reason = sink.failure or reason
+        if sink.batches > batches:  # it gets something done: the count begins again
+            failed = not_started = 0
         if _NOT_STARTED.search(reason) and not_started < _STARTS_MAX:
             # Nothing of the pipeline has run: a process of Spark was too slow on a busy machine.
             not_started += 1
@@ -131,7 +133,7 @@ def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_
                 return
             watch.outcome.restarts += 1
             continue
-        not_started, failed = 0, 1 if sink.batches > batches else failed + 1
+        failed, not_started = failed + 1, 0
         if failed > pipeline.restarts:
             tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
             raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")
