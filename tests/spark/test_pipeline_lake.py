@@ -271,8 +271,8 @@ def test_delta_has_bounds_by_which_readers_skip_files(spark, tmp_path):
     table = DeltaTable(str(tmp_path / "t"))
     fragments = list(table.to_pyarrow_dataset().get_fragments(filter=pc.field("n") == 19))
     assert ["batch-0000000001" in fragment.path for fragment in fragments] == [True]
-    (stats,) = {json.dumps(action["nullCount"]) for action in stats_of(tmp_path / "t")}
-    assert json.loads(stats) == {"n": 0, "deep": {"s": 1}}
+    # Each of two tasks has written one row of a batch.
+    assert {action["nullCount"]["deep"]["s"] for action in stats_of(tmp_path / "t")} == {0, 1}
 
 
 def stats_of(folder):
