@@ -13,7 +13,7 @@ from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
 from barnabas.log.cleaner.dirtiest import to_clean
 from barnabas.log.cleaner.settings import CleanerSettings
-from barnabas.log.cleaner.work import CleaningAbortedError, build_map, clean_segments
+from barnabas.log.cleaner.work import CleaningAbortedError, build_map, clean_segments, forget_map
 
 OTHER = TopicPartition("others", 0)
 
@@ -270,6 +270,29 @@ def test_a_child_that_is_killed_is_no_reason_to_give_a_log_up():
 
     world.clock.advance(15_000)
     assert len(world.records()) == 1
+
+
+def test_a_child_that_is_killed_between_two_groups_has_the_log_cleaned_from_its_new_segments(caplog):
+    """The next child has no offset map, and the segments that the first one read have been replaced."""
+    world = dirty(CompactedWorld(segment_bytes=300))
+    groups = []
+
+    def kill_before_the_second(function):
+        if function is clean_segments:
+            groups.append(world.the_log.size)
+            if len(groups) == 2:
+                forget_map()
+
+    world.offload.before = kill_before_the_second
+    world.cleaner.startup()
+    world.clock.advance(1)
+    assert groups[1] < groups[0], "the first group is in place"
+    assert "cleaner.postponed" in caplog.text
+
+    world.clock.advance(15_000)
+    assert world.values() == {b"k": b"19"}
+    assert len(world.records()) == 1
+    assert not world.cleaner.uncleanable
 
 
 def test_segments_of_compacted_logs_that_retention_allows_to_delete_go_in_the_cleaners_turn():

@@ -30,6 +30,7 @@ from barnabas.log.cleaner.work import (
     CleanerError,
     Cleaning,
     CleaningAbortedError,
+    MapLostError,
     Source,
     Throttle,
     build_map,
@@ -260,7 +261,10 @@ class LogCleaner:
     def _failed(self, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError) or self._is_closed or log.offline:
             _events.info("cleaner.aborted", partition=log.tp)
-        elif isinstance(error, ChildEndedError) or (isinstance(error, OSError) and is_full(error)):
+        elif isinstance(error, (ChildEndedError, MapLostError)) or (
+            isinstance(error, OSError) and is_full(error)
+        ):
+            # The next one begins with the segments as they are by then.
             _events.warning("cleaner.postponed", partition=log.tp, error=error)
         elif isinstance(error, OSError):
             log.refused(error)
@@ -289,7 +293,9 @@ class LogCleaner:
         try:
             self._open_output(log, cleaning.output_base)
             end_offset: int = yield offload.run(build_map, self._disk, cleaning)
-            transactions = CleanedTransactions(cleaning.aborted)
+            # Of the whole log: its segments are read from the first one on, and so are the markers of all.
+            aborted = log.aborted_transactions(log.segments[0].base_offset, target.end_offset)
+            transactions = CleanedTransactions(aborted)
             for group in self._groups(target, end_offset):
 
                 def check(group: Sequence[LogSegment] = group) -> None:
@@ -340,7 +346,9 @@ class LogCleaner:
             first_dirty_offset=target.first_dirty_offset,
             dirty=_sources(target.dirty),
             end_offset=target.end_offset,
-            aborted=log.aborted_transactions(log.segments[0].base_offset, target.end_offset),
+            # Of the dirty part alone (``buildOffsetMap``): the marker of any other transaction is not read there, and what
+            # its producer commits later would be taken for aborted.
+            aborted=log.aborted_transactions(target.first_dirty_offset, target.end_offset),
             now_ms=self._clock.time_ms(),
             delete_retention_ms=log.config.delete_retention_ms,
             index_interval_bytes=log.config.index_interval_bytes,
