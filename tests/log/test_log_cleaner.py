@@ -304,7 +304,9 @@ TOMBSTONE_OF_ONE_THAT_ABORTED = [
 @given(STEPS)
 @example(TOMBSTONE_OF_ONE_THAT_ABORTED)
 def test_a_reader_has_the_same_values_as_a_dictionary(steps):
-    world = CompactedWorld(segment_bytes=300, delete_retention_ms=1000, index_interval_bytes=100)
+    world = CompactedWorld(
+        segment_bytes=300, delete_retention_ms=1000, index_interval_bytes=100, segment_index_bytes=1200
+    )
     model, sequence = {}, 0
     for kind, given_ in steps:
         if kind == "put":

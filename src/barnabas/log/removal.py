@@ -6,6 +6,7 @@ from typing import Final
 from barnabas.core.clock import Clock
 from barnabas.core.descriptors import is_shortage
 from barnabas.log.filesystem import Filesystem
+from barnabas.log.log import Log
 
 AGAIN_MS: Final = 60_000
 """How long a removal waits for descriptors."""
@@ -36,15 +37,13 @@ class Removal:
             else:
                 self._failed(path, error)
 
-    def files_later(self, paths: Sequence[str], delay_ms: float) -> None:
-        """Removes single files."""
+    def files_later(self, log: Log, paths: Sequence[str]) -> None:
+        """Removes files of segments that a log does not read any more."""
         if paths:
-            self._clock.call_later(delay_ms, lambda: self._files(paths))
+            self._clock.call_later(log.config.file_delete_delay_ms, lambda: self._files(log, paths))
 
-    def _files(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            try:
-                self._filesystem.remove(path)
-            except OSError as error:
-                self._failed(path, error)
-                return
+    def _files(self, log: Log, paths: Sequence[str]) -> None:
+        try:
+            log.remove_files(paths)
+        except OSError as error:
+            self._failed(paths[0], error)

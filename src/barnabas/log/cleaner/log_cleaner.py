@@ -42,7 +42,7 @@ from barnabas.log.flush import Syncer
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
-from barnabas.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
+from barnabas.log.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
 from barnabas.log.segment import LogSegment
 from barnabas.log.shortage import is_full
 
@@ -117,12 +117,14 @@ class LogCleaner:
         self._is_closed = True
         given_up = dict(self._outputs)
         for log in given_up:
-            self.abort(log)
+            with contextlib.suppress(KafkaError):
+                self.abort(log)
         self._stop(self._cleaners)
         self._cleaners = []
         for log, base_offset in given_up.items():
             # A child writes on until its next look at the output file.
-            remove_output(self._disk, log.directory, base_offset)
+            with contextlib.suppress(KafkaError):  # then the log is offline, which has its line
+                remove_output(log, base_offset)
         return gather(self._replacing)
 
     def reconfigure(self, settings: CleanerSettings) -> None:
@@ -148,10 +150,13 @@ class LogCleaner:
             cleaner.offload.close()
 
     def abort(self, log: Log) -> None:
-        """``abortCleaning``: what was written for this log counts no more; the child notices before its next block."""
+        """``abortCleaning``: what was written for this log counts no more; the child notices before its next block.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
         base_offset = self._outputs.pop(log, None)
         if base_offset is not None:
-            remove_output(self._disk, log.directory, base_offset)
+            remove_output(log, base_offset)
 
     def _cut(self, log: Log) -> None:
         """Records at the end of a log are cut off: what superseded others may be among them."""
@@ -311,14 +316,15 @@ class LogCleaner:
                 check()
                 yield stage(log, cleaning.output_base, disk=self._disk, syncer=self._syncer)
                 check()
-                # From here on the result is the log's.
+                swap = log.load_segment(cleaning.output_base, SWAP_SUFFIX)
+                # From here on the result is the log's, and nothing removes it.
                 del self._outputs[log]
                 has_output = False
-                replacing = replace(log, group, disk=self._disk, syncer=self._syncer)
+                replacing = replace(log, group, swap, disk=self._disk, syncer=self._syncer)
                 self._replacing.add(replacing)
                 replacing.when_done(self._replacing.discard)
                 retired = yield replacing
-                self._logs.remove_files_later(retired, log.config.file_delete_delay_ms)
+                self._logs.remove_files_later(log, retired)
                 transactions = done.transactions
                 stats.add(done.stats)
             self._check(log, (), target.end_offset)
@@ -329,7 +335,7 @@ class LogCleaner:
             del self._running[cleaning.directory]
             if has_output:
                 # Also where it was given up before: the child may have written more until it noticed.
-                remove_output(self._disk, log.directory, cleaning.output_base)
+                remove_output(log, cleaning.output_base)
         _log_stats(log, target.first_dirty_offset, end_offset, stats)
         return stats
 
@@ -374,7 +380,7 @@ class LogCleaner:
         """Makes the output file, without which the child stops."""
         self.abort(log)
         self._outputs[log] = base_offset
-        remove_output(self._disk, log.directory, base_offset)
+        remove_output(log, base_offset)
         path = f"{log.directory}/{offset_name(base_offset, LOG_SUFFIX)}{CLEANED_SUFFIX}"
         self._disk.open(path, create=True)
 
