@@ -139,8 +139,8 @@ class KeyedStream(Stream):
     KEYS = 20
     TOMBSTONE_EVERY = 7
 
-    def __init__(self, bootstrap, topic):
-        super().__init__(bootstrap, topic, idempotent=True)
+    def __init__(self, bootstrap, topic, *, rate=None):
+        super().__init__(bootstrap, topic, idempotent=True, rate=rate)
         self.compacted = 0
         """How many records `check` has found gone."""
 
