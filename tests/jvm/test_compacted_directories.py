@@ -83,6 +83,9 @@ def produce_more(bootstrap: str, number: int) -> set[bytes]:
                 transactional.produce(TOPIC, None if commits else "aborted", key=key, partition=0)
                 transactional.produce(TOPIC, "stays", key=f"{codec} {place + 5 * number + 5}", partition=0)
                 gone.add(key.encode())
+            assert transactional.flush(20) == 0
+            # A batch of its own, of which the next producer leaves nothing.
+            transactional.produce(TOPIC, codec, key="all write it", partition=0)
             (transactional.commit_transaction if commits else transactional.abort_transaction)(20)
         for place in range(100):
             filler.produce(TOPIC, "filler " * 30, key=f"filler {place % 10}", partition=0)
