@@ -13,6 +13,7 @@ from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.records.batch import build_batch
 from barnabas.records.compression import Codec
 from barnabas.records.record import Record
+from seeds import first_seeds
 
 DAY_MS = 86_400_000
 
@@ -271,8 +272,7 @@ def test_a_batch_larger_than_the_blocks_is_cleaned():
     assert world.values()[b"7"] == b"new"
 
 
-EXAMPLES = int(os.environ.get("BARNABAS_EXAMPLES", "60"))
-"""Worlds that the comparison with a dictionary makes; `.ci/run` has more of them than `make test`."""
+EXAMPLES = len(first_seeds(2000)) if os.environ.get("CI") else 60
 KEYS = st.sampled_from([b"a", b"b", b"a key that is longer than a slot", b""])
 VALUES = st.one_of(st.none(), st.binary(max_size=20))
 STEPS = st.lists(

@@ -324,7 +324,7 @@ class LogCleaner:
                 self._replacing.add(replacing)
                 replacing.when_done(self._replacing.discard)
                 retired = yield replacing
-                self._logs.remove_files_later(log, retired)
+                self._logs.remove_files_later(retired, log.config.file_delete_delay_ms)
                 transactions = done.transactions
                 stats.add(done.stats)
             self._check(log, (), target.end_offset)
