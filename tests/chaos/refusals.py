@@ -33,6 +33,8 @@ from serving import ServeProcess, free_port
 KINDS = ("open", "write", "sync", "rename", "unlink", "truncate")
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 LOAD_S = 1.2
+ENOUGH = 300
+"""So many records are acknowledged meanwhile, unless what is refused keeps them out."""
 LIMIT_S = 30
 SETTINGS = {
     "log.segment.bytes": 8192,
@@ -62,28 +64,35 @@ def build(folder):
 
 
 class Round:
-    """One broker, from a start that may be refused something to a start that is not."""
+    """From a start that may be refused something to a start that is not, of the first of some brokers."""
 
-    def __init__(self, folder, library, *, kind=None, place=-1, code=errno.EIO, kill=False):
+    def __init__(
+        self, folder, library, *, kind=None, place=-1, code=errno.EIO, kill=False, suffix="", brokers=1
+    ):
         self.name = "nothing refused" if kind is None else f"{errno.errorcode[code]} at {kind} {place}"
         self.name += ", killed" if kill else ", stopped"
         self.problems = []
         self.acknowledged = self.compacted = 0
         self._kill = kill
-        self._data = folder / "data"
+        self._is_certain = bool(suffix)
+        self._folders = [folder / f"data-{number}" for number in range(brokers)]
         self._counts = folder / "counts"
         self._counts.write_bytes(bytes(8 * len(KINDS)))
         self._environment = {
             "LD_PRELOAD": str(library),
-            "REFUSE_UNDER": str(self._data),
+            "REFUSE_UNDER": str(self._folders[0]),
+            "REFUSE_SUFFIX": suffix,
             "REFUSE_COUNTS": str(self._counts),
             "REFUSE_KIND": str(-1 if kind is None else KINDS.index(kind)),
             "REFUSE_AT": str(place),
             "REFUSE_CODE": str(code),
         }
-        self._port = free_port()
-        self._bootstrap = f"127.0.0.1:{self._port}"
-        self._options = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+        self._ports = [free_port() for _ in self._folders]
+        self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        settings = dict(SETTINGS)
+        if brokers > 1:
+            settings["barnabas.metadata.path"] = folder / "metadata.sqlite"
+        self._options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
 
     @property
     def calls(self):
@@ -91,64 +100,85 @@ class Round:
         return dict(zip(KINDS, struct.unpack(f"{len(KINDS)}q", self._counts.read_bytes()), strict=True))
 
     def run(self):
-        """The first broker makes the topics, the second one meets the refusal, the third one is judged."""
-        self._data.mkdir()
-        server = self._started()
+        """Topics are made, the first broker meets the refusal in its second life, and all are judged in the next one."""
+        for folder in self._folders:
+            folder.mkdir()
+        servers = self._started()
+        copies = len(servers)
         topics = [
-            NewTopic("often", PARTITIONS, 1),
+            NewTopic("often", PARTITIONS, copies),
             NewTopic(
                 "latest",
                 PARTITIONS,
-                1,
+                copies,
                 config={"cleanup.policy": "compact", "delete.retention.ms": "200"},
             ),
         ]
         admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
         for each in admin.create_topics(topics).values():
             each.result(LIMIT_S)
-        server.stop()
+        self._stop(servers)
         streams = [
             Stream(self._bootstrap, "often", idempotent=True, rate=400),
             KeyedStream(self._bootstrap, "latest", rate=400),
         ]
         try:
-            self._meet_the_refusal()
-            server = self._started()
-            self._judge(server, streams)
+            self._meet_the_refusal(streams)
+            servers = self._started()
+            self._judge(servers, streams)
         except AssertionError as error:
             self.problems.append(f"{self.name}: {str(error)[-800:]}")
         finally:
-            server.kill()
+            for server in servers:
+                server.kill()
         return self
 
-    def _started(self):
-        server = ServeProcess(self._data, *self._options, port=self._port)
-        server.wait_until_ready(LIMIT_S)
-        return server
+    def _spawned(self, number):
+        options = ["--id", str(number + 1), *self._options]
+        return ServeProcess(self._folders[number], *options, port=self._ports[number])
 
-    def _meet_the_refusal(self):
+    def _started(self):
+        servers = [self._spawned(number) for number in range(len(self._folders))]
+        for server in servers:
+            server.wait_until_ready(LIMIT_S)
+        return servers
+
+    def _stop(self, servers):
+        for server in servers:
+            if server.stop():
+                self.problems.append(f"{self.name}: a broker did not stop: {server.tail()[-500:]}")
+
+    def _meet_the_refusal(self, streams):
         before = dict(os.environ)
         os.environ.update(self._environment)
         try:
-            server = ServeProcess(self._data, *self._options, port=self._port)
+            server = self._spawned(0)
         finally:
             os.environ.clear()
             os.environ.update(before)
-        deadline = time.monotonic() + LOAD_S + 1
+        others = [self._spawned(number) for number in range(1, len(self._folders))]
+        # On a busy machine a start takes its time. What is refused at a certain name comes sooner or later, the rest may not.
+        enough = sum(stream.count for stream in streams) + ENOUGH
+        deadline = time.monotonic() + (LIMIT_S if self._is_certain else 3 * LOAD_S)
         while time.monotonic() < deadline and server.runs:
+            came = b"refused: " in server.log.read_bytes() if self._is_certain else True
+            if came and sum(stream.count for stream in streams) >= enough:
+                break
             time.sleep(0.05)
+        time.sleep(LOAD_S)
         ended = not server.runs
         if self._kill or ended:
             server.kill()
         else:
             server.stop()
+        self._stop(others)
         log = server.tail()
         if ended and "rror" not in log:
             self.problems.append(f"{self.name}: the broker ended without a word: {log[-500:]}")
         if "Traceback" in log and "refused: " not in log.rpartition("Traceback")[2][:3000]:
             self.problems.append(f"{self.name}: a traceback: {log[log.index('Traceback') :][:1500]}")
 
-    def _judge(self, server, streams):
+    def _judge(self, servers, streams):
         time.sleep(0.3)
         for stream in streams:
             stream.end()
@@ -158,8 +188,7 @@ class Round:
             self.acknowledged += stream.count
             self.compacted += getattr(stream, "compacted", 0)
         reader.close()
-        if server.stop():
-            self.problems.append(f"{self.name}: the last broker did not stop: {server.tail()[-500:]}")
+        self._stop(servers)
 
 
 def run_rounds(seed, rounds, folder, say=lambda _: None):

@@ -1,6 +1,6 @@
 /* A disk that refuses one call, once: preloaded into a broker and its children by refusals.py (LD_PRELOAD).
  *
- * Calls on files below REFUSE_UNDER are counted by kind, over all processes, in the file REFUSE_COUNTS; the call number
+ * Calls on files below REFUSE_UNDER whose names end with REFUSE_SUFFIX are counted by kind, over all processes, in the file REFUSE_COUNTS; the call number
  * REFUSE_AT of the kind REFUSE_KIND fails with the number REFUSE_CODE.
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 enum kind { OPEN, WRITE, SYNC, RENAME, UNLINK, TRUNCATE, KINDS };
 
 static _Atomic long *counts;
-static const char *under;
+static const char *under, *suffix = "";
 static int refused_kind = -1, code;
 static long refused_at = -1;
 
@@ -32,6 +32,7 @@ __attribute__((constructor)) static void begin(void) {
     if (descriptor < 0) return;
     void *shared = mmap(NULL, KINDS * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
+    if (getenv("REFUSE_SUFFIX")) suffix = getenv("REFUSE_SUFFIX");
     if (getenv("REFUSE_KIND")) refused_kind = atoi(getenv("REFUSE_KIND"));
     if (getenv("REFUSE_AT")) refused_at = atol(getenv("REFUSE_AT"));
     if (getenv("REFUSE_CODE")) code = atoi(getenv("REFUSE_CODE"));
@@ -40,6 +41,8 @@ __attribute__((constructor)) static void begin(void) {
 
 static int refuses_path(enum kind kind, const char *path) {
     if (!counts || strncmp(path, under, strlen(under)) != 0) return 0;
+    size_t length = strlen(path), end = strlen(suffix);
+    if (length < end || strcmp(path + length - end, suffix) != 0) return 0;
     if (atomic_fetch_add(&counts[kind], 1) != refused_at || (int)kind != refused_kind) return 0;
     dprintf(2, "refused: call %ld of kind %d on %s\n", refused_at, kind, path);
     errno = code;
