@@ -101,6 +101,8 @@ class LogManager:
         """When the log may say again that there are no descriptors, or that a directory has no room."""
         self._unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
+        self._aside: list[Log] = []
+        """Logs that were taken out of service alone: the checkpoints keep what they say of them."""
         self._vanished: dict[TopicPartition, str] = {}
         """Where a checkpoint names a partition with records, of which there is no directory any more."""
         commits = GroupCommit(clock, syncer or InPlaceSyncer())
@@ -283,7 +285,7 @@ class LogManager:
                 f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {log.directory}"
             )
         self._take_high_watermark(log, loading.high_watermarks.get(tp, log.log_start_offset))
-        log.first_dirty_offset = loading.cleaned.get(tp, 0)
+        log.first_dirty_offset = self._clean_part(log, loading.cleaned.get(tp, 0))
         self._logs[tp] = log
         loading.recovery_points[tp] = log.recovery_point
         if loading.recovered_bytes >= CHECKPOINT_AFTER_BYTES:
@@ -309,6 +311,21 @@ class LogManager:
                 lost_offsets=checkpoint - log.log_end_offset,
             )
         log.high_watermark = checkpoint
+
+    @staticmethod
+    def _clean_part(log: Log, checkpoint: int) -> int:
+        """Up to where the log is clean. Beyond its end that was said of records which are lost, and not of those that will
+        have their offsets.
+        """
+        if checkpoint <= log.log_end_offset:
+            return checkpoint
+        _events.warning(
+            "cleaner.checkpoint_invalid",
+            partition=log.tp,
+            first_dirty_offset=checkpoint,
+            log_end_offset=log.log_end_offset,
+        )
+        return 0
 
     def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
         """Takes this partition out of service; the others go on. Of a future log only what was copied is lost."""
@@ -379,6 +396,8 @@ class LogManager:
             else:
                 self._logs[tp] = log
                 self._preferred.pop(tp, None)
+                if lost_from is not None:
+                    self._checkpoint(CLEANED, only=lost_from)  # what has vanished was clean, this one is not
                 return log
         if refused is not None:
             # Nothing is broken: the role is taken later.
@@ -512,7 +531,8 @@ class LogManager:
         for directory in self._directories.online():
             if only in (None, directory.path):
                 try:
-                    what.write(directory, self._logs_in(directory), sync=sync)
+                    logs = [*self._logs_in(directory), *self._aside_in(directory)]
+                    what.write(directory, logs, sync=sync)
                 except OSError as error:
                     self._take_offline(directory, error)
 
@@ -520,6 +540,9 @@ class LogManager:
         """The current and the future logs in a directory (``logsInDir``)."""
         everything = (*self.futures.logs.values(), *self._logs.values())
         return [log for log in everything if _parent(log) == directory.path]
+
+    def _aside_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self._aside if _parent(log) == directory.path]
 
     def _checkpoint_directory(self, path: str) -> None:
         """Writes all checkpoints of one directory: a log has come to it, or gone."""
@@ -591,7 +614,7 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, logs: list[Log]) -> None:
         try:
-            logs = [log for log in logs if self._close_log(log)]
+            logs = [log for log in logs if self._close_log(log)] + self._aside_in(directory)
             for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
                 what.write(directory, logs)
             if self._unusable:
@@ -672,6 +695,7 @@ class LogManager:
             return False
         log.release()
         del self._logs[log.tp]
+        self._aside.append(log)
         self._set_aside(log.tp, path, error)
         self._on_offline(path)
         return True

@@ -25,6 +25,11 @@ def offset_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
 
+def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[str, ...]:
+    """The files of a segment, the ``.log`` first; `state` is what stands behind the kind of file."""
+    return tuple(f"{directory}/{offset_name(base_offset, suffix)}{state}" for suffix in SEGMENT_SUFFIXES)
+
+
 def offset_of(name: str, suffix: str) -> int | None:
     """The offset in a file's name, or None when it is not one with this suffix."""
     if not name.endswith(suffix):

@@ -384,9 +384,9 @@ class BrokerNode:
             throttle=environment.throttle,
         )
         self._running.push_async_callback(lambda: wait(cleaner.shutdown()))
-        # As the other periodic work (``LogManager.startupWithConfigOverrides``).
-        timer = self._clock.call_later(self.config["log.initial.task.delay.ms"], cleaner.startup)
-        self._running.callback(timer.cancel)
+        # Without ``log.initial.task.delay.ms``, which is for the other periodic work (``LogManager.startup``): a broker that
+        # lives for less than that each time would never compact.
+        cleaner.startup()
 
     async def _serve_metrics(
         self, parts: Parts, logs: LogManager, dispatcher: Dispatcher, server: SocketServer
