@@ -196,7 +196,14 @@ class IdempotentProducers(RuleBasedStateMachine):
         if self.has_lost_power:
             # Snapshots are not synced. What the log does not have any more may be forgotten with them.
             held = {header.base_offset for segment in self.log.segments for header in segment.headers_from(0)}
-            self.sent = [each for each in self.sent if each.offset in held]
+            kept = []
+            for each in self.sent:
+                if each.offset in held:
+                    kept.append(each)
+                elif each.next_offset <= self.log.log_end_offset:
+                    # A deletion that was undone in part has left a hole, and something newer may be known than what is held.
+                    kept = [other for other in kept if other.producer != each.producer]
+            self.sent = kept
             self.has_lost_power = False
         self.look()
 
