@@ -236,3 +236,22 @@ def test_only_so_many_partitions_to_come_are_remembered(two_disks, monkeypatch):
 
     homes = [two_disks.partition(partition=number).log.directory.rpartition("/")[0] for number in range(4)]
     assert homes == ["/data", "/other", "/other", "/other"]
+
+
+def test_a_bug_is_answered_in_the_place_of_each_partition():
+    """The response has no field for all of it: a client waited, and its connection was closed."""
+
+    class Broken:
+        def authorize(self, *_question):
+            raise RuntimeError("a bug")
+
+    world = World(authorizer=Broken())
+    topic = AlterReplicaLogDirTopic(name="orders", partitions=[0, 3])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/data", topics=[topic])])
+    [result] = world.send(request, 2).results
+
+    assert result.topic_name == "orders"
+    assert [(each.partition_index, ErrorCode.of(each.error_code).name) for each in result.partitions] == [
+        (0, "UNKNOWN_SERVER_ERROR"),
+        (3, "UNKNOWN_SERVER_ERROR"),
+    ]

@@ -27,7 +27,7 @@ QUICK = {
 class Stream:
     """One producer on one topic, as fast as it goes or at a rate of records a second in each partition."""
 
-    def __init__(self, bootstrap, topic, *, idempotent, rate=None):
+    def __init__(self, bootstrap, topic, *, idempotent, rate=None, in_flight=1):
         self.topic = topic
         self._pause_s = 1 / rate if rate else 0
         self.idempotent = idempotent
@@ -41,7 +41,7 @@ class Stream:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": idempotent,
                 "acks": "all",
-                "max.in.flight.requests.per.connection": 1,
+                "max.in.flight.requests.per.connection": in_flight,
                 "linger.ms": 1,
                 "retry.backoff.ms": 20,
                 "request.timeout.ms": 3000,

@@ -829,7 +829,8 @@ class Log:
             self._discard(list(self.segments))
             self.segments.replace(self._new_segment(offset, self.active.created_ms))
             self.leader_epochs.clear()
-            self.snapshots.remove_outside(offset, offset)
+            for snapshot in self.snapshots.offsets:
+                self.snapshots.remove(snapshot)
             self.producers.clear(offset)
         except OSError as error:
             raise self.storage_failed(error) from error
@@ -868,12 +869,23 @@ class Log:
 
     def reload_producers(self) -> None:
         """``rebuildProducerState``: from the newest snapshot and the batches after it."""
-        self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
+        # Kafka forgets producers whose records lie below the start of the log. They may still send those again, as they
+        # may while a broker runs, so what the first segment has of them counts.
+        start_offset = self.segments[0].base_offset
+        self.snapshots.remove_outside(start_offset, self.log_end_offset)
         producers = self.producers
-        self.snapshots.load_into(producers, self.log_start_offset)
+        self.snapshots.load_into(producers, start_offset)
         replay(producers, self.segments.reaching(producers.map_end_offset))
         producers.map_end_offset = self.log_end_offset
+        producers.on_log_start(self.log_start_offset)
         producers.on_high_watermark(self._high_watermark)
+
+    def adopt_producers(self, source: "Log") -> None:
+        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log that moved,
+        may have left batches out of what was copied that are remembered there.
+        """
+        self.producers.adopt(source.producers)
+        self.snapshots.remove(source.log_end_offset)  # it would know less
 
     # -- the start of the log ------------------------------------------------------------------------
 
@@ -957,6 +969,8 @@ class Log:
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
+            self.snapshots.sync()
+            self.leader_epochs.settle()
             self.active.seal()
         except OSError as error:
             raise self.refused(error) from error

@@ -12,7 +12,7 @@ once, the others go on. Without any directory left the broker cannot serve, whic
 Descriptors that run out, and a disk that is full, are no disk error: what needs some is refused until there are some again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from barnabas.core.clock import Clock
@@ -47,6 +47,7 @@ from barnabas.log.removal import Removal
 from barnabas.log.retention import delete_old_segments
 from barnabas.log.retired_names import RetiredNames
 from barnabas.log.shortage import is_full, is_passing
+from barnabas.log.strays import StrayLog, StrayLogs
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
@@ -76,13 +77,14 @@ class LogManager:
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         descriptors: int = DESCRIPTORS_MAX * 8,
         recovery_threads: int = 1,
+        stray_delete_delay_ms: int = -1,
     ) -> None:
         """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
 
         `disk_thread` makes system calls that may take long and that nobody waits for; without one they are made in place.
 
         `descriptors` is how many the process may have, `recovery_threads` how many logs of a directory are recovered at
-        the same time (``num.recovery.threads.per.data.dir``).
+        the same time (``num.recovery.threads.per.data.dir``). Strays are deleted after `stray_delete_delay_ms`; -1: never.
         """
         self._recovery_threads = recovery_threads
         self._filesystem = filesystem
@@ -118,6 +120,7 @@ class LogManager:
         self._resources.on_cut = self._cut
         self._loader = LogLoader(filesystem, self._resources, clock, offload, log_config)
         self._removal = Removal(filesystem, clock, disk_thread or InPlace(), self._failed)
+        self._strays = StrayLogs(filesystem, clock, self._removal, stray_delete_delay_ms)
         self._file_watch = FileWatch(self._logs, filesystem, disk_thread or InPlace())
         self._names = {each.path: self._names_in(each) for each in self._directories}
         """New names of directories that were taken out of use, by log directory."""
@@ -154,6 +157,11 @@ class LogManager:
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self._logs.values())
+
+    @property
+    def strays(self) -> Iterable[StrayLog]:
+        """Directories of replicas that are no longer this broker's."""
+        return self._strays.listed()
 
     @property
     def directories(self) -> Sequence[LogDirectory]:
@@ -240,8 +248,11 @@ class LogManager:
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
                 self._removal.tree_later(path, self._log_config("").file_delete_delay_ms)
                 continue
+            if name.endswith(STRAY_DIRECTORY_SUFFIX):
+                self._strays.found(path)
+                continue
             tp = future_partition_of(name) or partition_of(name)
-            if tp is None or name.endswith(STRAY_DIRECTORY_SUFFIX):
+            if tp is None:
                 continue
             if self._filesystem.is_directory(path):
                 yield path, tp
@@ -445,9 +456,10 @@ class LogManager:
         self.futures.delete(tp)
         return self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
-    def mark_stray(self, tp: TopicPartition) -> None:
-        """``addStrayLog``: sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
-        self._retire(tp, STRAY_DIRECTORY_SUFFIX)
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """``asyncDelete`` of a stray: sets a replica aside that is no longer this broker's. Raises KAFKA_STORAGE_ERROR."""
+        self.futures.delete(tp)
+        return self._retire(tp, STRAY_DIRECTORY_SUFFIX)
 
     def _retire(self, tp: TopicPartition, suffix: str) -> Pending[None]:
         log = self._logs.pop(tp, None)
@@ -465,6 +477,7 @@ class LogManager:
         )
 
     def _retire_log(self, log: Log, suffix: str) -> Pending[None]:
+        size = log.size
         log.release()
         tp, parent = log.tp, _parent(log)
         self._unique += 1
@@ -479,6 +492,8 @@ class LogManager:
             ) from error
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._removal.tree_later(target, log.config.file_delete_delay_ms)
+        else:
+            self._strays.add(tp, target, size)
         return self._names[parent].durable(self._resources.commits, was_cleaned=log.first_dirty_offset > 0)
 
     # -- configuration -------------------------------------------------------------------------------

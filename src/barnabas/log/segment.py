@@ -393,7 +393,8 @@ class LogSegment:
         All behind the index's last entry is looked at where that is little, as it is where time passes in the order of the
         offsets; else the batches behind the last entry of the offset index.
         """
-        timestamp, offset = last = self.time_index.last()
+        last = self.time_index.last()
+        timestamp, offset = last
         with contextlib.suppress(KafkaError, OSError):  # a damaged file knows no better than its index
             behind_entry = self.index.lookup(offset)[1] if timestamp >= 0 else 0
             behind_last = self.index.lookup(self.base_offset + RELATIVE_OFFSET_MAX)[1]
