@@ -33,6 +33,9 @@ ALSO = {
     "cluster": ("tests/simulation/test_replication.py",),
 }
 
+MARKS = {"spark": "not jvm and not spark"}
+"""Tests that are left out: a Spark session for each bug would take hours, so the bugs of `spark` are for the others."""
+
 _TESTS_FAILED, _NOTHING_COLLECTED = 1, 5
 
 
@@ -94,7 +97,8 @@ def _killer(mutation: Mutation, root: Path, simulation_seeds: int) -> str | None
     own = (f"tests/{mutation.folder}", *mutation.tests)
     try:
         for tests in (own, ALSO.get(mutation.folder, ())):
-            if tests and (failed := _failing_test(tests, root)):
+            marks = MARKS.get(mutation.folder, "not jvm")
+            if tests and (failed := _failing_test(tests, root, marks)):
                 return failed
         if simulation_seeds and mutation.folder in SIMULATED:
             command = [sys.executable, "-m", "barnabas.testing.simulate", "--seeds", str(simulation_seeds)]
@@ -105,8 +109,8 @@ def _killer(mutation: Mutation, root: Path, simulation_seeds: int) -> str | None
         target.write_text(original, encoding="utf-8")
 
 
-def _failing_test(tests: Sequence[str], root: Path) -> str | None:
-    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not jvm")
+def _failing_test(tests: Sequence[str], root: Path, marks: str) -> str | None:
+    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", marks)
     code, output = _run([sys.executable, "-m", "pytest", *quiet, *tests], root)
     if code == 0:
         return None
