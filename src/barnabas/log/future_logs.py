@@ -33,6 +33,7 @@ from barnabas.log.names import (
     future_name,
     partition_of,
     retired_name,
+    unique_part,
 )
 
 MOVED_TO: Final = "moved-to"
@@ -221,5 +222,5 @@ def _in_several(filesystem: Filesystem, directories: Sequence[str]) -> Iterable[
 def _deleted_path(path: str, tp: TopicPartition, clock: Clock) -> str:
     parent, _, name = path.rpartition("/")
     # Two of one partition in one directory differ in what they were before.
-    unique = f"{clock.time_ms():016x}{java_hash(name) & _UINT_MAX:016x}"
+    unique = unique_part(clock.time_ms(), java_hash(name) & _UINT_MAX)
     return f"{parent}/{retired_name(tp, unique, DELETE_DIRECTORY_SUFFIX)}"

@@ -5,7 +5,8 @@ Theory of operation
 `start` locks each directory, checks whose it is, takes the marker of the clean shutdown away and loads the
 partitions; what an unclean stop left is recovered first, through `Offload` when there is much of it. While
 the broker runs, the node's timers call the maintenance verbs: checkpoints, retention, flushes by time,
-expiry of producers, removal of what was renamed. `shutdown` closes every log and leaves the marker.
+expiry of producers, a look after the files of logs. What is renamed to be removed is handed to `Removal`, strays to
+`StrayLogs`. `shutdown` closes every log and leaves the marker.
 
 A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is called
 once, the others go on. Without any directory left the broker cannot serve, which is the node's to decide.
@@ -42,6 +43,7 @@ from barnabas.log.names import (
     future_partition_of,
     partition_of,
     retired_name,
+    unique_part,
 )
 from barnabas.log.removal import Removal
 from barnabas.log.retention import delete_old_segments
@@ -434,9 +436,7 @@ class LogManager:
             )
         current = self._logs[tp]
         self.futures.forget_move(current)
-        self._unique += 1
-        unique = f"{self._clock.time_ms():016x}{self._unique:016x}"
-        return self.futures.create(tp, directory, current.topic_id, unique)
+        return self.futures.create(tp, directory, current.topic_id, self._next_unique())
 
     def _by_load(self) -> list[LogDirectory]:
         online = self._directories.online()
@@ -480,9 +480,7 @@ class LogManager:
         size = log.size
         log.release()
         tp, parent = log.tp, _parent(log)
-        self._unique += 1
-        unique = f"{self._clock.time_ms():016x}{self._unique:016x}"
-        target = f"{parent}/{retired_name(tp, unique, suffix)}"
+        target = f"{parent}/{retired_name(tp, self._next_unique(), suffix)}"
         try:
             self._filesystem.rename(log.directory, target)
         except OSError as error:
@@ -495,6 +493,11 @@ class LogManager:
         else:
             self._strays.add(tp, target, size)
         return self._names[parent].durable(self._resources.commits, was_cleaned=log.first_dirty_offset > 0)
+
+    def _next_unique(self) -> str:
+        """The part of a directory's name that no other one has."""
+        self._unique += 1
+        return unique_part(self._clock.time_ms(), self._unique)
 
     # -- configuration -------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The names of files and directories of a log, and what they say."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from barnabas.core.ids import TopicPartition
@@ -36,6 +37,11 @@ def offset_of(name: str, suffix: str) -> int | None:
         return None
     digits = name[: -len(suffix)]
     return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def offsets_in(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets of the files with this suffix, rising."""
+    return sorted(offset for name in names if (offset := offset_of(name, suffix)) is not None)
 
 
 def directory_name(tp: TopicPartition) -> str:
@@ -78,7 +84,12 @@ def retired_partition_of(name: str, suffix: str) -> TopicPartition | None:
     return partition_of(name.removesuffix(suffix).rpartition(".")[0])
 
 
+def unique_part(now_ms: int, number: int) -> str:
+    """The 32 hex digits in the names above. Kafka's are random; these are the time and a number."""
+    return f"{now_ms:016x}{number:016x}"
+
+
 def retired_at_ms(name: str, suffix: str) -> int | None:
-    """When a directory got its name, if a broker of ours gave it: the first half of the unique part is the time."""
+    """When a directory got its name, where `unique_part` made it; None for a name that has no time in it."""
     digits = name.removesuffix(suffix).rpartition(".")[2]
     return int(digits[:16], 16) if len(digits) == 32 and set(digits) <= set("0123456789abcdef") else None

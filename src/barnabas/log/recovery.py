@@ -11,9 +11,10 @@ turns out to be damaged. Then a bad batch ends its own segment only: the segment
 when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
 
 A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what the new
-one has. Kafka goes on with a hole for ever, also where other replicas have the records, once this one leads. Here all
-behind the hole goes too, as it does behind a bad batch, and comes again from the leader; but only where the directory says
-that each gap is a loss (`barnabas.log.gapless`). What a cleaner has left keeps its gaps, whatever its topic is now.
+one has. Kafka keeps the hole, also where other replicas have the records: once this one leads, consumers go over it. Here
+all that lies behind the hole is cut off, as it is behind a bad batch, and the leader sends it again. That is done only where the directory
+says that each gap is a loss (`barnabas.log.gapless`): a log that was cleaned keeps its gaps, also when its topic is not
+compacted now.
 """
 
 import itertools
@@ -36,7 +37,7 @@ from barnabas.log.names import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_name,
-    offset_of,
+    offsets_in,
 )
 from barnabas.log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from barnabas.log.partition_metadata import PartitionMetadataError, read_topic_id
@@ -61,8 +62,7 @@ class Recovery(NamedTuple):
 
 def base_offsets(filesystem: Filesystem, directory: str) -> list[int]:
     """The base offsets of the segments in a directory, rising."""
-    found = (offset_of(name, LOG_SUFFIX) for name in filesystem.listdir(directory))
-    return sorted(base for base in found if base is not None)
+    return offsets_in(filesystem.listdir(directory), LOG_SUFFIX)
 
 
 def segments_to_recover(

@@ -6,12 +6,12 @@ Beside each ``<offset>.snapshot``, which is Kafka's, lies a ``<offset>.batches``
 (`producer_batches`). The two are made and removed together. Only those of a clean close are synced, so a kill or a loss of
 power may leave one of them, or torn bytes:
 
-- batches come first and the snapshot second, and go the other way round: batches without a snapshot are nothing;
-- a damaged snapshot is removed with its batches, and the one before it serves;
-- damaged batches, or those of another snapshot, are nothing: a JVM broker may have written this snapshot.
+- the batches are written first and removed last: without their snapshot they are ignored;
+- a damaged snapshot is removed with its batches, and the one before it is used;
+- damaged batches, or those of another snapshot, are ignored: a JVM broker may have written this snapshot.
 
-A snapshot alone knows one batch a producer. What the end of the log before it still says of the others is read then
-(`_recall`). That is bounded: a directory of a JVM broker has only such snapshots, and must start fast.
+A snapshot without batches knows one batch a producer. The others are then looked for at the end of the log before it
+(`_recall`). Only so much is read: a directory of a JVM broker has only such snapshots, and must start fast.
 """
 
 from collections.abc import Container
@@ -29,7 +29,7 @@ from barnabas.log.names import (
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
     offset_name,
-    offset_of,
+    offsets_in,
 )
 from barnabas.log.producer_batches import decode_batches, encode_batches
 from barnabas.log.producer_snapshot import SnapshotError, crc_of, decode_snapshot, encode_snapshot
@@ -52,8 +52,8 @@ class SnapshotStore:
         self._filesystem = filesystem
         self._directory = directory
         names = filesystem.listdir(directory)
-        self._offsets = sorted(_offsets_in(names, SNAPSHOT_SUFFIX))
-        self._batches = set(_offsets_in(names, BATCHES_SUFFIX))
+        self._offsets = offsets_in(names, SNAPSHOT_SUFFIX)
+        self._batches = set(offsets_in(names, BATCHES_SUFFIX))
         """The offsets that a file of batches exists for."""
         self._alone: set[int] = set()
         """The offsets of snapshots that turned out to have no batches."""
@@ -84,10 +84,10 @@ class SnapshotStore:
         self._alone.discard(offset)
         if newest < offset:
             self._offsets.append(offset)
-        self._is_synced = not len(producers)  # nothing is lost with one that says nothing
+        self._is_synced = not len(producers)  # one without producers may be lost
 
     def sync(self) -> None:
-        """Has the newest snapshot survive a loss of power: after a clean stop no batches are read that would make it again."""
+        """Makes the newest snapshot durable: the start after a clean stop reads no batches that would replace it."""
         if self._is_synced:
             return
         for suffix in (BATCHES_SUFFIX, SNAPSHOT_SUFFIX):
@@ -146,15 +146,15 @@ class SnapshotStore:
                         marker = marker_in(data, header) if header.is_control else None
                         apply_batch(found, header, header.base_offset, marker)
         except (FileNotFoundError, IndexCorruptError, KafkaError):
-            return  # whoever reads the log says what is wrong with it
+            return  # the readers of the log say what is wrong with it
         producers.fill_in(found)
 
     def _log_before(self, end_offset: int) -> list[bytes]:
         """Whole batches: some `RECALL_BYTES` before the offset and what follows, in the order of the log."""
-        bases = _offsets_in(self._filesystem.listdir(self._directory), LOG_SUFFIX)
+        bases = offsets_in(self._filesystem.listdir(self._directory), LOG_SUFFIX)
         pieces: list[bytes] = []
         missing = RECALL_BYTES
-        for base in sorted((base for base in bases if base < end_offset), reverse=True):
+        for base in reversed([base for base in bases if base < end_offset]):
             path = self._path(base, INDEX_SUFFIX)
             size = self._filesystem.size(path)
             files = DescriptorCache(self._filesystem)
@@ -204,7 +204,3 @@ class SnapshotStore:
 
     def __repr__(self) -> str:
         return f"<SnapshotStore {self._directory} {self._offsets}>"
-
-
-def _offsets_in(names: list[str], suffix: str) -> list[int]:
-    return [offset for name in names if (offset := offset_of(name, suffix)) is not None]
