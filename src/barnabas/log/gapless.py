@@ -2,16 +2,17 @@
 
 Theory of operation
 -------------------
-A gap in a log is one of two things. A cleaner left it, or the leader of a copy had it: then what lies behind it counts. Or
-a loss of power took the end of a segment that was not synced: then what lies behind belongs to a log that was never
-whole here. The files look the same, and the configuration of the topic says nothing, because it is that of now.
+A gap in the offsets of a log has one of two causes. A cleaner made it, here or at the leader that this log was copied
+from: then the records behind the gap count. Or a loss of power took the end of a segment that was not synced: then the
+records behind it go too, and the leader sends all of them again. The files look the same in both cases. The topic's
+configuration does not tell either, because it may have changed since.
 
-So a log that begins here begins with this note, and loses it for good before the first gap comes in: before a cleaned
-segment takes the place of others, and before a follower appends what does not begin at its end. While the note is there a
-gap is a loss; without it nobody knows, and the gap stays, as it does in Kafka.
+So a log that is created here gets this note. It is removed for good before the first gap comes in: before a cleaned
+segment takes the place of others, and before a follower appends what does not begin at its end. With the note a gap is
+a loss. Without it the cause is not known, and the gap stays, as it does in Kafka.
 
-A broker of Apache Kafka that opens the directory knows nothing of the note and leaves gaps of its own. Therefore the name
-ends as the names of files do that are on their way out: Kafka removes these before it loads a log.
+A broker of Apache Kafka that opens the directory does not know the note, and may leave gaps of its own. Therefore its
+name ends in ``.deleted``: Kafka removes all such files before it loads a log.
 """
 
 from typing import Final
@@ -27,10 +28,10 @@ def is_noted(filesystem: Filesystem, directory: str) -> bool:
 
 
 def note(filesystem: Filesystem, directory: str) -> None:
-    """Notes it of a log without records. Raises OSError."""
+    """Leaves the note; only for a log without records. Raises OSError."""
     filesystem.open(f"{directory}/{FILE_NAME}", create=True)
 
 
 def withdraw(filesystem: Filesystem, directory: str) -> None:
-    """Takes the note away; durable with the next sync of the directory. Raises OSError."""
+    """Removes the note; durable with the next sync of the directory. Raises OSError."""
     filesystem.remove(f"{directory}/{FILE_NAME}")

@@ -159,7 +159,7 @@ class Log:
 
     @property
     def lacks_front(self) -> bool:
-        """Whether the records that the log starts with are gone; it starts there all the same: see `loader`."""
+        """Whether the first records of the log were lost; it starts where they were all the same: see `loader`."""
         return self.log_start_offset < self.segments[0].base_offset
 
     @property
@@ -420,21 +420,21 @@ class Log:
                     last_offset=headers[-1].last_offset,
                 )
             if header.base_offset > expected:
-                self._expect_gaps()  # the leader's log is a cleaned one
+                try:
+                    self.expect_gaps()  # the leader's log is a cleaned one
+                except OSError as error:
+                    raise self.refused(error) from error
             expected = header.next_offset
         return headers
 
     def expect_gaps(self) -> None:
-        """To be called before the first gap comes into the log: from now on no start takes one for a loss. Raises OSError."""
+        """To be called before the first gap comes into the log: no later start takes one for a loss.
+
+        Raises OSError.
+        """
         if self.is_gapless:
             gapless.withdraw(self._resources.filesystem, self.directory)
             self.is_gapless = False
-
-    def _expect_gaps(self) -> None:
-        try:
-            self.expect_gaps()
-        except OSError as error:
-            raise self.refused(error) from error
 
     def _find_duplicate(self, header: BatchHeader, origin: AppendOrigin) -> AppendInfo | None:
         known = self.producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
