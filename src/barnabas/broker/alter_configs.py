@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation, Resource
+from barnabas.broker.config_entries import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
 from barnabas.cluster.metadata.config_admin import AlterConfigOp, Change, OpType, check_broker_id
@@ -15,11 +16,6 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.slices import Sliced
 
 _log = EventLog("broker.alter_configs")
-
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
 
 _LEVELS: Final = ", ".join(broker_loggers.LEVELS)
 
@@ -127,11 +123,8 @@ def _alter_loggers(
     if validate_only:
         return
     for operation in change:
-        if operation.kind == OpType.SET:
-            broker_loggers.set_level(operation.name, operation.value)
-        else:
-            broker_loggers.unset_level(operation.name)
         level = operation.value if operation.kind == OpType.SET else None
+        broker_loggers.set_level(operation.name, level)
         _log.warning("logger.level_changed", logger=operation.name, level=level, client=context.client_id)
 
 

@@ -14,6 +14,12 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+# Kinds of resources that have a configuration (``ConfigResource.Type``).
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+
 _GROUPS: Final = (
     ("log.roll.ms", "log.roll.hours"),
     ("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -24,7 +30,6 @@ _GROUPS: Final = (
 _SYNONYMS: Final = {name: group for group in _GROUPS for name in group} | {
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
-
 
 Entries: TypeAlias = list[DescribeConfigsResourceResult]
 

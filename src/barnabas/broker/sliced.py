@@ -25,7 +25,7 @@ from typing import TypeVar, cast
 
 from barnabas.broker.context import RequestContext
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Sliced, in_slices
+from barnabas.core.slices import AT_ONCE, Sliced, in_slices
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -36,50 +36,48 @@ def sliced(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
     """Turns a handler written as `Sliced` into one that answers small requests at once, and others in slices."""
-
-    @functools.wraps(handler)
-    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return in_slices(handler(context, request), context.broker.clock, holder=context.peer)
-
-    return handle
+    return _in_slices(handler, at_once=AT_ONCE)
 
 
 def sliced_by_time(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
-    """The same where each entry may wait for the disk: even a few must not do so in one piece."""
-
-    @functools.wraps(handler)
-    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return in_slices(handler(context, request), context.broker.clock, holder=context.peer, at_once=1)
-
-    return handle
+    """As `sliced`, where each entry may wait for the disk: even a few must not do so in one piece."""
+    return _in_slices(handler, at_once=1)
 
 
 def in_turn(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
-    """The same for what only the controller asks: no two such requests are worked on at the same time."""
-
-    @functools.wraps(handler)
-    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return context.broker.replica_manager.control_queue.run(
-            handler(context, request), holder=context.peer
-        )
-
-    return handle
+    """As `sliced`, for what only the controller asks: no two such requests are worked on at the same time."""
+    return _in_control_queue(handler, at_once=AT_ONCE)
 
 
 def in_turn_by_time(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
     """As `in_turn`, where each entry may wait for the disk."""
+    return _in_control_queue(handler, at_once=1)
 
+
+def _in_slices(
+    handler: Callable[[RequestContext, Q], Sliced[R]], *, at_once: int
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
     @functools.wraps(handler)
     def handle(context: RequestContext, request: Q) -> R | Pending[R]:
-        return context.broker.replica_manager.control_queue.run(
-            handler(context, request), holder=context.peer, at_once=1
-        )
+        work = handler(context, request)
+        return in_slices(work, context.broker.clock, holder=context.peer, at_once=at_once)
+
+    return handle
+
+
+def _in_control_queue(
+    handler: Callable[[RequestContext, Q], Sliced[R]], *, at_once: int
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
+    @functools.wraps(handler)
+    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
+        queue = context.broker.replica_manager.control_queue
+        return queue.run(handler(context, request), holder=context.peer, at_once=at_once)
 
     return handle
 

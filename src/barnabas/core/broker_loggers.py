@@ -46,16 +46,11 @@ def exists(name: str) -> bool:
     return bool(_loggers(name))
 
 
-def set_level(name: str, level: str) -> None:
-    """Gives a logger a level of its own."""
+def set_level(name: str, level: str | None) -> None:
+    """Gives a logger a level of its own; with None it has that of the next one above."""
+    number = logging.NOTSET if level is None else LEVELS[level]
     for logger in _loggers(name):
-        logger.setLevel(LEVELS[level])
-
-
-def unset_level(name: str) -> None:
-    """Takes the level of its own from a logger: that of the next one above holds."""
-    for logger in _loggers(name):
-        logger.setLevel(logging.NOTSET)
+        logger.setLevel(number)
 
 
 def _loggers(name: str) -> list[logging.Logger]:

@@ -10,10 +10,13 @@ Not implemented: v0 (KIP-896); client metrics (resource 16), which Kafka has wit
 """
 
 from collections.abc import Collection, Container
-from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.config_entries import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    TOPIC,
     broker_entries,
     cluster_default_entries,
     in_order,
@@ -35,11 +38,6 @@ from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
 
 
 def _failed(request: DescribeConfigsRequest, error: KafkaError, _version: int) -> DescribeConfigsResponse:

@@ -15,6 +15,7 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import Permissions, RequestContext
+from barnabas.broker.isolation_level import isolation_of
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.broker.request_metrics import FOLLOWER_FETCH
@@ -44,8 +45,6 @@ from barnabas.replica.fetch_context import (
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
 from barnabas.replica.partition import Isolation
 
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 REPLICA_STATE_SINCE: Final = 15
 FOLLOWERS_SINCE: Final = 11
 LEADERS_SINCE: Final = 16
@@ -166,12 +165,8 @@ def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> F
     if replica_id >= 0:
         isolation = Isolation.LOG_END
         context.metrics_key = FOLLOWER_FETCH
-    elif request.isolation_level == READ_COMMITTED:
-        isolation = Isolation.TXN_COMMITTED
-    elif request.isolation_level != READ_UNCOMMITTED:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # ``IsolationLevel.forId`` has no other
     else:
-        isolation = Isolation.HIGH_WATERMARK
+        isolation = isolation_of(request.isolation_level)
     limit = request.max_bytes if replica_id >= 0 else min(request.max_bytes, max_bytes)
     return FetchParams(
         max_wait_ms=request.max_wait_ms,

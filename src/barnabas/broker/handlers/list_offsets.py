@@ -11,6 +11,7 @@ from typing import Final
 
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
+from barnabas.broker.isolation_level import isolation_of
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -29,8 +30,6 @@ from barnabas.replica.partition import Isolation
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-READ_UNCOMMITTED: Final = 0
-READ_COMMITTED: Final = 1
 LEADER_EPOCHS_SINCE: Final = 4
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 
@@ -134,9 +133,4 @@ def _find(
 def _isolation(request: ListOffsetsRequest) -> Isolation:
     if request.replica_id != CONSUMER:
         return Isolation.LOG_END
-    if request.isolation_level == READ_COMMITTED:
-        return Isolation.TXN_COMMITTED
-    if request.isolation_level == READ_UNCOMMITTED:
-        return Isolation.HIGH_WATERMARK
-    # ``IsolationLevel.forId`` has no other.
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return isolation_of(request.isolation_level)
