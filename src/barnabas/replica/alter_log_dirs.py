@@ -37,7 +37,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.quota import ReplicationQuotaManager
 
 PIECE_BYTES: Final = 1 << 16
-"""So much is copied without a look at the clock: the smallest batches make a thousand headers of it."""
+"""How much is copied without a look at the clock: the smallest batches make a thousand headers of it."""
 LAST_SYNC_BYTES: Final = 1 << 20
 """What may be left to sync, in place, when the future log becomes the current one."""
 SYNCS_MAX: Final = 5

@@ -305,9 +305,9 @@ class ReplicaManager:
             wanted,
         )
 
-    def set_aside(self, tp: TopicPartition) -> Pending[None]:
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
         """``updateStrayLogs`` for one partition: its replica is no longer this broker's (in `control_queue`)."""
-        return self._changes.set_aside(tp)
+        return self._changes.mark_stray(tp)
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         return self.partitions.online.get(tp)

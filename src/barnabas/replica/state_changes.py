@@ -49,7 +49,7 @@ _TOPIC_IDS_SINCE: Final = 5
 UNMADE_RETRY_MS: Final = 1000
 """How often to try to make a log for which no file descriptor was free."""
 FETCH_PORTION: Final = 100
-"""So many partitions are begun to be fetched in one piece."""
+"""How many partitions are handed to the fetchers in one piece."""
 
 
 class InitialFetchState(NamedTuple):
@@ -88,7 +88,10 @@ class Logs(Protocol):
         """The partition's log; None if there is none."""
 
     def delete(self, tp: TopicPartition) -> Pending[None]:
-        """Takes the partition's directory out of use and deletes it later; nothing if there is none. Done when that is durable."""
+        """Takes the partition's directory out of use and deletes it later; nothing if there is none.
+
+        Done when that is durable.
+        """
 
     def mark_stray(self, tp: TopicPartition) -> Pending[None]:
         """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
@@ -165,7 +168,8 @@ class StateChanges:
                 self._handled("leader_and_isr", request, tp, state, errors[tp])
             yield
         if roles.leaderless:
-            # The controller has lost a broker and says next who leads; it is its log that names what nobody can lead.
+            # One line for all of them: after the loss of a broker the controller's next request names new leaders, and
+            # its own log names the partitions that have none.
             _log.info("partitions.leaderless", count=len(roles.leaderless), first=roles.leaderless[0].tp)
         _state_changes.info(
             "leader_and_isr.handled",
@@ -324,7 +328,7 @@ class StateChanges:
                 retired.setdefault(durable, []).append(answer)
             yield
         if retired:
-            # The controller forgets a topic on the strength of this answer: a loss of power must not bring it back.
+            # After this answer the controller forgets the topic: a loss of power must not bring it back.
             yield gather(retired)
         for durable, answers in retired.items():
             if durable.error is not None:
@@ -369,8 +373,8 @@ class StateChanges:
 
     # --- strays -----------------------------------------------------------------------------------------
 
-    def set_aside(self, tp: TopicPartition) -> Pending[None]:
-        """``updateStrayLogs``: stops a replica that is no longer this broker's, and sets its log aside."""
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """``updateStrayLogs``: stops a replica that is no longer this broker's, and marks its log as a stray."""
         self._unmade.pop(tp, None)
         self._fetchers.stop([tp])
         partition = self._hosted.online.pop(tp, None)

@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-A reassignment has a broker delete the replica that it takes away, by StopReplica. Nobody repeats that to a broker that
-was down, or cut off: its copy would stay for ever, and ask the leader that it once followed for records.
+A reassignment sends StopReplica to the broker whose replica it takes away. A broker that is down or cut off does not
+get it, and it is not sent again: the replica would stay on the disk, and fetch from the leader that it last followed.
 
 Kafka 3.9 looks for strays in a LeaderAndIsr that says that it names all partitions of the broker. Only a KRaft
 controller says so. One with ZooKeeper sends a broker all its partitions when it registers and when a controller is
@@ -15,8 +15,8 @@ stray when all of this holds, at two looks under the same controller and the sam
 - the store's leader epoch is above each that the replica has seen, and its controller epoch not above the one that
   this broker obeys: the decision is younger than the replica. A store that was put back from an older copy fails here.
 
-A partition that the store does not know at all is kept, and the log says so at the start: an older copy of the store
-looks like that, too.
+A partition that the store does not know at all is kept, and the broker's log names it at the start: the store may have
+been put back from an older copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +98,7 @@ class StrayReplicas:
         }
         if epochs != self._epochs():
             return  # another controller, or another registration: what was read may be older than what they said
-        # Whatever was under way at the last look has arrived by now.
+        # Requests that were under way at the last look have arrived by now.
         again = {
             tp: epoch
             for tp, epoch in strays.items()
@@ -106,7 +106,7 @@ class StrayReplicas:
         }
         self._seen, self._seen_under = strays, epochs
         if again:
-            outcome = self._replicas.control_queue.run(self._set_aside(again))
+            outcome = self._replicas.control_queue.run(self._mark(again))
             if isinstance(outcome, Pending):
                 yield outcome
 
@@ -131,16 +131,16 @@ class StrayReplicas:
             and decision.controller_epoch <= self._replicas.controller_epoch
         )
 
-    def _set_aside(self, strays: Mapping[TopicPartition, int]) -> Sliced[None]:
+    def _mark(self, strays: Mapping[TopicPartition, int]) -> Sliced[None]:
         """Between two of the controller's requests, so that none of them is in the middle of giving a role."""
         for tp, epoch in strays.items():
             if self._suspect(tp) != epoch:
                 continue  # a request that waited has made it this broker's again
             _log.warning("replica.stray", partition=tp, leader_epoch=epoch)
             try:
-                yield self._replicas.set_aside(tp)
+                yield self._replicas.mark_stray(tp)
             except KafkaError as error:
-                _log.error("stray.not_set_aside", partition=tp, error=error.code.name, reason=error)
+                _log.error("stray.not_marked", partition=tp, error=error.code.name, reason=error)
 
     def __repr__(self) -> str:
         return f"<StrayReplicas {sorted(self._seen)}>"
