@@ -6,10 +6,10 @@ One scrape at a time reads the registry on the event loop, in slices (docs/decis
 and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000 partitions holds no request up, and its figures
 are not all of one moment.
 
-Clients are not trusted. A request has `REQUEST_BYTES_MAX` and comes within `HEAD_S`; after `CONNECTION_S` a connection is closed,
-whatever was sent or taken. Each has one answer. There are `CONNECTIONS_MAX` of them at most, and whoever comes then takes the
-place of the one that has been silent for longest, or that takes its answer so slowly: eight of those must not keep a
-Prometheus server out. One whose answer is being put together is never closed for another.
+Clients are not trusted. A request has `REQUEST_BYTES_MAX` at most and must come within `HEAD_S`. A connection has one
+answer, and is closed after `CONNECTION_S` at the latest. There are `CONNECTIONS_MAX` connections at most. One more takes the
+place of the oldest that has not sent its request, or else of the oldest that has not taken its answer: eight such
+clients must not keep a Prometheus server out. A connection whose answer is being put together is never closed for another.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ class _Connection:
 
     __slots__ = ("stage", "task")
 
+    task: asyncio.Task[None]
+
     def __init__(self) -> None:
         self.stage = _Stage.ASKING
-        self.task: asyncio.Task[None] | None = None
 
     def end(self) -> None:
         self.stage = _Stage.ENDING
-        if self.task is not None:
-            self.task.cancel()
+        self.task.cancel()
 
 
 class MetricsEndpoint:
@@ -66,7 +66,7 @@ class MetricsEndpoint:
         self._registry = registry
         self._clock = clock
         self._scrape = asyncio.Lock()
-        self._connections: dict[_Connection, asyncio.Task[None]] = {}
+        self._connections: list[_Connection] = []
         """The oldest first."""
         self._server: asyncio.Server | None = None
 
@@ -85,25 +85,25 @@ class MetricsEndpoint:
         """Listens no more, and ends every connection."""
         if self._server is not None:
             self._server.close()
-        tasks = list(self._connections.values())
-        for connection in list(self._connections):
+        connections = list(self._connections)
+        for connection in connections:
             connection.end()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(each.task for each in connections), return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._make_room():
             writer.transport.abort()
             return
         connection = _Connection()
-        task = asyncio.get_running_loop().create_task(self._serve(connection, reader, writer))
-        connection.task = self._connections[connection] = task
+        connection.task = asyncio.get_running_loop().create_task(self._serve(connection, reader, writer))
+        self._connections.append(connection)
 
         def gone(_: object) -> None:
             # Here and not in the task: one that is ended before it begins runs nothing of its own.
-            del self._connections[connection]
+            self._connections.remove(connection)
             writer.transport.abort()
 
-        task.add_done_callback(gone)
+        connection.task.add_done_callback(gone)
 
     def _make_room(self) -> bool:
         """Whether there is room for one more, if need be in the place of the oldest one that only waits for its client."""
