@@ -357,7 +357,7 @@ Each partition holds the numbers 0 to 59 in four segments of 15, synced but for 
 readers get, what stops them or writes, and the events in the broker's log, whose lines name the partition and the file.
 *After a clean stop* and *after kill -9* are the next start; *while it runs* is the broker that goes on, without one.
 
-Who removes an open file takes its name only: the broker's appends to it still succeed, and are gone when it ends. So a log
+A file that is removed while it is open loses only its name: the broker's appends to it succeed, and are lost when it ends. So a log
 that was appended to is looked at once a second (`barnabas.log.files.check.interval.ms`). When its active segment, or its
 directory, is gone, the partition takes and serves nothing more (KAFKA_STORAGE_ERROR, `log.files_removed`), and another
 replica leads; the line has the offsets in doubt. Without another replica, what was acknowledged after the removal is

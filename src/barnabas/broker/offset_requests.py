@@ -12,7 +12,7 @@ from barnabas.core.slices import Sliced
 T = TypeVar("T")
 
 PORTION: Final = 500
-"""So many entries of an answer are made in one piece."""
+"""How many entries of an answer are made in one piece."""
 
 
 class _Partition(Protocol):

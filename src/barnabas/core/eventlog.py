@@ -16,7 +16,7 @@ VALUE_CHARACTERS_MAX: Final = 1000
 TRACEBACK_LINES_MAX: Final = 200
 """Of a longer traceback the end is shown: it says what was wrong and where."""
 VALUE_ITEMS_MAX: Final = 20
-"""So many elements of a collection are shown; the rest is counted."""
+"""How many elements of a collection are shown; the rest is counted."""
 STATE_CHANGES: Final = "state.change.logger"
 """What the controller sends to brokers, and what they make of it; each partition at DEBUG."""
 REQUESTS: Final = "kafka.request.logger"

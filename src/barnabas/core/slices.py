@@ -41,7 +41,7 @@ SLICE_MS: Final = 5.0
 """How long one slice may hold the loop: about as long as the garbage collector does."""
 
 AT_ONCE: Final = 32
-"""So many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
+"""How many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
 
 
 class Holder(Protocol):

@@ -2,13 +2,14 @@
 
 Theory of operation
 -------------------
-Whoever removes an open file takes only its name: appends to it succeed, are acknowledged, and are gone with the process.
-An append does not look, as that would cost a system call each. Once in a while (``barnabas.log.files.check.interval.ms``)
-each log that was appended to since is looked at: whether its active segment still has its name. So what may have been
-acknowledged in vain is what came in one interval. The looks are made elsewhere, as a disk may let them wait.
+A file that is removed while it is open loses only its name. Appends to it succeed and are acknowledged, and are lost
+when the process ends. An append does not check this, because that would cost a system call each. Instead each log
+that was appended to since its last check is checked every ``barnabas.log.files.check.interval.ms``: does the file of
+its active segment still exist? So at most the appends of one interval are acknowledged in vain. The checks are made
+elsewhere, because a slow disk may take its time.
 
-A closed segment that is gone is found by its first reader. In both cases the log takes nothing more
-(KAFKA_STORAGE_ERROR), as after a disk error, and another replica leads; the other logs of the directory go on.
+A closed segment that was removed is missed by its first reader. In both cases the log refuses all that follows with
+KAFKA_STORAGE_ERROR, as after a disk error, and another replica leads. The other logs of the directory are served.
 """
 
 import errno
@@ -24,7 +25,7 @@ from barnabas.log.filesystem import Filesystem
 from barnabas.log.log import Log
 
 PORTION: Final = 256
-"""So many logs are looked at in one go."""
+"""How many logs are looked at in one go."""
 
 _events: Final = EventLog("log.file_watch")
 
@@ -42,7 +43,7 @@ class FileWatch:
 
     @steps
     def look(self) -> Steps[None]:
-        """Takes each log offline whose active segment is gone; does nothing while the last look is not over."""
+        """Takes each log offline whose active segment was removed; does nothing while an earlier look is under way."""
         if self._is_looking:
             return
         self._is_looking = True
@@ -64,7 +65,7 @@ class FileWatch:
             self._is_looking = False
 
     def _is_gone(self, log: Log, path: str) -> bool:
-        """Whether it is still the log's: meanwhile it may have rolled, or been moved or deleted."""
+        """Whether the log has lost this file: by now it may have rolled, or been moved or deleted."""
         return self._logs.get(log.tp) is log and log.active.path == path and not self._filesystem.exists(path)
 
     def _take_offline(self, log: Log, path: str) -> None:

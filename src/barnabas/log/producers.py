@@ -81,8 +81,9 @@ class ProducerState:
         self.epoch = NO_PRODUCER_EPOCH
         self._batches: list[BatchMetadata] = []
         self._packed = b""
-        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of again: unpacked,
-        theirs would double the memory of a start, and its time."""
+        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of again: to
+        unpack their batches would double the time and the memory of a start. `batches` unpacks them; the two methods that
+        every produce calls ask for it only where there are some."""
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset: int | None = None

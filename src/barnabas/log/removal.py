@@ -1,13 +1,13 @@
-"""Files and directories that are no log's any more: gone from the disk after ``file.delete.delay.ms``.
+"""Removes files and directories that no log uses, ``file.delete.delay.ms`` after they were renamed.
 
 Theory of operation
 -------------------
-To remove a directory takes a millisecond, and much longer on a slow disk; a topic may have thousands. So it is done elsewhere
-(a thread in a broker, `core.offload.Offload`), one portion after the other in the order in which they are due. What is
-waiting holds one timer, however much it is.
+To remove a directory takes a millisecond, and much longer on a slow disk; a topic may have thousands. So it is done
+elsewhere (by a thread of the broker, `core.offload.Offload`), one portion after the other, in the order in which they
+are due. One timer serves all that wait.
 
-Nobody waits for a removal. What is to go has a name already that no log has again, so a partition may be made anew
-meanwhile, and what a death leaves half removed is found by the next start under that name.
+Nobody waits for a removal. The new name is one that no log gets again, so the partition may be made again before the
+old directory is removed. What a kill leaves half removed is found by the next start under that name.
 """
 
 import heapq
@@ -24,7 +24,7 @@ from barnabas.log.filesystem import Filesystem
 AGAIN_MS: Final = 60_000
 """How long a removal waits for descriptors."""
 PORTION: Final = 16
-"""So much is removed in one go: a stop of the broker waits for it."""
+"""How many are removed in one go: a stop of the broker waits for them."""
 
 
 class _Item(NamedTuple):
@@ -70,7 +70,7 @@ class Removal:
             self._add(path, delay_ms, is_tree=False)
 
     def close(self) -> None:
-        """Begins nothing any more: what waits is left to the next start."""
+        """Begins no further removal: what waits is left to the next start."""
         self._is_closed = True
         self._waiting.clear()
         if self._timer is not None:

@@ -1,7 +1,7 @@
-"""The new names of directories that were taken out of use: made durable elsewhere, many with one sync.
+"""Makes the new names of directories that were taken out of use durable: elsewhere, and many with one sync.
 
-A topic that is deleted may have thousands of partitions in one log directory, each of which is renamed. One sync of
-the log directory makes all of these names durable, so they share it, as appends share one in a group commit.
+A deleted topic may have thousands of partitions in one log directory, and each is renamed. One sync of the log
+directory makes all of these names durable, so they share it, as appends share one in a group commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ class RetiredNames:
         return _NO_OFFSET, [_NamesSync(self._disk, self._directory.path)]
 
     def end_flush(self, end_offset: int) -> None:
-        """Nobody asks for it again."""
+        """Names have no end that anybody asks for."""
 
     def refused(self, error: OSError) -> Exception:
         return self.sync_failed(error)

@@ -46,10 +46,8 @@ from barnabas.records.batch import (
 
 SCAN_BYTES: Final = 16 * 1024
 """Read at once while looking for a batch: a little more than one index interval of small ones."""
-
-
 NEWEST_SEARCH_BYTES: Final = 64 * 1024
-"""So much at the end of a file is read to see whether its time index is whole; the event loop waits for that."""
+"""How much of a file's end is read to see whether its time index is whole; the event loop waits for that."""
 
 
 class Place:

@@ -28,7 +28,7 @@ class LowWater:
         """Bytes that must have come before the socket counts as readable."""
 
     def expect(self, missing: int) -> None:
-        """So many bytes will come for certain; 0 when nothing is known."""
+        """How many bytes will come for certain; 0 when nothing is known."""
         mark = 1 if missing < _MARK_BYTES_MIN else min(missing, MARK_BYTES_MAX)
         if mark != self.mark:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)

@@ -82,7 +82,7 @@ SESSION_MARGIN_MS: Final = 10_000
 EMBEDDED_SESSION_MS: Final = 2_000
 """The embedded store sees at once that a process is gone; but a child of it may live for a moment."""
 STRAYS_LOOK_MS_MIN: Final = 100
-"""Replicas that are no longer this broker's are looked for as often as periodic work is late at a start, at most so often."""
+"""The least time between two looks for strays; else ``log.initial.task.delay.ms``."""
 TOPICS_LOOK_MS: Final = 500
 """How often the start looks whether the topics that it waits for are still there."""
 

@@ -1,4 +1,4 @@
-"""A thread for system calls that wait for the disk: they release the interpreter, so the event loop goes on meanwhile."""
+"""A thread for system calls that wait for the disk: meanwhile they release the interpreter, so the event loop runs."""
 
 import asyncio
 from collections.abc import Callable

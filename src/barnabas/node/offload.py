@@ -20,7 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LINES_MAX: Final = 1000
-"""So many lines of the log come back with one piece of work; what is more is counted in a last one."""
+"""How many lines of the log come back with one piece of work; a last one counts the others."""
 
 ATTEMPTS: Final = 2
 """How often a piece of work is begun: a child that ends in the middle of it may have been killed for another's sake."""

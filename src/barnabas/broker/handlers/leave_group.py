@@ -21,7 +21,7 @@ from barnabas.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroup
 
 SEVERAL_SINCE: Final = 3
 PORTION: Final = 500
-"""So many members leave in one piece."""
+"""How many members leave in one piece."""
 
 
 @handles(ApiKey.LEAVE_GROUP, versions=(0, 5))

@@ -45,7 +45,12 @@ def explain() -> None:
     "--partition", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Its partition."
 )
 @click.option("--group", default="barnabas-explain", show_default=True, help="The group of find-coordinator.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="Ask this broker, whoever leads.")
+@click.option(
+    "--broker",
+    type=click.IntRange(min=0),
+    metavar="ID",
+    help="Ask this broker, also where another one leads.",
+)
 @click.option(
     "--metrics", "metrics_url", metavar="URL", help="Where that broker serves its metrics (metrics.port)."
 )

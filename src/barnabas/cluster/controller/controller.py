@@ -85,7 +85,7 @@ FIRST_REBALANCE_DELAY_MS: Final = 5_000
 ELECTION_RETRY_MS: Final = 1_000
 """How long to wait before another try when the store failed in the middle of an election or a registration."""
 ELECTION_RETRY_MS_MAX: Final = 60_000
-"""Each election that fails doubles the time until the next; so far."""
+"""Each election that fails doubles the time until the next one, up to this."""
 
 
 class KafkaController:
@@ -113,7 +113,7 @@ class KafkaController:
         self._election_failure = ""
         """Why the last election failed, as the log says already."""
         self._stands_later = False
-        """Its last election failed, and its next one waits for the timer."""
+        """Its last election failed; until the timer ends it does not stand for another one."""
         self._closed = False
         self.active_controller_id = NO_BROKER
         """The broker that is elected, as far as this one knows."""

@@ -30,7 +30,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
 
 IN_FLIGHT_MAX: Final = 500
-"""So many calls are made before the first answer is awaited: what they take holds the loop, and is garbage at once.
+"""How many calls are made before the first answer is awaited: what they take holds the loop, and is garbage at once.
 So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
 """
 

@@ -55,7 +55,7 @@ REPLICA_TRANSITIONS: Final[Mapping[ReplicaPhase, frozenset[ReplicaPhase]]] = {
 """To reach a phase, a replica must be in one of these."""
 
 NAMED_MAX: Final = 10
-"""So many partitions or replicas are named in one line of the log."""
+"""How many partitions or replicas are named in one line of the log."""
 
 Phase = TypeVar("Phase", PartitionPhase, ReplicaPhase)
 Thing = TypeVar("Thing")

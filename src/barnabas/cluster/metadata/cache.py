@@ -53,7 +53,7 @@ class PartitionAnswer(NamedTuple):
 
 
 _DIFFERENT_NAMED_MAX: Final = 10
-"""So many brokers with other listeners are named in the log."""
+"""How many brokers with other listeners are named in the log."""
 
 _NOTHING: Final[Mapping[int, PartitionState]] = MappingProxyType({})
 

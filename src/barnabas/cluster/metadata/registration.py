@@ -81,8 +81,8 @@ def propagate_log_dir_event(store: MetadataStore, broker_id: int) -> Steps[None]
 class BrokerRegistration:
     """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart.
 
-    A broker that was killed leaves its znode until its session has ended. `old_session_ms` is how long that may take: so
-    long a broker that finds its id taken waits for the znode to go. One that stays is that of another broker.
+    A broker that was killed leaves its znode until its session has ended, which takes `old_session_ms` at most. A broker
+    that finds its id taken waits that long for the znode to go. If it stays, it is that of another broker.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class BrokerRegistration:
                 continue  # it went in between
             if stat.ephemeral_owner == self._store.session_id:
                 break  # ours: a repeated request finds what the first one made
-            # The first one found may be that of an earlier life of this broker. One that came after it is not.
+            # The first znode found may be of an earlier life of this broker. One that comes after it is another broker's.
             if old is not None or (yield self._outlives_its_session(path, stat)):
                 raise RegistrationError(
                     f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
@@ -137,7 +137,7 @@ class BrokerRegistration:
 
     @steps
     def _outlives_its_session(self, path: str, old: Stat) -> Steps[bool]:
-        """Waits until this znode is gone; whether it is still there when any session without a broker has ended."""
+        """Waits for this znode to go; whether it is still there once the session of a dead broker would have ended."""
         left_ms = self._old_session_ms
         if left_ms > 0:
             _events.warning(
@@ -172,10 +172,11 @@ class BrokerRegistration:
         for broker_id, read in reads.items():
             if read.error is not None:
                 continue  # it left in between
-            path, (data, _) = znodes.broker_path(broker_id), read.result()
+            data, _ = read.result()
+            path = znodes.broker_path(broker_id)
             other = readable(self._store, path, znodes.decode_broker, broker_id, data)
             if other is None:
-                continue  # nobody can tell where it listens
+                continue  # where it listens is not known
             common = own & {(endpoint.host, endpoint.port) for endpoint in other.endpoints}
             if common:
                 listed = ",".join(f"{host}:{port}" for host, port in sorted(common))

@@ -1,8 +1,8 @@
 """The JSON objects that znodes hold, with each field checked before it is used.
 
-Everybody who may write to ZooKeeper may write anything. What comes from a znode goes into requests with fields of 32
-bits, and is compared, counted and iterated far from here. So a field has the type and the range that Kafka writes, or
-the znode is unreadable: the one error that callers of `znodes` have to know.
+Whoever may write to ZooKeeper may write anything there. What is read from a znode goes into requests with fields of
+32 bits, and is compared, counted and iterated far from here. So each field must have the type and the range that Kafka
+writes. Otherwise the znode is unreadable: UnreadableZnodeError is the one error that callers of `znodes` have to know.
 """
 
 import json
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 INT_MAX: Final = 2**31 - 1
 _SHOWN_MAX: Final = 60
-"""So many characters of a wrong value are shown."""
+"""How many characters of a wrong value are shown."""
 _TYPES: Final = {dict: "an object", list: "a list", str: "a text", int: "a number"}
 _REQUIRED: Final[Any] = object()
 

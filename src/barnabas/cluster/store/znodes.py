@@ -192,9 +192,9 @@ def encode_producer_ids(broker_id: int, first: int) -> bytes:
 
 def decode_producer_ids_end(data: bytes | None) -> int:
     """The last id of the latest block; -1 before the first."""
-    return (
-        number_of_text(field(decode_json(data), "block_end", str), "block_end", most=LONG_MAX) if data else -1
-    )
+    if not data:
+        return -1
+    return number_of_text(field(decode_json(data), "block_end", str), "block_end", most=LONG_MAX)
 
 
 # ---------------------------------------------------------------------------------------- brokers

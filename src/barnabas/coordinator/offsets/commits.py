@@ -19,7 +19,7 @@ from barnabas.core.slices import Sliced
 Codes: TypeAlias = dict[TopicPartition, ErrorCode]
 
 PORTION: Final = 100
-"""So many records are made in one piece."""
+"""How many records are made in one piece."""
 FIRST_SEQUENCE: Final = 0
 """Kafka numbers batches of commits from 0, though no producer counts them."""
 
