@@ -134,6 +134,7 @@ def argument_parser(program: str, description: str | None) -> argparse.ArgumentP
     parser.add_argument("--seed", type=int, help="run this one seed, here")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
+    parser.add_argument("--processes", type=int, help="side by side (default: one a core)")
     parser.add_argument("--seconds", type=float, help="virtual seconds of load in each")
     parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
@@ -146,7 +147,7 @@ def run_command(given: argparse.Namespace, run: Callable[..., Verdict], seconds:
     if given.seed is not None:
         verdicts = iter([run(given.seed, seconds, given.trace)])
     else:
-        verdicts = run_seeds(range(given.first, given.first + given.seeds), seconds, run=run)
+        verdicts = run_seeds(range(given.first, given.first + given.seeds), seconds, given.processes, run)
     return _show(verdicts, verbose=given.verbose or given.seed is not None)
 
 
