@@ -84,8 +84,12 @@ def judge_all(
 def _killer(bug: Planted, root: Path, simulation_seeds: int) -> str | None:
     """What notices the bug; None if nothing does."""
     with _planted(bug, root):
-        if failed := _failing_test(tests_of(bug), root):
-            return failed
+        failed = _failing_test(tests_of(bug), root)
+    if failed is not None:
+        if "::" in failed and _failing_test([failed], root):
+            raise SystemExit(f"{failed} fails without a bug too")
+        return failed
+    with _planted(bug, root):
         for model in MODELS.get(bug.folder, ()) if simulation_seeds else ():
             seeds = ("--seeds", str(simulation_seeds), "--processes", "1")
             if _run([sys.executable, "-m", "barnabas.testing.simulate", model, *seeds], root)[0]:
@@ -141,7 +145,7 @@ def _failing_test(tests: Sequence[str], root: Path) -> str | None:
     if code == _NOTHING_COLLECTED:
         raise SystemExit(f"no tests in {' '.join(tests)}")
     failed = [
-        line.split(" ")[1] for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))
+        line.split(" ", 1)[1].partition(" - ")[0] for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))
     ]
     if code != _TESTS_FAILED and not failed:
         return f"the end of the test run with exit code {code}"
