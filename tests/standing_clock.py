@@ -3,7 +3,6 @@
 import heapq
 import itertools
 
-
 BOOT_MS = 1_699_999_000_000
 """Where the monotonic clock began: a time of it is none of the wall clock, so that to mix them is seen."""
 

@@ -274,7 +274,9 @@ def test_another_target_while_it_moves_is_the_one_that_counts():
     world.create()
     world.produce(records=batch(3))
     log = world.partition().log
-    first, second = (each for each in ("/data", "/other", "/third") if each != log.directory.rpartition("/")[0])
+    first, second = (
+        each for each in ("/data", "/other", "/third") if each != log.directory.rpartition("/")[0]
+    )
     assert alter(world, first) is ErrorCode.NONE
     assert alter(world, second) is ErrorCode.NONE
     world.clock.advance(0)

@@ -133,7 +133,8 @@ def _bugs(table: str, path: Path) -> Iterator[Drawn]:
         return len(data[: starts[line - 1] + column].decode())
 
     for node, replacement in _changes(ast.parse(source)):
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         begin, end = place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
         bug = Drawn(table, str(path.relative_to(ROOT)), node.lineno, begin, end, replacement)
         try:

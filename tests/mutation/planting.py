@@ -133,7 +133,12 @@ def _nearness(source: Path, test: Path, text: str) -> int:
     module = f"barnabas.{'.'.join(source.with_suffix('').parts)}"
     own, folder = set(source.stem.split("_")), set("_".join(source.parts[:-1]).split("_"))
     words = set("_".join(test.with_suffix("").parts).split("_"))
-    return _NAMES_IT * (own <= words) + _NAMES_IT * (f"{module} " in text) + 2 * len(own & words) + len(folder & words)
+    return (
+        _NAMES_IT * (own <= words)
+        + _NAMES_IT * (f"{module} " in text)
+        + 2 * len(own & words)
+        + len(folder & words)
+    )
 
 
 def _failing_test(tests: Sequence[str], root: Path) -> str | None:
@@ -145,7 +150,9 @@ def _failing_test(tests: Sequence[str], root: Path) -> str | None:
     if code == _NOTHING_COLLECTED:
         raise SystemExit(f"no tests in {' '.join(tests)}")
     failed = [
-        line.split(" ", 1)[1].partition(" - ")[0] for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))
+        line.split(" ", 1)[1].partition(" - ")[0]
+        for line in output.splitlines()
+        if line.startswith(("FAILED tests", "ERROR tests"))
     ]
     if code != _TESTS_FAILED and not failed:
         return f"the end of the test run with exit code {code}"

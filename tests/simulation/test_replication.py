@@ -13,6 +13,7 @@ from barnabas.replica.partition import Partition
 from barnabas.replica.state_changes import StateChanges
 from barnabas.testing import simulate
 from barnabas.testing.replication.scenario import Scenario
+from barnabas.testing.sometimes import never_reached
 from seeds import first_seeds
 
 SEEDS = 200
@@ -22,9 +23,11 @@ PATCHES_PARTITION = pytest.mark.interpreted("barnabas.replica.partition")
 @pytest.mark.timeout(600)
 def test_no_seed_finds_anything():
     seconds = simulate.REPLICATION_SECONDS
-    verdicts = simulate.run_seeds(first_seeds(SEEDS), seconds, run=simulate.run_replication_seed)
+    verdicts = list(simulate.run_seeds(first_seeds(SEEDS), seconds, run=simulate.run_replication_seed))
     failed = [verdict for verdict in verdicts if verdict.anomalies]
     assert not failed, "\n".join(map(str, failed))
+    if len(verdicts) == SEEDS:
+        assert not never_reached("replication", [verdict.reached for verdict in verdicts])
 
 
 @pytest.mark.parametrize(
