@@ -114,7 +114,7 @@ class Faults:
         self._clock.call_later(500 + self._rng.expovariate(1 / 1_000), victim.start)
 
     def _expire(self, victim: Broker) -> None:
-        victim.expire_session(self._rng.expovariate(1 / 1_000))
+        victim.expire_session(min(self._rng.expovariate(1 / 1_000), _STALL_MS_MAX))
 
     def _freeze(self, victim: Broker) -> None:
         victim.freeze(_SESSION_MS, self._rng.expovariate(1 / 100))
