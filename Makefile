@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # Files of tests run side by side; more than two at a time disturb what is measured in some of them.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# A worker that died is not replaced: what killed it would kill the next one.
+SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart=0
 # Where the compiled form could behave differently: the folders whose code is compiled, and the judges of the whole.
 COMPILED_TESTS := $(addprefix tests/,core protocol records log replica network broker coordinator model fuzz simulation clients \
 	chaos packaging/test_compiled_wheel.py)
@@ -66,8 +67,9 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP)   ## fill the generated parts of docs: the tables of docs/compatibility.md, the figures
+docs: $(STAMP)   ## fill the generated parts of docs: tables of APIs and log lines, the bytes of a request, the figures
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/wire.py
 	$(BIN)/python docs/figures.py
 
 ways: $(STAMP)   ## measure five requests from the socket to the answer, into docs/architecture.md

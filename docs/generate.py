@@ -1,7 +1,7 @@
-"""Fills the generated parts of docs/compatibility.md (`make docs`): the table that answers ApiVersions, and the
-differences that `make parity` lets pass.
+"""Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and the
+differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's.
 
-A test compares the page with what this would write, so the page cannot promise what the broker does not do.
+A test compares the pages with what this would write, so that they cannot promise what the broker does not do.
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from barnabas.broker.handlers import api_table
 from barnabas.broker.registry import Api
+from barnabas.core.kafka_words import LOGGERS, WORDS
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
@@ -17,6 +18,7 @@ sys.path.insert(0, str(DOCS.parent))
 from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
 
 PAGE = DOCS / "compatibility.md"
+LOGS_PAGE = DOCS / "logs.md"
 GENUINE = DOCS.parent / "tests" / "golden" / "api-versions-3.9.2.txt"
 _APIS = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
 _PARITY = re.compile(r"(<!-- parity: .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
@@ -50,5 +52,21 @@ def page() -> str:
     return _PARITY.sub(lambda found: f"{found[1]}\n{parity_table()}\n{found[2]}", text)
 
 
+def logs_page() -> str:
+    """The page of the log lines as it should be."""
+    lines = [f"| `{event}` | {words} |".replace("{me}", "N") for event, words in WORDS.items()]
+    loggers = [f"| `barnabas.{part}` | `{logger}` |" for part, logger in LOGGERS.items()]
+    tables = {
+        "words": ["| our event | the line |", "|---|---|", *lines],
+        "loggers": ["| our logger | Kafka's |", "|---|---|", *loggers],
+    }
+    text = LOGS_PAGE.read_text()
+    for name, rows in tables.items():
+        part = re.compile(rf"(<!-- {name}: .*? -->).*?(<!-- end of {name} -->)", re.DOTALL)
+        text = part.sub(lambda found, rows=rows: "\n".join([found[1], *rows, found[2]]), text)
+    return text
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
+    LOGS_PAGE.write_text(logs_page())

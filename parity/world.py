@@ -64,6 +64,12 @@ class World:
         with Wire(self.side.port) as wire:
             self.record(what, -1, 0, wire.send_bytes(data))
 
+    def in_order(self, what: str, names: list[str]) -> None:
+        """Records names in the order in which they came: answers are compared whatever the order of their entries."""
+        self.steps.append(
+            Step(f"{self._scenario} / {what}", {"records": self._normalizer.normal(names, "records")})
+        )
+
     def tell(self, what: str, request: Request, version: int) -> None:
         """Sends a request that has no answer, and records whether the next one on the connection has its own."""
         assert request.api is not None

@@ -246,9 +246,19 @@ class Topics:
 class World:
     """One broker, and what the controller and clients say to it."""
 
-    def __init__(self, authorizer=None, quotas=None, clock=None, directories=("/data",), **config):
+    def __init__(
+        self,
+        authorizer=None,
+        quotas=None,
+        clock=None,
+        directories=("/data",),
+        disk=None,
+        syncer=None,
+        disk_thread=None,
+        **config,
+    ):
         self.clock = clock or Clock()
-        self.disk = SimulatedFilesystem(now_ms=self.clock.time_ms)
+        self.disk = disk or SimulatedFilesystem(now_ms=self.clock.time_ms)
         self.config = broker_config({key.replace("_", "."): value for key, value in config.items()})
         self.log_config = LogConfig(segment_index_bytes=SMALL_INDEX)
         self.elsewhere = Elsewhere()
@@ -257,6 +267,8 @@ class World:
             filesystem=self.disk,
             clock=self.clock,
             offload=self.elsewhere,
+            syncer=syncer,
+            disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
         )
         for directory in directories:

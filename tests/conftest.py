@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+import run_guard
 from barnabas.core import form
 from serving import Broker, ServeProcess
 
@@ -29,6 +30,7 @@ hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(run_guard, "run-guard")
     for line in WARNINGS_OF_OTHERS:
         config.addinivalue_line("filterwarnings", line)
 
@@ -51,22 +53,40 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 # --- brokers in processes of their own
 
+# What runs now: tests, and fixtures that are made for them. A broker ends with the innermost one.
+_owners: list[Any] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    _owners.append(item)
+    try:
+        return (yield)
+    finally:
+        _owners.pop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+    _owners.append(fixturedef)
+    try:
+        return (yield)
+    finally:
+        _owners.pop()
+
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Callable[..., ServeProcess]]:
-    """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`; what still runs
-    when the session ends is killed.
+def serve() -> Callable[..., ServeProcess]:
+    """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`. One that still runs when the test
+    ends, or the fixture that has started it, is killed then: a test that failed leaves none behind.
     """
-    started: list[ServeProcess] = []
 
     def start(data_dir: Path, *options: str, **how: Any) -> ServeProcess:
-        started.append(ServeProcess(data_dir, *options, **how))
-        return started[-1]
+        server = ServeProcess(data_dir, *options, **how)
+        _owners[-1].addfinalizer(lambda: server.runs and server.kill())
+        return server
 
-    yield start
-    for server in started:
-        if server.runs:
-            server.kill()
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -72,10 +72,13 @@ def free_port() -> int:
     raise RuntimeError("every port that was tried is taken")
 
 
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
 def die_with_parent() -> None:
     """Runs in a child before exec: whatever ends the tests (kill -9 too) ends their servers."""
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _before_exec(descriptors: int | None) -> None:

@@ -7,7 +7,7 @@ from barnabas.protocol.messages import incremental_alter_configs as incremental
 from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from parity.world import World
 
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 def _of(kind: int, name: str, *keys: str, **flags: Any) -> DescribeConfigsRequest:
@@ -36,15 +36,34 @@ def describe_configs(world: World) -> None:
     world.ask("all brokers", _of(BROKER, ""))
     world.ask("another broker", _of(BROKER, "7"))
     world.ask("a broker that is no number", _of(BROKER, "zero"))
-    world.ask("levels of logging", _of(BROKER_LOGGER, "7"))
-    world.ask("metrics of clients", _of(CLIENT_METRICS, "x"))
-    world.ask("a kind unknown", _of(77, "x"))
+    for name in ("", "7", "zero"):
+        world.ask(f"levels of logging of broker {name!r}", _of(BROKER_LOGGER, name))
+    for name in ("", "x"):
+        world.ask(f"metrics of clients {name!r}", _of(CLIENT_METRICS, name))
+    for kind in (0, 1, 32, 77, -1):
+        world.ask(f"a kind unknown, {kind}", _of(kind, "x"))
+    unknown_too = _of(TOPIC, "configured", "retention.ms")
+    unknown_too.resources += _of(GROUP, "x").resources
+    world.ask("a topic and a kind unknown", unknown_too)
+    world.in_order("order of a topic's keys", _names(world, _of(TOPIC, "configured")))
+    world.in_order("order of some keys", _names(world, _of(TOPIC, "configured", *_SOME_KEYS)))
     several = _of(TOPIC, "configured", "retention.ms")
     several.resources += (
         _of(TOPIC, "configured-nowhere").resources + _of(BROKER, "0", "num.partitions").resources
     )
     world.ask("several", several)
     world.ask("none", DescribeConfigsRequest())
+
+
+_SOME_KEYS = (
+    *("retention.ms", "cleanup.policy", "segment.bytes", "min.insync.replicas", "flush.ms", "preallocate"),
+    *("segment.ms", "retention.bytes", "compression.type", "index.interval.bytes", "delete.retention.ms"),
+    *("max.message.bytes", "min.cleanable.dirty.ratio", "unclean.leader.election.enable"),
+)
+
+
+def _names(world: World, request: DescribeConfigsRequest) -> list[str]:
+    return [entry.name for entry in world.prepare(request, 4).results[0].configs]
 
 
 def _no_keys() -> DescribeConfigsRequest:
@@ -93,6 +112,21 @@ def alter_configs(world: World) -> None:
         "delete": [("retention.ms", DELETE, None)],
         "delete what is not set": [("retention.bytes", DELETE, None)],
         "append to no list": [("retention.ms", APPEND, "5")],
+        "append a bad item": [("cleanup.policy", APPEND, "burn")],
+        "append a bad item behind a good one": [("cleanup.policy", APPEND, "compact,burn")],
+        "append an empty item": [("cleanup.policy", APPEND, "")],
+        "set with a bad item": [("cleanup.policy", SET, "delete, burn,sink")],
+        "a bad item of replicas": [("leader.replication.throttled.replicas", SET, "0:0, x")],
+        "a bad value with blanks": [("compression.type", SET, " x ")],
+        "a bad number with blanks": [("segment.bytes", SET, " +3 ")],
+        "no number with blanks": [("segment.bytes", SET, " x ")],
+        "a bad fraction": [("min.cleanable.dirty.ratio", SET, "2")],
+        "a bad boolean with blanks": [("preallocate", SET, " perhaps ")],
+        "unknown operation": [("retention.ms", 9, "1")],
+        "negative operation": [("retention.ms", -1, "1")],
+        "unknown operation of an unknown key": [("nothing", 9, "1")],
+        "unknown operation without a value": [("retention.ms", 9, None)],
+        "unknown operation behind a good one": [("segment.bytes", SET, "1"), ("retention.ms", 9, "1")],
         "subtract from no list": [("retention.ms", SUBTRACT, "5")],
         "bad value": [("retention.ms", SET, "soon")],
         "out of range": [("retention.ms", SET, "-2")],
@@ -112,6 +146,9 @@ def alter_configs(world: World) -> None:
         "bad topic": _altered(TOPIC, "a b", one),
         "unknown kind": _altered(77, "reconfigured", one),
         "metrics of clients": _altered(CLIENT_METRICS, "x", one),
+        "group": _altered(GROUP, "x", one),
+        "unknown operation of an unknown topic": _altered(TOPIC, "altered-nowhere", ("a", 9, "b")),
+        "unknown operation of metrics of clients": _altered(CLIENT_METRICS, "x", ("a", 9, "b")),
     }.items():
         world.ask(what, _alter(resource), 0, 1)
     same = _altered(TOPIC, "reconfigured", one)
@@ -121,6 +158,9 @@ def alter_configs(world: World) -> None:
     world.ask("all at once, null", _replaced(TOPIC, "reconfigured", dry=False, retention_ms=None), 2)
     world.ask("all at once, bad", _replaced(TOPIC, "reconfigured", dry=False, retention_ms="x"), 2)
     _alter_brokers(world)
+
+
+_REPORTERS = "metric.reporters"
 
 
 def _alter_brokers(world: World) -> None:
@@ -133,9 +173,49 @@ def _alter_brokers(world: World) -> None:
             "throttle": ("leader.replication.throttled.rate", SET, "1"),
             "delete": ("leader.replication.throttled.rate", DELETE, None),
             "append": ("log.cleanup.policy", APPEND, "compact"),
+            "append a bad item": ("log.cleanup.policy", APPEND, "burn"),
+            "reporter": (_REPORTERS, SET, "org.apache.kafka.common.metrics.JmxReporter"),
+            "reporter that there is not": (_REPORTERS, SET, "org.nowhere.Reporter"),
+            "reporter that is none": (_REPORTERS, SET, "java.lang.String"),
+            "append a reporter that there is not": (_REPORTERS, APPEND, "org.nowhere.Reporter"),
+            "no reporter": (_REPORTERS, SET, ""),
             "unknown operation": ("log.retention.ms", 9, "1"),
         }.items():
             world.ask(f"{what} of broker {name}", _alter(_altered(BROKER, name, operation), dry=True), 1)
         world.ask(
             f"all of broker {name} at once", _replaced(BROKER, name, dry=True, log_retention_ms="1000"), 2
         )
+
+
+def broker_loggers(world: World) -> None:
+    """Levels of loggers (KIP-412). The root alone is a logger on both sides, whatever writes the genuine one's lines."""
+    root = _of(BROKER_LOGGER, "0", "root", include_synonyms=True)
+    for level in ("TRACE", "DEBUG", "INFO", "ERROR", "FATAL", "WARN"):
+        world.ask(f"to {level}", _alter(_altered(BROKER_LOGGER, "0", ("root", SET, level))), 0, 1)
+        world.ask(f"is {level}", root, 1, 3, 4)
+    world.ask("a logger that there is not", _of(BROKER_LOGGER, "0", "no.such.logger"))
+    for what, operations in {
+        "small letters": [("root", SET, "debug")],
+        "no level": [("root", SET, "LOUD")],
+        "empty level": [("root", SET, "")],
+        "null level": [("root", SET, None)],
+        "unknown": [("no.such.logger", SET, "INFO")],
+        "unknown without a level": [("no.such.logger", DELETE, None)],
+        "no name": [("", SET, "INFO")],
+        "unknown and no level": [("no.such.logger", SET, "LOUD")],
+        "root without a level": [("root", DELETE, None)],
+        "append": [("root", APPEND, "INFO")],
+        "subtract": [("root", SUBTRACT, "INFO")],
+        "unknown operation": [("root", 9, "INFO")],
+        "twice": [("root", SET, "INFO"), ("root", SET, "ERROR")],
+        "good and bad": [("root", SET, "ERROR"), ("no.such.logger", SET, "INFO")],
+        "nothing": [],
+    }.items():
+        world.ask(what, _alter(_altered(BROKER_LOGGER, "0", *operations)), 0, 1)
+        world.ask(f"{what}, dry", _alter(_altered(BROKER_LOGGER, "0", *operations), dry=True), 1)
+        world.ask(f"after {what}", root, 4)
+    world.ask("dry", _alter(_altered(BROKER_LOGGER, "0", ("root", SET, "ERROR")), dry=True), 1)
+    world.ask("after dry", root, 4)
+    for name in ("", "7", "zero", " 0", "+0", "99999999999"):
+        world.ask(f"of broker {name!r}", _alter(_altered(BROKER_LOGGER, name, ("root", SET, "WARN"))), 1)
+    world.ask("all at once", _replaced(BROKER_LOGGER, "0", dry=False, root="INFO"), 0, 2)

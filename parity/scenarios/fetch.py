@@ -78,6 +78,11 @@ def _limits(world: World) -> None:
         for name, value in given.items():
             setattr(request, name, value)
         world.ask(what, request, 11)
+    for level in (2, -1):
+        for version in (4, 12, 13, 17):
+            request = of(world, "fetch")(version)
+            request.isolation_level = level
+            world.ask(f"isolation {level}", request, version)
     two = FetchRequest(
         max_wait_ms=0,
         topics=[FetchTopic(topic="fetch", partitions=[_partition(0), _partition(1), _partition(9)])],

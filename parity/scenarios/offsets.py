@@ -36,7 +36,14 @@ def list_offsets(world: World) -> None:
     world.ask("bad topic", offsets_at("a b", -1))
     world.ask("unknown partition", offsets_at("offsets", -1, partition=5))
     world.ask("negative partition", offsets_at("offsets", -1, partition=-1))
-    world.ask("committed only", lambda _: _committed(), 2, 9)
+    world.ask("committed only", lambda _: _isolated(1), 2, 9)
+    for level in (2, 5, -1):
+        world.ask(f"isolation {level}", lambda _, level=level: _isolated(level), 2, 9)
+        for replica in (0, -2):
+            world.ask(f"isolation {level}, replica {replica}", _isolated(level, replica), 2, 9)
+        nowhere = _isolated(level)
+        nowhere.topics += offsets_at("offsets-nowhere", -1).topics
+        world.ask(f"isolation {level} of an unknown topic too", nowhere, 9)
     for epoch in (0, 5):
         world.ask(f"epoch {epoch}", offsets_at("offsets", -1, current_leader_epoch=epoch), 4, 9)
     for replica in (0, 5, -2, -3):
@@ -47,9 +54,9 @@ def list_offsets(world: World) -> None:
     world.ask("none", ListOffsetsRequest(replica_id=-1))
 
 
-def _committed() -> ListOffsetsRequest:
-    request = offsets_at("offsets", -1)
-    request.isolation_level = 1
+def _isolated(level: int, replica: int = -1) -> ListOffsetsRequest:
+    request = offsets_at("offsets", -1, replica=replica)
+    request.isolation_level = level
     return request
 
 

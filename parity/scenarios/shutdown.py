@@ -11,6 +11,7 @@ def controlled_shutdown(world: World) -> None:
     for version in range(4):
         world.ask("unknown broker", _of(9), version)
         world.ask("negative broker", _of(-1), version)
+        world.ask("unknown broker with an epoch", _of(9, 5), version)
     for version in (2, 3):
         world.ask("stale epoch", _of(0, 0), version)
         world.ask("epoch to come", _of(0, 1 << 60), version)

@@ -1,6 +1,7 @@
 """Topics made and deleted, and all the ways in which they cannot be."""
 
-from typing import Any
+import time
+from typing import Any, Final
 
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,12 +20,22 @@ from barnabas.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from barnabas.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from barnabas.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from barnabas.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from barnabas.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from barnabas.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
 from parity.world import World
+
+BROKER: Final = 4
+DEFAULT_SOURCE: Final = 5
+PATIENCE_S: Final = 10
 
 
 def wanted(name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> CreatableTopic:
@@ -78,6 +89,35 @@ def create_topics(world: World) -> None:
     # -1 means nothing to them.
     world.ask("defaults too early", CreateTopicsRequest(topics=[wanted("create-early", -1, -1)]), 2, 3)
     world.ask("no time to wait", CreateTopicsRequest(topics=[wanted("create-hurry")], timeout_ms=0), 2, 7)
+
+
+def dynamic_defaults(world: World) -> None:
+    """Where the settings of a new topic come from: its own, the file's, and those that were set while brokers run."""
+    _set_brokers(world, log_retention_ms=("", "123456"), log_segment_bytes=("0", "1234567"))
+    for version in (4, 5, 7):
+        dry = CreateTopicsRequest(topics=[configured("sources", segment_ms="100000")], validate_only=True)
+        world.ask("sources", dry, version)
+    named = world.prepare(CreateTopicsRequest(topics=[wanted("sources")], validate_only=True), 7).topics[0]
+    world.in_order("order of the keys", [entry.name for entry in named.configs])
+    _set_brokers(world, log_retention_ms=("", None), log_segment_bytes=("0", None))
+
+
+def _set_brokers(world: World, **values: tuple[str, str | None]) -> None:
+    """Sets or deletes keys of brokers, and waits until the broker has taken that over."""
+    for key, (broker, value) in values.items():
+        name = key.replace("_", ".")
+        operation = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
+        resource = AlterConfigsResource(resource_type=BROKER, resource_name=broker, configs=[operation])
+        altered = world.prepare(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
+        assert altered.error_code == 0, altered
+        named = DescribeConfigsResource(resource_type=BROKER, resource_name="0", configuration_keys=[name])
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            described = world.prepare(DescribeConfigsRequest(resources=[named]), 4).results[0].configs[0]
+            if (described.value == value) if value else (described.config_source == DEFAULT_SOURCE):
+                break
+            assert time.monotonic() < deadline, described
+            time.sleep(0.05)
 
 
 def _refused() -> dict[str, CreatableTopic]:

@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
 from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest, RemainingPartition
@@ -151,6 +152,35 @@ def test_stop_replica_deletes(world, version):
     assert stop(world, version=version) == "NONE"
     assert world.partition() is None
     assert world.logs.get(TP) is None
+
+
+@pytest.mark.parametrize("disk_fails", [False, True])
+def test_a_deletion_is_answered_when_it_is_durable(make_world, disk_fails):
+    waiting = []
+
+    class Syncer:
+        def sync(self, files):
+            waiting.append((Pending(), files))
+            return waiting[-1][0]
+
+    world = make_world(syncer=Syncer())
+    world.create("orders", 3)
+    states = [StopReplicaPartitionState(partition_index=i, delete_partition=True) for i in range(3)]
+    topics = [StopReplicaTopicState(topic_name="orders", partition_states=states)]
+    request = StopReplicaRequest(controller_id=1, controller_epoch=1, broker_epoch=7, topic_states=topics)
+    answer = world.start(request, 4)
+    world.clock.advance(0)
+    [(synced, [names])] = waiting
+
+    assert answer() is None
+    if disk_fails:
+        synced.fail(OSError(5, "Input/output error"))
+    else:
+        names.sync()
+        synced.complete(None)
+    codes = {ErrorCode.of(each.error_code) for each in answer().partition_errors}
+    assert codes == {ErrorCode.KAFKA_STORAGE_ERROR if disk_fails else ErrorCode.NONE}
+    assert (world.logs.offline_directories == ["/data"]) is disk_fails
 
 
 def test_stop_replica_without_deletion_keeps_the_log(world):

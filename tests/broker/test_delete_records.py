@@ -55,6 +55,26 @@ def fetch_as_follower(world, offset, log_start_offset):
     return world.send(request, 17).responses[0].partitions[0]
 
 
+def test_where_the_logs_start_is_written_down_once_before_the_answer(world):
+    """A kill within a minute brought the records back."""
+    world.create(partitions=3)
+    for partition in range(3):
+        world.produce(partition=partition, records=batch(3))
+    written = []
+    disk = world.disk
+    write_atomic = disk.write_atomic
+
+    def watched(path, data, *, sync=True):
+        if path.endswith("/log-start-offset-checkpoint"):
+            written.append((data.splitlines()[2:], sync))
+        write_atomic(path, data, sync=sync)
+
+    disk.write_atomic = watched
+    world.send(delete(*(("orders", partition, 2) for partition in range(3))), 2)
+
+    assert written == [([b"orders %d 2" % partition for partition in range(3)], False)]
+
+
 @pytest.fixture
 def replicated(world):
     """A partition of two replicas with three records that both have."""

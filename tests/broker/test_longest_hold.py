@@ -14,20 +14,34 @@ import time
 
 import pytest
 
+from barnabas.broker.authorizer import Resource
 from barnabas.broker.handlers import api_table
 from barnabas.core.chunks import materialize
 from barnabas.core.ids import GROUP_METADATA_TOPIC
+from barnabas.core.offload import InPlace
+from barnabas.log.flush import InPlaceSyncer
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, encode_request
 from barnabas.protocol.layout import layout_of
+from barnabas.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from barnabas.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from barnabas.protocol.messages.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
 from barnabas.protocol.messages.update_metadata import UpdateMetadataPartitionState
 from barnabas.protocol.wire import Wire
+from barnabas.testing.disk import SimulatedFilesystem
 from standing_clock import Clock
 
 ELEMENTS = int(os.environ.get("BARNABAS_HOLD_ELEMENTS", "15000"))
@@ -35,6 +49,8 @@ HOLD_MS_MAX = 50.0 if ELEMENTS > 40_000 else 30.0
 """Slices take 5 ms; what works its elements off in one go takes 2 us for each at least."""
 COMMIT_HOLD_MS_MAX = 50.0
 """For 10,000 partitions that exist: a commit is written whole or not at all."""
+PARTITIONS = 200
+"""That exist, on a slow disk."""
 CALM_MS = 40.0
 """What `calibration_ms` gives on the machine that the limit was chosen on, when nothing else runs."""
 
@@ -42,24 +58,74 @@ pytestmark = pytest.mark.timeout(600 if ELEMENTS > 40_000 else 60)
 
 
 class TurnClock(Clock):
-    """A clock that stands but for the processor time of this thread, and times each callback."""
+    """A clock that stands but for what the loop is busy with, and times each callback."""
 
     def __init__(self):
         super().__init__()
         self.holds_ms = []
+        self.waited_ms = 0.0
+        self.elsewhere_ms = 0.0
+
+    def busy_ms(self):
+        """The processor time of this thread, and what it has waited for the disk."""
+        return time.thread_time() * 1000 + self.waited_ms - self.elsewhere_ms
 
     def monotonic_ms(self):
-        return super().monotonic_ms() + time.thread_time() * 1000
+        return super().monotonic_ms() + self.busy_ms()
 
     def call_later(self, delay_ms, callback):
         return super().call_later(delay_ms, lambda: self.measure(callback))
 
     def measure(self, callback):
-        before = time.thread_time()
+        before = self.busy_ms()
         try:
             return callback()
         finally:
-            self.holds_ms.append((time.thread_time() - before) * 1000)
+            self.holds_ms.append(self.busy_ms() - before)
+
+    def do_elsewhere(self, work):
+        """Does what another thread does: that is not the loop's time."""
+        before = self.busy_ms()
+        outcome = work()
+        self.elsewhere_ms += self.busy_ms() - before
+        return outcome
+
+
+class SlowDisk(SimulatedFilesystem):
+    """One on which whatever waits for the platter takes its time, by the clock."""
+
+    SYNC_MS = 6
+    REMOVE_MS = 10
+
+    def __init__(self, clock):
+        super().__init__(now_ms=clock.time_ms)
+        self._clock = clock
+
+    def check(self, path, operation):
+        if operation == "sync":
+            self._clock.waited_ms += self.SYNC_MS
+        super().check(path, operation)
+
+    def remove(self, path):
+        self._clock.waited_ms += self.REMOVE_MS
+        super().remove(path)
+
+    def remove_tree(self, path):
+        self._clock.waited_ms += self.REMOVE_MS * len(self.listdir(path))
+        super().remove_tree(path)
+
+
+class OtherThread(InPlace):
+    """The threads of a broker that wait for its disk."""
+
+    def __init__(self, clock):
+        self._clock = clock
+
+    def run(self, function, /, *args, **kwargs):
+        return self._clock.do_elsewhere(lambda: InPlace.run(self, function, *args, **kwargs))
+
+    def sync(self, files):
+        return self._clock.do_elsewhere(lambda: InPlaceSyncer().sync(files))
 
 
 def calibration_ms():
@@ -143,8 +209,21 @@ def timed(make_world, monkeypatch):
     return world
 
 
+class DeniesNames:
+    """Allows what concerns the cluster, and nothing that a client names."""
+
+    def authorize(self, principal, host, operation, resource, name):
+        return resource is Resource.CLUSTER
+
+    def authorize_any(self, principal, host, operation, resource):
+        return False
+
+
+@pytest.mark.parametrize("denied", [False, True], ids=["allowed", "denied"])
 @pytest.mark.parametrize(("key", "path"), list(cases()))
-def test_no_request_holds_the_loop(timed, allowed_ms, key, path):
+def test_no_request_holds_the_loop(timed, allowed_ms, key, path, denied):
+    if denied:
+        timed.services.authorizer = DeniesNames()
     api = timed.services.api_table[key]
     layout = layout_of(api.request, api.max_version, flexible=api.request.is_flexible(api.max_version))
     request = struct_of(layout, 0, list(path))
@@ -181,6 +260,76 @@ def test_a_commit_of_very_many_partitions_that_exist_does_not_hold_the_loop(time
     assert (codes, len(answer().topics)) == ({0}, 10)
     # The first of them also makes the frame, which a client does elsewhere.
     assert max(timed.clock.holds_ms[1:]) < allowed_ms * COMMIT_HOLD_MS_MAX / HOLD_MS_MAX
+
+
+@pytest.fixture
+def slow(make_world):
+    """A broker whose disk is slow, and 200 partitions of a topic with a record each."""
+    clock = TurnClock()
+    thread = OtherThread(clock)
+    world = make_world(clock=clock, disk=SlowDisk(clock), syncer=thread, disk_thread=thread)
+    handle = world.send_frame
+    world.send_frame = lambda frame: clock.measure(lambda: handle(frame))
+    world.create("orders", PARTITIONS)
+    for partition in range(PARTITIONS):
+        assert not world.produce(partition=partition).responses[0].partition_responses[0].error_code
+    gc.freeze()
+    clock.holds_ms.clear()
+    return world
+
+
+def longest_hold_ms(world, request, version, *, wait_ms=60_000):
+    """Of a request, and of what it leads to in a minute."""
+    clock = world.clock
+    answer = world.start(request, version)
+    clock.advance(wait_ms)
+    assert answer() is not None
+    return answer(), max(clock.holds_ms)
+
+
+def test_partitions_that_are_made_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+    slow.create("new", PARTITIONS)
+
+    assert slow.partition("new", PARTITIONS - 1).leader_log is not None
+    assert max(slow.clock.holds_ms) < allowed_ms
+
+
+def test_new_epochs_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+    slow.create("orders", PARTITIONS, epoch=1)
+
+    assert slow.partition("orders", PARTITIONS - 1).leader_epoch == 1
+    assert max(slow.clock.holds_ms) < allowed_ms
+
+
+def test_records_that_are_deleted_do_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+    topic = DeleteRecordsTopic(
+        name="orders",
+        # So few that they were once worked off without a look at the clock.
+        partitions=[DeleteRecordsPartition(partition_index=i, offset=-1) for i in range(15)],
+    )
+    answer, hold_ms = longest_hold_ms(slow, DeleteRecordsRequest(topics=[topic], timeout_ms=1000), 2)
+
+    assert {each.low_watermark for each in answer.topics[0].partitions} == {1}
+    assert hold_ms < allowed_ms
+
+
+def test_a_topic_that_is_deleted_does_not_hold_the_loop_on_a_slow_disk(slow, allowed_ms):
+    """Neither while its directories are renamed nor when all of them are due to be removed."""
+    states = [
+        StopReplicaPartitionState(partition_index=i, leader_epoch=0, delete_partition=True)
+        for i in range(PARTITIONS)
+    ]
+    request = StopReplicaRequest(
+        controller_id=1,
+        controller_epoch=1,
+        broker_epoch=7,
+        topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=states)],
+    )
+    answer, hold_ms = longest_hold_ms(slow, request, 4, wait_ms=120_000)
+
+    assert {each.error_code for each in answer.partition_errors} == {0}
+    assert [name for name in slow.disk.listdir("/data") if name.startswith("orders-")] == []
+    assert hold_ms < allowed_ms
 
 
 def test_every_api_of_the_table_is_walked():

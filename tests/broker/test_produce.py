@@ -390,3 +390,48 @@ def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try
     assert (refused, refused.retriable) == (ErrorCode.KAFKA_STORAGE_ERROR, True)
     assert code_of(world.produce()) is ErrorCode.NONE
     assert world.partition().log.log_end_offset == 1
+
+
+def _of(*topics, acks):
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=name,
+                partition_data=[PartitionProduceData(index=index, records=data) for index, data in entries],
+            )
+            for name, entries in topics
+        ],
+    )
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("more", [0, 200])
+def test_a_partition_that_is_named_twice_is_appended_to_once_with_what_was_named_last(
+    world, make_batch, acks, more
+):
+    world.create(partitions=2)
+    early, late = make_batch(2), make_batch(5)
+    unknown = [
+        (100 + index, early) for index in range(more)
+    ]  # enough of them, and the request goes in slices
+
+    twice = ("orders", [(0, early), (1, early), *unknown]), ("orders", [(0, early), (0, late)])
+    response = world.send(_of(*twice, acks=acks), 9)
+
+    assert [topic.name for topic in response.responses] == ["orders"]
+    answers = response.responses[0].partition_responses
+    assert sorted(answer.index for answer in answers) == [0, 1, *(index for index, _ in unknown)]
+    codes = {answer.index: answer.error_code for answer in answers}
+    assert (codes[0], codes[1]) == (0, 0)
+    assert world.partition(partition=0).log.log_end_offset == 5
+    assert world.partition(partition=1).log.log_end_offset == 2
+
+
+def test_without_an_answer_too_a_partition_is_appended_to_once(world, make_batch):
+    world.create()
+
+    assert world.send(_of(("orders", [(0, make_batch(2)), (0, make_batch(3))]), acks=0), 9) is None
+
+    assert world.partition().log.log_end_offset == 3

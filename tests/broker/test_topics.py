@@ -4,6 +4,7 @@ import pytest
 
 from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.cluster.store.contract import SessionExpiredError
+from barnabas.core.config import Source
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import ZERO_UUID
 from barnabas.core.pending import Pending
@@ -340,7 +341,10 @@ def test_describe_configs_of_the_broker(make_world):
         (2, "bad name", "INVALID_TOPIC_EXCEPTION", "Topic name is invalid"),
         (4, "7", "INVALID_REQUEST", "Unexpected broker id, expected 1 or empty string, but received 7"),
         (4, "x", "INVALID_REQUEST", "Broker id must be an integer, but it is: x"),
-        (8, "1", "INVALID_REQUEST", "Unsupported resource type"),
+        (16, "x", "INVALID_REQUEST", "Config type client-metrics is only supported on KRaft clusters"),
+        (16, "", "INVALID_REQUEST", "Client metrics subscription name must not be empty"),
+        (32, "x", "INVALID_REQUEST", "This most likely occurs because of a request being malformed"),
+        (77, "x", "INVALID_REQUEST", "This most likely occurs because of a request being malformed"),
     ],
 )
 def test_describe_configs_refuses(world, resource_type, name, code, message):
@@ -349,6 +353,60 @@ def test_describe_configs_refuses(world, resource_type, name, code, message):
     assert ErrorCode.of(result.error_code).name == code
     assert message in result.error_message
     assert (result.resource_type, result.resource_name) == (resource_type, name)
+
+
+def test_a_kind_of_resource_that_there_is_not_refuses_the_whole_request(world):
+    world.create()
+    request = describe(2, "orders", ["retention.ms"])
+    request.resources += describe(32, "group").resources
+
+    answer = world.send(request, 4)
+
+    assert [(ErrorCode.of(each.error_code).name, each.configs) for each in answer.results] == [
+        ("INVALID_REQUEST", []),
+        ("INVALID_REQUEST", []),
+    ]
+
+
+def test_the_keys_of_a_topic_come_in_the_order_of_a_genuine_broker(world):
+    """Kafka's tools print them as they come, those of few keys in another order than those of many."""
+    from pathlib import Path
+
+    golden = Path(__file__).parents[1] / "golden" / "topic-keys-in-order.txt"
+    whole, some = (part.split() for part in golden.read_text().split("\n\n"))
+    world.create()
+
+    [described] = world.send(describe(2, "orders"), 4).results
+    [in_part] = world.send(describe(2, "orders", sorted(some)), 4).results
+    topic = CreatableTopic(name="fresh", num_partitions=1, replication_factor=1)
+    [created] = world.send(CreateTopicsRequest(topics=[topic], validate_only=True), 7).topics
+
+    assert [entry.name for entry in described.configs] == whole
+    assert [entry.name for entry in in_part.configs] == some
+    assert [entry.name for entry in created.configs] == whole
+
+
+@pytest.mark.parametrize("version", [5, 7])
+def test_a_created_topic_says_where_its_settings_come_from(make_world, version):
+    world = make_world(log_retention_ms="1000")
+    of_all = world.config.with_values({"log.flush.interval.messages": "7"}, Source.DYNAMIC_DEFAULT_BROKER)
+    world.config = of_all.with_values({"log.segment.bytes": "2000"}, Source.DYNAMIC_BROKER)
+    world.services.config = world.config
+    topic = CreatableTopic(
+        name="fresh",
+        num_partitions=1,
+        replication_factor=1,
+        configs=[CreatableTopicConfig(name="segment.ms", value="3000")],
+    )
+
+    [created] = world.send(CreateTopicsRequest(topics=[topic], validate_only=True), version).topics
+
+    sources = {entry.name: entry.config_source for entry in created.configs}
+    assert sources["segment.ms"] == 1
+    assert sources["segment.bytes"] == 2
+    assert sources["flush.messages"] == 3
+    assert sources["retention.ms"] == 4
+    assert sources["cleanup.policy"] == 5
 
 
 def test_describe_cluster(world):
@@ -413,6 +471,14 @@ def list_offset(world, timestamp, version=9, *, replica_id=-1, isolation=0, epoc
     )
     found = world.send(request, version).topics[0].partitions[0]
     return ErrorCode.of(found.error_code).name, found.timestamp, found.offset, found.leader_epoch
+
+
+@pytest.mark.parametrize("level", [2, 5, -1])
+def test_list_offsets_at_an_isolation_that_there_is_not(world, level):
+    world.create()
+
+    assert list_offset(world, -1, isolation=level)[0] == "UNKNOWN_SERVER_ERROR"
+    assert list_offset(world, -1, isolation=level, replica_id=2)[0] == "NONE", "followers read everything"
 
 
 def test_list_offsets(world, make_batch):

@@ -133,9 +133,10 @@ def test_a_failed_write_fails_what_waits_in_the_same_directory(world, line, make
 
 def test_a_failed_write_fails_a_request_of_many_batches_too(world, line, make_batch):
     # So many are worked off in slices, which the end of the turn does not wait for.
-    many = [PartitionProduceData(index=0, records=make_batch())] * (AT_ONCE_MAX + 1)
+    world.create("many", AT_ONCE_MAX + 1)
+    many = [PartitionProduceData(index=index, records=make_batch()) for index in range(AT_ONCE_MAX + 1)]
     request = ProduceRequest(
-        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=many)]
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="many", partition_data=many)]
     )
     world.disk.fail("/data", "write")
 

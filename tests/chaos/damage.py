@@ -286,11 +286,12 @@ EVENTS = {
     "log.damaged": "A partition cannot be loaded as it is; everything in it is checked.",
     "log.emptied": "log-start-offset-checkpoint lies beyond the end of the log; the log starts there, empty.",
     "log.lost_end": "The log ends below the high watermark that was written down: so many offsets are lost.",
+    "log.lost_front": "The log starts before its first segment: what lies between is lost here, and stays on the other replicas.",
     "log.offline": "A file of the partition failed while it was used.",
     "log.unusable": "This partition is not served until its directory is mended or moved away and the broker restarted.",
     "log.vanished": "A partition that had records has no directory any more; it starts empty.",
     "log.gap": "Offsets between two segments are gone; readers go on behind them.",
-    "partitions.unknown": "Partitions on disk belong to topics that the metadata store does not have; they are kept, not served.",
+    "partitions.unknown": "The metadata store does not have partitions that are on disk; they are kept, not served.",
     "segment.corrupt": "A batch does not fit its segment; readers get CORRUPT_MESSAGE.",
     "partition.role_refused": "The partition cannot be led; the reason is in the line.",
     "partition_metadata.torn": "partition.metadata is removed, and written again when the controller names the topic.",
@@ -312,6 +313,14 @@ why there is none.
 Each partition holds the numbers 0 to 59 in four segments of 15, synced but for the last. A cell has the numbers that
 readers get, what stops them or writes, and the events in the broker's log, whose lines name the partition and the file.
 *After a clean stop* and *after kill -9* are the next start; *while it runs* is the broker that goes on, without one.
+
+Who removes an open file takes its name only: the broker's appends to it still succeed, and are gone when it ends. So a log
+that was appended to is looked at once a second (`barnabas.log.files.check.interval.ms`). When its active segment, or its
+directory, is gone, the partition takes and serves nothing more (KAFKA_STORAGE_ERROR, `log.files_removed`), and another
+replica leads; the line has the offsets in doubt. Without another replica, what was acknowledged after the removal is
+lost: at most what came in one interval and the look itself. A closed segment is missed by its first reader, or by
+retention, with the same result. *While it runs* is the moment before that look. Kafka's broker goes on acknowledging until the
+segment is full, however long that takes, and then its whole log directory goes offline.
 Kafka's column is from the source of 3.9.
 """
 COLUMNS = "| damage | after a clean stop | after kill -9 | while it runs | Kafka 3.9 |\n|---|---|---|---|---|"

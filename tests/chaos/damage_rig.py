@@ -55,6 +55,8 @@ SETTINGS = {
     "log.index.size.max.bytes": 1024,
     "log.retention.ms": -1,
     "log.initial.task.delay.ms": 50,
+    # What a running broker finds by itself, a second after an append, is in the text of the page.
+    "barnabas.log.files.check.interval.ms": 3_600_000,
     "log.flush.offset.checkpoint.interval.ms": 100,
     "replica.high.watermark.checkpoint.interval.ms": 100,
     "offsets.topic.num.partitions": 1,

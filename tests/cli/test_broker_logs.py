@@ -78,3 +78,35 @@ def test_what_is_no_logger_or_no_level_is_refused_in_one_line(given, said):
 
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+def test_kafkas_words_and_loggers_are_there_when_they_are_asked_for(used):
+    options = ("--set", "barnabas.log.names=kafka", "--log", "kafka.controller.KafkaController=info")
+    server = used(*options, "--log", "state.change.logger=debug")
+    lines = server.log.read_text()
+
+    for line in (
+        (
+            "INFO [Controller id=0] 0 successfully elected as the controller. Epoch incremented to 1"
+            " (kafka.controller.KafkaController)"
+        ),
+        "INFO [Controller id=0] New topics: [orders], deleted topics: [] (kafka.controller.KafkaController)",
+        (
+            "INFO [Controller id=0 epoch=1] Sending LeaderAndIsr request to broker 0 with 2 become-leader and 0"
+            " become-follower partitions (state.change.logger)"
+        ),
+        "INFO [Broker id=0] Handling LeaderAndIsr request from controller 0 for 2 partitions (state.change.logger)",
+        "INFO [Controller id=0 epoch=1] Sending StopReplica request for 2 replicas to broker 0 (state.change.logger)",
+    ):
+        assert f"] {line}\n" in lines, line
+    for request in ("LeaderAndIsr", "UpdateMetadata", "StopReplica"):
+        assert f"DEBUG [Controller id=0 epoch=1] Sending {request} request " in lines
+    assert "GroupCoordinator" not in lines, "its level is the default: warnings"
+
+
+def test_a_logger_that_nothing_here_stands_for_is_refused(barnabas):
+    refused = barnabas("serve", "--log", "kafka.Nothing=info")
+
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    (line,) = refused.stderr.splitlines()
+    assert "'kafka.Nothing' is no logger of the broker" in line

@@ -24,7 +24,12 @@ def home(tmp_path, barnabas):
 def test_each_script_calls_a_command_that_there_is(home):
     names = {file.name for file in home.iterdir()}
 
-    assert names == {f"{tool.script}.sh" for tool in TOOLS} | {"kafka-run-class.sh", "kafka-server-start.sh"}
+    assert names == {f"{tool.script}.sh" for tool in TOOLS} | {
+        "kafka-run-class.sh",
+        "kafka-server-start.sh",
+        "kafka-server-stop.sh",
+        "zookeeper-shell.sh",
+    }
     assert {tool.command for tool in TOOLS} <= set(COMMANDS)
 
 
@@ -77,3 +82,43 @@ def test_it_writes_over_its_own_files_only(home, barnabas):
     assert "kafka-topics.sh is not a file of this command" in refused.stderr
     assert "something else" in (home / "kafka-topics.sh").read_text()
     assert not (home / "kafka-configs.sh").exists(), "nothing is written then"
+
+
+def test_the_stop_script_ends_brokers_only(home, serve, tmp_path):
+    server = serve(tmp_path / "data")
+    server.wait_until_ready()
+    bystander = subprocess.Popen(["sleep", "60"])
+    listing = tmp_path / "ps"
+    python = "/usr/bin/python3.11"
+    listing.write_text(
+        f"""#!/bin/sh
+echo "{server.process.pid} {python} /opt/venv/bin/barnabas serve --data here"
+echo "{bystander.pid} {python} -m barnabas consume --topic serve"
+echo "{bystander.pid} vi notes about barnabas serve"
+"""
+    )
+    listing.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    stopped = subprocess.run([home / "kafka-server-stop.sh"], env=environment, timeout=60, check=False)
+
+    assert stopped.returncode == 0
+    assert server.process.wait(60) == 0
+    assert server.stop() == 0
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_the_stop_script_without_a_broker(home, tmp_path):
+    (tmp_path / "ps").write_text("#!/bin/sh\necho 1 /sbin/init\n")
+    (tmp_path / "ps").chmod(0o755)
+    done = subprocess.run(
+        [home / "kafka-server-stop.sh"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "No kafka server to stop\n")

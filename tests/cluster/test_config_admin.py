@@ -70,6 +70,61 @@ def test_items_are_added_to_a_list_and_taken_from_it(cluster):
     assert stored(cluster, "topics", "t")["cleanup.policy"] == "compact"
 
 
+@pytest.mark.parametrize("kind", [9, -1])
+@pytest.mark.parametrize("topic", ["t", "nowhere"])
+def test_an_operation_that_there_is_not_fails_as_in_kafka(cluster, kind, topic):
+    with pytest.raises(KafkaError) as refused:
+        alter_topic(
+            cluster, [set_to("segment.bytes", "2000"), AlterConfigOp("retention.ms", kind, "1")], topic
+        )
+
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.value.own_message is None
+    assert stored(cluster, "topics", "t") == {"retention.ms": "5000"}
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (AlterConfigOp("cleanup.policy", OpType.APPEND, "burn"), "burn"),
+        (AlterConfigOp("cleanup.policy", OpType.APPEND, "compact,burn,sink"), "burn"),
+        (set_to("cleanup.policy", "delete, burn"), "burn"),
+        (AlterConfigOp("cleanup.policy", OpType.APPEND, ""), ""),
+        (set_to("leader.replication.throttled.replicas", "0:0, x"), "[0:0, x]"),
+        (set_to("segment.bytes", " +3 "), "3"),
+        (set_to("segment.bytes", " x "), " x "),
+        (set_to("min.cleanable.dirty.ratio", "2"), "2.0"),
+    ],
+)
+def test_a_refusal_names_the_value_as_kafka_does(cluster, change, shown):
+    with pytest.raises(KafkaError) as refused:
+        alter_topic(cluster, [change])
+
+    assert f": Invalid value {shown} for configuration {change.name}: " in str(refused.value)
+
+
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
+
+
+@pytest.mark.parametrize("name", ["", "1"])
+@pytest.mark.parametrize(
+    "value", ["org.nowhere.Reporter", "java.lang.String", f"{JMX}, org.nowhere.Reporter"]
+)
+def test_a_class_that_brokers_on_java_would_not_find_is_not_written(cluster, name, value):
+    with pytest.raises(KafkaError) as refused:
+        alter_broker(cluster, name, [set_to("metric.reporters", value)])
+
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert str(refused.value).endswith("could not be found.")
+    assert stored(cluster, "brokers", name or "<default>") == {}
+
+
+def test_a_class_of_kafka_may_be_set(cluster):
+    alter_broker(cluster, "", [set_to("metric.reporters", JMX)])
+
+    assert stored(cluster, "brokers", "<default>") == {"metric.reporters": JMX}
+
+
 def test_validation_only_changes_nothing(cluster):
     before = cluster.paths()
     alter_topic(cluster, {"segment.bytes": "2000"}, validate_only=True)
@@ -106,13 +161,11 @@ def test_validation_only_changes_nothing(cluster):
             "INVALID_CONFIG",
             "Unknown config name: nope",
         ),
-        ("t", [AlterConfigOp("retention.ms", 9, "1")], "INVALID_REQUEST", "Unknown operations type 9"),
     ],
 )
 def test_refusals_for_topics(cluster, topic, change, code, message):
     with pytest.raises(KafkaError) as caught:
         alter_topic(cluster, change, topic)
-
     assert (caught.value.code, caught.value.message) == (ErrorCode[code], message)
     assert stored(cluster, "topics", "t") == {"retention.ms": "5000"}
 

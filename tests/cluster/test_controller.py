@@ -602,6 +602,17 @@ def test_live_leaders_are_named_on_the_inter_broker_listener(make_cluster):
     assert [(each.broker_id, each.port) for each in request.live_leaders] == [(1, 19001)]
 
 
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(-1, ErrorCode.BROKER_NOT_AVAILABLE), (5, ErrorCode.UNKNOWN_SERVER_ERROR)]
+)
+def test_an_unknown_broker_cannot_ask_to_shut_down(three, epoch, code):
+    leaving = ControlledShutdownRequest(broker_id=9, broker_epoch=epoch)
+
+    answer = three.wait(three.controller.controller.controlled_shutdown(leaving))
+
+    assert (answer.error_code, answer.remaining_partitions) == (code, [])
+
+
 def test_a_controller_resigns_when_it_cannot_tell_the_brokers(three, caplog):
     three.create("t", {0: [1, 2, 0]})
     broker = three.brokers[2]

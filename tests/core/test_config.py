@@ -132,7 +132,8 @@ def is_refused(described, value, reason=""):
 def test_what_would_mislead_is_refused_with_the_reason(key, value, reason):
     with pytest.raises(ConfigError, match=reason) as refused:
         broker_config({key: value})
-    assert str(refused.value).startswith(f"Invalid value {value} for configuration {key}: ")
+    shown = f"[{value}]" if key in {"sasl.enabled.mechanisms", "process.roles"} else value
+    assert str(refused.value).startswith(f"Invalid value {shown} for configuration {key}: ")
     with pytest.raises(ConfigError, match=r"Invalid value \[hidden\] for configuration ssl\.key\.password"):
         broker_config({"ssl.key.password": "hunter2"})
 
@@ -322,3 +323,17 @@ def test_the_number_of_cleaners_changes_by_steps_while_a_broker_runs():
     # What was set in steps is taken as it is by a broker that starts.
     dynamic.update({"log.cleaner.threads": "32"}, per_broker=False)
     assert dynamic.current["log.cleaner.threads"] == 32
+
+
+def test_a_class_of_java_that_was_set_elsewhere_does_not_hinder_other_changes():
+    of_file = {"metric.reporters": "com.example.OfTheFile"}
+    of_a_broker_on_java = {"metric.reporters": "com.example.Set"}
+    dynamic = DynamicBrokerConfig(broker_config(of_file))
+    dynamic.validate(of_file, per_broker=False)
+    with pytest.raises(ConfigError, match=r"Class com\.example\.Set could not be found"):
+        dynamic.validate(of_a_broker_on_java, per_broker=False)
+
+    dynamic.update(of_a_broker_on_java, per_broker=False)
+
+    assert dynamic.current["metric.reporters"] == ["com.example.Set"]
+    dynamic.validate(of_a_broker_on_java | {"log.retention.ms": "1"}, per_broker=False)

@@ -12,7 +12,10 @@ from barnabas.core.ids import java_hash
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted((DOCS / "articles").glob("*.md")), DOCS / "glossary.md", DOCS / "faults.md"]
+PAGES = [
+    *sorted((DOCS / "articles").glob("*.md")),
+    *(DOCS / f"{name}.md" for name in ("glossary", "faults", "wire", "onboarding")),
+]
 STATION = re.compile(r"`([\w/]+\.py)`(?: `([\w.]+)`)?")
 
 

@@ -6,6 +6,7 @@ Each changes a topic of its own, `twin-a` theirs and `twin-b` ours; TWIN stands 
 import json
 import re
 import shlex
+import subprocess
 
 import kafka_harness
 import pytest
@@ -17,6 +18,7 @@ from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(300)]
 
+ZOOKEEPER_SHELL = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
 OURS = {
     "kafka-configs": "configs",
     "kafka-leader-election": "leader-election",
@@ -279,6 +281,36 @@ def test_moves_between_log_directories(tools, join_cluster, tmp_path):
 
     assert_same(tools, server.bootstrap, LOG_DIRS.replace("FOLDER", str(tmp_path)))
     assert server.stop() == 0
+
+
+NOT_SHOWN = ("pZxid", "cversion", "aclVersion")
+"""What ZooKeeper's shell says of a znode and ours does not."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls /brokers",
+        "get -s /cluster/id",
+        "ls -R /config",
+        "ls -s /controller",
+        "stat /brokers",
+        "get /never",
+    ],
+)
+def test_zookeepers_shell(zookeeper, kafka39, command):
+    words = [f"{zookeeper}/kafka39", *command.split()]
+    java = kafka_harness.java_command(
+        kafka_harness.ZOOKEEPER_ERA, ZOOKEEPER_SHELL, kafka_harness.TOOL_OPTIONS
+    )
+    shell = subprocess.run(
+        [*java, "-server", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    mine = ours("zookeeper-shell", *words)
+
+    shown = [line for line in shell.stdout.splitlines() if not line.startswith(NOT_SHOWN)]
+    assert (mine.code, mine.out.splitlines()) == (shell.returncode, shown)
+    assert mine.err in shell.stderr
 
 
 def test_znodes_on_zookeeper_and_a_chroot(zookeeper, kafka39, serve, tmp_path):

@@ -8,10 +8,12 @@ from pathlib import Path
 import kafka_harness
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from kazoo.client import KazooClient
 
-from barnabas.admin import BlockingAdmin, NewTopic
+from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
 from barnabas.core.ids import TopicPartition as Tp
 from barnabas.core.offload import InPlace
+from barnabas.log import gapless
 from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.log.config import LogConfig
@@ -89,6 +91,20 @@ def batches(data: Path, partition: str) -> list[tuple]:
     return found
 
 
+def opened_by_us(data: Path, clock: Clock, config: LogConfig) -> LogManager:
+    """Our logs in a directory, recovered where that is needed."""
+    logs = LogManager(
+        [str(data)],
+        filesystem=OsFilesystem(),
+        clock=clock,
+        offload=InPlace(),
+        log_config=lambda _topic: config,
+    )
+    meta = logs.open_directories()
+    logs.start(broker_id=meta.broker_id, cluster_id=meta.cluster_id).result()
+    return logs
+
+
 def cleaned_by_us(data: Path) -> LogManager:
     """Cleans all that can be cleaned, as the broker's cleaner does."""
     clock, disk = Clock(), OsFilesystem()
@@ -99,11 +115,7 @@ def cleaned_by_us(data: Path) -> LogManager:
         min_cleanable_dirty_ratio=0.01,
         file_delete_delay_ms=0,
     )
-    logs = LogManager(
-        [str(data)], filesystem=disk, clock=clock, offload=InPlace(), log_config=lambda _topic: config
-    )
-    meta = logs.open_directories()
-    logs.start(broker_id=meta.broker_id, cluster_id=meta.cluster_id).result()
+    logs = opened_by_us(data, clock, config)
     offload = InPlace()
     offload.close = lambda: None
     cleaner = LogCleaner(
@@ -184,3 +196,68 @@ def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_fold
     finally:
         server.kill()
     assert [line for line in server.tail().splitlines() if "ERROR" in line or "orrupt" in line] == []
+
+
+def wait_until_gone(address: str) -> None:
+    """The session of a broker that was killed is over: it may come back."""
+    client = KazooClient(address)
+    client.start(SECONDS)
+    try:
+        deadline = time.monotonic() + SECONDS
+        while client.get_children("/brokers/ids"):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    finally:
+        client.stop()
+        client.close()
+
+
+def values(found: list[tuple]) -> list[tuple]:
+    return [record for *_, records in found for record in records]
+
+
+def test_a_recovery_keeps_what_lies_behind_the_gaps_that_the_other_has_left(zookeeper, server_folder):
+    """Compacted, altered to delete, killed: ours dropped all that Kafka had kept, and what ours has cleaned Kafka keeps."""
+    folder, own = server_folder / "gaps", f"{zookeeper}/gaps"
+    folder.mkdir()
+    data, partition = folder / "data", f"{TOPIC}-0"
+    settings = {**SETTINGS, "log.cleaner.enable": "true", "zookeeper.session.timeout.ms": 6000}
+    server = kafka_harness.start_broker(folder, own, settings=settings)
+    try:
+        bootstrap = server.wait_until_listening().bootstrap
+        with BlockingAdmin(bootstrap) as admin:
+            admin.topics.create([NewTopic(TOPIC, 1, configs=CONFIG)])
+            produce(bootstrap)
+            wait_until_cleaned(data)
+            admin.configs.alter({ConfigResource.topic(TOPIC): {"cleanup.policy": "delete"}})
+            produce(bootstrap)
+        theirs = consume(bootstrap)
+    finally:
+        server.kill()
+    left = batches(data, partition)
+    bases = [int(path.stem) for path in sorted((data / partition).glob("*.log"))]
+    assert any(base not in {found[1] + 1 for found in left} for base in bases[1:]), "no gap between segments"
+
+    # All of it is scanned: nothing says what was synced, or what was cleaned.
+    for name in ("recovery-point", "cleaner"):
+        (data / f"{name}-offset-checkpoint").unlink(missing_ok=True)
+    logs = opened_by_us(data, Clock(), LogConfig())
+    log = logs.get(Tp(TOPIC, 0))
+    assert (log.log_start_offset, log.log_end_offset) == (left[0][0], left[-1][1] + 1)
+    assert batches(data, partition) == left
+    logs.shutdown(clean=False)
+
+    # Our cleaner leaves gaps of its own. A note that there are none ends with Kafka's first look at the directory.
+    cleaned_by_us(data).shutdown(clean=False)
+    ours = values(batches(data, partition))
+    note = data / partition / gapless.FILE_NAME
+    note.touch()
+    wait_until_gone(own)
+    server = kafka_harness.start_broker(folder, own, settings=settings)
+    try:
+        again = consume(server.wait_until_listening().bootstrap)
+    finally:
+        server.kill()
+    assert {key: value for _, key, value, _ in again} == {key: value for _, key, value, _ in theirs}
+    assert not note.exists()
+    assert values(batches(data, partition)) == ours

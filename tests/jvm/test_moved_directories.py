@@ -3,9 +3,16 @@
 import kafka_harness
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from parity.wire import Wire, frame_of
 
 from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic, TopicPartitionReplica
 from barnabas.client import Producer
+from barnabas.protocol.framing import decode_response
+from barnabas.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from waiting import until
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(240)]
@@ -40,6 +47,21 @@ def home(folders, topic):
 
 def other(folders, folder):
     return folders[1 - folders.index(folder)]
+
+
+def epoch_ends(bootstrap, topic, partitions=2):
+    """Where the leader epochs -1, 0 and 1 of each partition end, as the broker answers it."""
+    wanted = [
+        OffsetForLeaderPartition(partition=partition, leader_epoch=epoch)
+        for partition in range(partitions)
+        for epoch in (-1, 0, 1)
+    ]
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=wanted)])
+    with Wire(int(bootstrap.rpartition(":")[2])) as wire:
+        answer = wire.ask(frame_of(request, 4))
+    _, response = decode_response(request.api, 4, answer)
+    ends = response.topics[0].partitions
+    return [(each.partition, each.error_code, each.leader_epoch, each.end_offset) for each in ends]
 
 
 @pytest.fixture
@@ -115,3 +137,36 @@ def test_the_next_broker_finds_all_and_ends_the_move(our_life, zookeeper, tmp_pa
     until(lambda: home(folders, "moved") == back, "ours ends the move that Kafka began")
     assert read(again.bootstrap, "moved") == VALUES
     assert again.stop() == 0
+
+
+@pytest.mark.parametrize("side", ["Apache Kafka", "ours"])
+def test_an_epoch_without_a_record_is_forgotten_by_a_move(side, our_life, zookeeper, tmp_path, folders):
+    if side == "ours":
+        server = our_life()
+    else:
+        settings = {"log.dirs": ",".join(map(str, folders))}
+        server = kafka_harness.start_broker(tmp_path, f"{zookeeper}/moved-epochs", 0, settings)
+        server.wait_until_listening()
+    try:
+        with BlockingAdmin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
+            admin.topics.create(NewTopic("epochs", 2, 1))
+            producer.send("epochs", b"one", partition=1)
+            producer.flush()
+            before = epoch_ends(server.bootstrap, "epochs")
+            for partition in (0, 1):
+                here = next(folder for folder in folders if (folder / f"epochs-{partition}").exists())
+                target = other(folders, here)
+                moved = TopicPartitionReplica(0, "epochs", partition)
+                admin.log_dirs.alter_replicas({moved: str(target)})
+                until(
+                    lambda name=target / f"epochs-{partition}", old=here / f"epochs-{partition}": (
+                        name.exists() and not old.exists()
+                    ),
+                    "the move",
+                )
+
+        unknown = [(0, 0, -1, -1), (1, 0, -1, -1)]
+        assert before == [unknown[0], (0, 0, 0, 0), unknown[0], unknown[1], (1, 0, 0, 1), unknown[1]]
+        assert epoch_ends(server.bootstrap, "epochs") == [*[unknown[0]] * 3, *before[3:]]
+    finally:
+        server.kill()

@@ -125,4 +125,5 @@ class CompactedWorld(World):
     def leftovers(self):
         """Files of the partition that belong to no segment."""
         ends = (".cleaned", ".swap", ".deleted")
-        return [name for name in self.disk.listdir(f"{self.root}/{TP}") if name.endswith(ends)]
+        names = self.disk.listdir(f"{self.root}/{TP}")
+        return [name for name in names if name[0].isdigit() and name.endswith(ends)]

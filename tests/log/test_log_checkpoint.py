@@ -16,8 +16,9 @@ class Disk:
         self.writes = []
         self.is_full = False
 
-    def write_atomic(self, path, data):
+    def write_atomic(self, path, data, *, sync):
         self.writes.append((path, data))
+        self.synced = sync
         if self.is_full:
             raise OSError("no room")
 
@@ -36,6 +37,16 @@ def test_what_the_file_says_already_is_not_written_again(disk):
     assert [data for _, data in disk.writes] == [b"0\n1\norders 0 %d\n" % offset for offset in (1, 2, 1)]
     OffsetCheckpoint(disk, PATH).write({ORDERS: 1})
     assert len(disk.writes) == 4, "a broker that starts does not know what the file says"
+
+
+def test_what_was_written_without_a_sync_is_written_again_with_one(disk):
+    checkpoint = OffsetCheckpoint(disk, PATH)
+    checkpoint.write({ORDERS: 1}, sync=False)
+    assert not disk.synced
+    checkpoint.write({ORDERS: 1})
+    checkpoint.write({ORDERS: 1})
+
+    assert (len(disk.writes), disk.synced) == (2, True)
 
 
 def test_what_could_not_be_written_is_tried_again(disk):

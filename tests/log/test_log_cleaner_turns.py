@@ -144,8 +144,10 @@ def test_a_deleted_topic_leaves_no_clean_part_to_one_of_its_name():
     world = dirty(CompactedWorld())
     world.clean()
 
-    world.manager_.delete(TP)
+    deleted = world.manager_.delete(TP)
+    world.clock.advance(0)
 
+    assert deleted.done
     assert world.disk.read(f"{world.root}/cleaner-offset-checkpoint") == b"0\n0\n"
     assert world.manager_.get_or_create(TP).first_dirty_offset == 0
 

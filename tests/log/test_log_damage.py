@@ -277,18 +277,19 @@ class TestSegments:
         assert manager.offline_directories == []
         assert fill(log, 1).log_end_offset == 31
 
-    def test_a_segment_that_was_removed_answers_storage_error_and_takes_nothing_else_offline(self, caplog):
+    def test_a_log_with_a_segment_that_was_removed_takes_nothing_more_and_the_others_go_on(self, caplog):
         world, manager, log = running()
-        base, following = log.segments[1].base_offset, log.segments[2].base_offset
+        other = manager.get_or_create(OTHER)
+        base = log.segments[1].base_offset
         damage(world, manager, f"{base:020d}.log", "removed")
 
         for _ in range(3):
             assert code_of(log.read, base + 1, 1000) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert [offset for offset, _ in values_of(log, following)] == list(range(following, 30))
-        assert fill(log, 1).log_end_offset == 31
+        assert code_of(fill, log, 1) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert code_of(manager.get_or_create, TP) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert fill(other, 1).log_end_offset == 2
         assert manager.offline_directories == []
-        (line,) = warnings_of(caplog)
-        assert line.startswith("segment.missing partition=orders-0")
+        assert any(line.startswith("log.unusable partition=orders-0") for line in warnings_of(caplog))
 
     def test_records_that_are_missing_between_two_segments_are_told_once(self, caplog):
         world, manager, log = running()

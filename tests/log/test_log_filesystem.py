@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tracemalloc
 
 import pytest
 
@@ -45,6 +46,29 @@ def test_files_are_written_in_place(disk):
     file.truncate(7)
     assert filesystem.read(f"{root}/a") == b"hello\0\0"
     file.sync()
+
+
+def test_a_hole_at_the_end_of_a_file_reads_as_zeros_and_takes_no_memory():
+    disk = SimulatedFilesystem()
+    disk.mkdir("/d")
+    tracemalloc.start()
+    try:
+        files = [disk.open(f"/d/{number}", create=True) for number in range(20)]
+        for file in files:
+            file.truncate(10 << 20)
+            file.sync()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    file.pwrite(b"x", 5)
+    file.sync()
+    disk.sync_directory("/d")
+    disk.crash()
+
+    assert peak < 1 << 20
+    assert disk.size("/d/19") == 10 << 20
+    assert file.pread(4, 4) == b"\0x\0\0"
+    assert disk.open("/d/19").pread(8, (10 << 20) - 4) == bytes(4)
 
 
 def test_several_buffers_are_written_one_behind_the_other(disk):

@@ -10,6 +10,7 @@ from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
+from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.names import directory_name, partition_of, retired_name
 
@@ -275,10 +276,10 @@ class TestMaintenance:
         assert deleted >= 4
         assert [log.log_start_offset for log in manager] == [10, 10]
         files = world.disk.listdir("/data/orders-0")
-        assert [name for name in files if name.endswith(".deleted")]
+        assert [name for name in files if name.endswith(".log.deleted")]
         world.clock.advance(60_000)
         files = world.disk.listdir("/data/orders-0")
-        assert not [name for name in files if name.endswith(".deleted")]
+        assert [name for name in files if name.endswith(".deleted")] == [gapless.FILE_NAME]
 
     def test_flush_by_time(self):
         world = World(flush_ms=1000)

@@ -1,7 +1,7 @@
 """Reading by offset and by time."""
 
 import pytest
-from log_world import NOW_MS, World, batch, fill, values_of
+from log_world import NOW_MS, TP, World, batch, fill, values_of
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import in_one_piece
@@ -131,6 +131,44 @@ class TestTime:
         log.high_watermark = 6
         log.maybe_increment_log_start_offset(1)
         assert in_one_piece(log.offset_for_timestamp(35)) == (45, 5, 4)
+
+    def times_rise(self, world, **config):
+        """Batches of one record each at 1000, 1001 and so on, in several segments; the segment file names."""
+        world.config = type(world.config)(segment_bytes=2000, index_interval_bytes=150, **config)
+        manager = world.started()
+        log = manager.get_or_create(TP)
+        for time in range(100):
+            log.append(batch(timestamp=1000 + time), 0, NOW_MS)
+        bases = [segment.base_offset for segment in log.segments]
+        manager.shutdown()
+        return [f"/data/{TP}/{base:020d}" for base in bases]
+
+    @pytest.mark.parametrize("emptied", [0, 1])
+    def test_a_segment_that_was_emptied_does_not_hide_those_behind_it(self, world, emptied):
+        """The age of its file counted as the time of its records."""
+        stems = self.times_rise(world)
+        base, following = int(stems[emptied][-20:]), int(stems[emptied + 1][-20:])
+        world.disk.open(f"{stems[emptied]}.log").truncate(0)
+        log = world.started().get(TP)
+        for time in range(100):
+            expected = following if base <= time < following else time
+            assert in_one_piece(log.offset_for_timestamp(1000 + time)).offset == expected
+
+    def test_a_time_index_that_lost_entries_hides_nothing(self, world):
+        """It passes its check. Its segment was passed over in look-ups, and retention could have deleted it too early."""
+        stems = self.times_rise(world)
+        size = world.disk.size(f"{stems[0]}.timeindex")
+        for left in range(0, size, 12):
+            for stem in stems:
+                world.disk.open(f"{stem}.timeindex").truncate(min(left, world.disk.size(f"{stem}.timeindex")))
+            manager = world.started()
+            log = manager.get(TP)
+            found = [in_one_piece(log.offset_for_timestamp(1000 + time)).offset for time in range(100)]
+            assert found == list(range(100))
+            assert [segment.largest_timestamp - 999 for segment in list(log.segments)[:-1]] == [
+                segment.base_offset for segment in list(log.segments)[1:]
+            ]
+            manager.shutdown()
 
     def test_greatest_timestamp(self, world):
         assert in_one_piece(self.log().max_timestamp_offset()) == (1050, 6, 4)

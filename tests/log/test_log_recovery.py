@@ -1,8 +1,15 @@
 """What is left after an unclean stop."""
 
+import dataclasses
+import struct
+import zlib
+
 import pytest
+from cleaner_world import CompactedWorld
 from log_world import NOW_MS, TP, World, batch, fill, values_of
 
+from barnabas.core.ids import TopicPartition
+from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.recovery import recover_log
 from barnabas.records.batch import build_batch, stamp
@@ -101,18 +108,132 @@ def test_the_end_of_a_segment_that_was_lost_leaves_no_hole(world, last_records):
     assert [offset for offset, _ in values_of(log)] == list(range(10))
 
 
-@pytest.mark.parametrize(
-    ("last_records", "synced", "policy"),
-    [(0, True, ("delete",)), (1, True, ("delete",)), (0, False, ("compact",)), (1, False, ("compact",))],
-    ids=["it-was-synced", "synced-and-more", "compaction-leaves-gaps", "compacted-and-more"],
-)
-def test_no_offset_is_given_twice_where_a_gap_may_be_another_s(world, last_records, synced, policy):
-    values = lost_end(world, last_records=last_records, synced=synced, cleanup_policy=policy)
+@pytest.mark.parametrize("last_records", [0, 1])
+@pytest.mark.parametrize("gap", ["was synced", "another broker's"])
+def test_no_offset_is_given_twice_where_a_gap_may_be_another_s(world, last_records, gap):
+    values = lost_end(world, last_records=last_records, synced=gap == "was synced")
+    if gap == "another broker's":
+        # What Kafka does to such a file before it loads a log.
+        world.disk.remove(f"{ROOT}/{gapless.FILE_NAME}")
 
     log = world.started().get(TP)
 
     assert log.log_end_offset == 10 + last_records
     assert values_of(log) == values[:9] + values[10:]
+
+
+def test_the_policy_of_now_does_not_say_whether_a_gap_is_a_loss(world):
+    """The end of a segment of a compacted topic was never looked for, even where no cleaner had been."""
+    values = lost_end(world, last_records=3, cleanup_policy=("compact",))
+
+    assert values_of(world.started().get(TP)) == values[:9]
+
+
+def cleaned(**config):
+    """A log that a cleaner has been at, with gaps inside and between its segments."""
+    world = CompactedWorld(segment_bytes=1000, **config)
+    for number in range(200):
+        world.put((b"%d" % (number % 7), b"%d" % number))
+    world.roll()
+    for number in range(20):
+        world.put((b"last-%d" % number, b"x" * 50))
+    world.clean()
+    ends = [segment.next_offset() for segment in world.the_log.segments]
+    bases = [segment.base_offset for segment in world.the_log.segments]
+    assert any(end < base for end, base in zip(ends, bases[1:], strict=False)), "no gap to be judged"
+    return world
+
+
+def test_what_a_cleaner_has_left_is_kept_whatever_the_topic_is_now():
+    """Recovery took the first gap for a loss of power, and dropped all that lay behind it."""
+    world = cleaned()
+    world.manager_.checkpoint_cleaner_offsets(world.the_log)
+    kept, end = world.records(), world.the_log.log_end_offset
+    world.config = dataclasses.replace(world.config, cleanup_policy=("delete",))
+    for checkpoint in ("cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        world.disk.remove(f"{world.root}/{checkpoint}")
+        world.restart()
+
+        assert (world.records(), world.the_log.log_end_offset) == (kept, end)
+
+
+def test_the_copy_of_a_cleaned_log_is_kept_too(world):
+    """A follower has its leader's gaps without a cleaner, and no checkpoint that says so."""
+    source = cleaned()
+    world.config = type(world.config)(segment_bytes=400)
+    manager = world.started()
+    copy = manager.get_or_create(TP)
+    for header in source.headers():
+        segment = source.the_log.segments.locate(header.base_offset)[0]
+        copy.append_as_follower(segment.read_batch(header))
+    expected = values_of(copy)
+    manager.shutdown(clean=False)
+
+    assert values_of(world.started().get(TP)) == expected == values_of(source.the_log)
+
+
+def test_a_log_whose_last_records_a_cleaner_removed_ends_where_it_did(world):
+    """A move to another directory begins an empty segment there."""
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 3)
+    log.roll(NOW_MS, 10)
+    manager.shutdown(clean=False)
+
+    assert world.started().get(TP).log_end_offset == 10
+
+
+def test_a_note_that_comes_back_beside_a_finished_compaction_is_not_believed():
+    world = cleaned()
+    kept = world.records()
+    first = world.the_log.segments[0].path
+    world.manager_.shutdown(clean=False)
+    # A loss of power undid the removal, which was not synced, and kept the rename after it.
+    world.disk.open(f"{ROOT}/{gapless.FILE_NAME}", create=True)
+    world.disk.rename(first, f"{first}.swap")
+    world.start()
+
+    assert world.records() == kept
+
+
+def test_what_damage_behind_a_clean_shutdown_has_cost_is_no_later_loss(world):
+    """The gap that it leaves made the next unclean start without recovery points drop the segments behind it."""
+    world.config = type(world.config)(segment_bytes=1000, index_interval_bytes=0)
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 60)
+    expected, bases = values_of(log), [segment.base_offset for segment in log.segments]
+    manager.shutdown()
+    world.disk.open(f"{ROOT}/{bases[1]:020d}.log").truncate(2 * len(batch()) + 20)
+    world.started().shutdown(clean=False)
+    world.disk.remove("/data/recovery-point-offset-checkpoint")
+    gone = set(range(bases[1] + 2, bases[2]))
+
+    left = values_of(world.started().get(TP))
+    assert left == [(offset, value) for offset, value in expected if offset not in gone]
+
+
+def message_of_format_1(offset, value):
+    behind = struct.pack(">bbqii", 1, 0, NOW_MS, -1, len(value)) + value
+    return struct.pack(">qiI", offset, 4 + len(behind), zlib.crc32(behind)) + behind
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_messages_of_an_old_format_are_left_as_they_are(world, clean, caplog):
+    """A genuine broker reads them to this day. Taken for damage they were cut off, even after a clean stop."""
+    manager = world.started()
+    fill(manager.get_or_create(TP), 1)
+    fill(manager.get_or_create(TopicPartition("others", 0)), 3)
+    manager.shutdown(clean=clean)
+    old = b"".join(message_of_format_1(offset, b"value") for offset in range(50))
+    world.disk.open(f"{ROOT}/{0:020d}.log").truncate(0)
+    world.disk.open(f"{ROOT}/{0:020d}.log").pwrite(old, 0)
+    manager = world.started()
+
+    assert manager.get(TP) is None
+    assert world.disk.read(f"{ROOT}/{0:020d}.log") == old
+    assert len(values_of(manager.get(TopicPartition("others", 0)))) == 3
+    assert [
+        each.message for each in caplog.records if "log.unusable" in each.message and "format" in each.message
+    ]
 
 
 def test_what_was_synced_is_not_read_again(world):

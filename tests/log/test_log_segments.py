@@ -6,6 +6,7 @@ import pytest
 from log_world import NOW_MS, TP, World, batch, fill, values_of
 
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.log import gapless
 from barnabas.log.filesystem import OsFilesystem
 from barnabas.log.retention import delete_old_segments
 from barnabas.records.batch import build_batch
@@ -115,7 +116,7 @@ class TestTruncate:
         fill(log, 5, 2)
         assert [offset for offset, _ in values_of(log)] == [*range(10), *range(11, 21)]
         names = world.disk.listdir("/data/orders-0")
-        assert not [name for name in names if name.endswith(".deleted")]
+        assert [name for name in names if name.endswith(".deleted")] == [gapless.FILE_NAME]
         expected = values_of(log)
         log.close()
         assert values_of(world.reload()) == expected

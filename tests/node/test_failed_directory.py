@@ -28,3 +28,27 @@ def test_a_partition_whose_directory_failed_gets_another_leader(join_cluster, tm
     assert "log_dir.failed" in second.tail()
     assert second.stop() == 0
     assert first.stop() == 0
+
+
+def test_a_partition_whose_files_were_removed_gets_another_leader_and_the_others_stay(join_cluster):
+    """Appends to files without a name succeed: the broker has to look, or it acknowledges what nobody can ever read."""
+    first = join_cluster(1)
+    first.wait_until_ready()
+    second = join_cluster(2, "--set", "barnabas.log.files.check.interval.ms=50")
+    second.wait_until_ready()
+    with BlockingAdmin(first.bootstrap) as admin, Producer(first.bootstrap, acks="all") as producer:
+        for topic in ("t", "other"):
+            admin.topics.create(NewTopic(topic, assignment={0: [2, 1]}))
+            producer.send(topic, b"before").result()
+        shutil.rmtree(second.data_dir / "t-0")
+        deadline = time.monotonic() + 30
+        while admin.topics.describe(["t"])["t"].partitions[0].leader != 1:
+            producer.send("t", b"meanwhile").result()
+            assert time.monotonic() < deadline
+        producer.send("t", b"after").result()
+        producer.send("other", b"after").result()
+        assert admin.topics.describe(["other"])["other"].partitions[0].leader == 2
+    assert "log.files_removed" in second.tail()
+    assert "log_dir.failed" not in second.tail()
+    assert second.stop() == 0
+    assert first.stop() == 0

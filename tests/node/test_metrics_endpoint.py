@@ -5,7 +5,6 @@ import json
 import random
 import re
 import socket
-import urllib.error
 import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ from barnabas.network.clock import LoopClock
 from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.selector import Selector, completed
+from barnabas.node import metrics_endpoint
 from barnabas.node.metrics_endpoint import CONNECTIONS_MAX, PIECE, MetricsEndpoint
 from barnabas.protocol.messages.fetch import FetchRequest
 from waiting import until
@@ -240,22 +240,108 @@ def test_other_requests_get_http_s_own_answers(port, request_, status):
         assert sock.recv(100).split(b" ")[1] == status
 
 
-def test_clients_that_say_nothing_leave_room_when_they_are_gone(port):
-    silent = [socket.create_connection(("127.0.0.1", port), SECONDS) for _ in range(CONNECTIONS_MAX)]
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET /metrics HTTP/1.1\r\nHost: ", b"GET /metrics HTTP/1.1\r\n\r\n"],
+    ids=["nothing", "half a request", "a request, and takes nothing"],
+)
+def test_clients_that_only_hold_their_connections_keep_nobody_out(port, said):
+    held = []
+    for _ in range(2 * CONNECTIONS_MAX):
+        held.append(socket.create_connection(("127.0.0.1", port), SECONDS))
+        held[-1].sendall(said)
 
-    with pytest.raises((OSError, urllib.error.URLError)):
-        scrape(port)
-
-    for sock in silent:
+    for _ in range(15):
+        assert scrape(port)
+    for sock in held:
         sock.close()
-    until(lambda: is_served(port))
 
 
-def is_served(port):
+def test_the_one_that_is_silent_for_longest_makes_room(port):
+    asking = [socket.create_connection(("127.0.0.1", port), SECONDS) for _ in range(CONNECTIONS_MAX)]
+    scrape(port)
+
+    assert ended(asking[0])
+    asking[1].sendall(b"GET / HTTP/1.1\r\n\r\n")
+    assert asking[1].recv(100).split(b" ")[1] == b"404"
+    for sock in asking:
+        sock.close()
+
+
+def ended(sock):
     try:
-        return bool(scrape(port))
-    except OSError:
-        return False
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_request_that_does_not_come_ends_its_connection(monkeypatch):
+    monkeypatch.setattr(metrics_endpoint, "HEAD_S", 0.01)
+
+    async def asked():
+        endpoint = MetricsEndpoint(Registry(), LoopClock(asyncio.get_running_loop()))
+        url = await endpoint.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n")
+        try:
+            return await asyncio.wait_for(reader.read(), SECONDS)
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+            await endpoint.close()
+
+    assert asyncio.run(asked()) == b""
+
+
+def test_one_whose_answer_is_being_put_together_is_not_closed_for_another():
+    registry, ready = Registry(), []
+
+    def slowly():
+        while not ready:
+            yield None
+        yield ("1",), 1
+
+    registry.add("slow", Kind.GAUGE, "Slow.", slowly, ("number",))
+
+    async def asked():
+        endpoint = MetricsEndpoint(registry, EachLookTakesLong(asyncio.get_running_loop()))
+        port = urlsplit(await endpoint.start("127.0.0.1", 0)).port
+        eight = [asyncio.ensure_future(ask(port)) for _ in range(CONNECTIONS_MAX)]
+        for _ in range(1000):
+            await asyncio.sleep(0)  # until all of them have asked
+        ninth = await ask(port)
+        ready.append(True)
+        answers = await asyncio.gather(*eight)
+        await endpoint.close()
+        return ninth, answers
+
+    ninth, answers = asyncio.run(asked())
+    assert ninth == b""
+    assert [each[:12] for each in answers] == [b"HTTP/1.1 200"] * CONNECTIONS_MAX
+
+
+class EachLookTakesLong(LoopClock):
+    """So that a scrape pauses after each piece."""
+
+    def __init__(self, loop):
+        super().__init__(loop)
+        self._looks = 0
+
+    def monotonic_ms(self):
+        self._looks += 1
+        return 1000.0 * self._looks
+
+
+async def ask(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
 
 
 def test_many_samples_are_put_together_from_pieces():

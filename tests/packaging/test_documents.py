@@ -25,6 +25,18 @@ def test_the_compatibility_page_is_the_table_of_handlers():
     assert generate.page() == generate.PAGE.read_text(), "run `make docs`"
 
 
+def test_the_page_of_the_logs_is_the_table_of_kafkas_words():
+    generate = load_generator()
+
+    assert generate.logs_page() == generate.LOGS_PAGE.read_text(), "run `make docs`"
+
+
+def test_every_byte_of_the_request_that_is_drawn_belongs_to_a_field():
+    wire = load("docs_wire", ROOT / "docs" / "wire.py")
+
+    assert wire.page() == wire.PAGE.read_text(), "run `make docs`"
+
+
 def test_no_api_is_advertised_beyond_what_kafka_39_does():
     generate = load_generator()
     genuine = generate.genuine_versions()

@@ -156,12 +156,12 @@ class Following:
         made = Partition(TopicPartition(TOPIC, number), self.rig.ports)
         return self.partitions.setdefault(number, made)
 
-    def follow(self, *numbers, epoch=5):
+    def follow(self, *numbers, epoch=5, isr=(1, 2, 3)):
         """What LeaderAndIsr does: the fetcher stops, the role is taken, the fetcher starts."""
         partitions = [self.partition(number) for number in numbers or (0,)]
         self.manager.stop([each.tp for each in partitions])
         for each in partitions:
-            assert each.make_follower(self.rig.state(leader=LEADER, epoch=epoch), ID)
+            assert each.make_follower(self.rig.state(leader=LEADER, epoch=epoch, isr=isr), ID)
         self.manager.fetch([InitialFetchState(each, LEADER, epoch) for each in partitions])
         self.clock.advance()
         return self
@@ -231,6 +231,44 @@ def test_the_log_starts_where_the_leaders_does(following):
     following.leader.answer(data(high_watermark=3, log_start_offset=2))
     assert following.log().log_start_offset == 2
     assert following.leader.named[0].log_start_offset == 2
+
+
+def without_its_front(following):
+    """A follower of three records in as many segments that finds the first of them gone when it starts."""
+    following.with_records(5, 5, 5)
+    following.rig.logs.shutdown()
+    for suffix in (".log", ".index", ".timeindex"):
+        following.rig.disk.remove(f"/data/{TOPIC}-0/{0:020d}{suffix}")
+    following.rig.logs.start(broker_id=ME, cluster_id="c").result()
+    following.partitions.clear()
+    return following
+
+
+def test_a_follower_without_its_front_copies_all_of_it_again():
+    """It kept what was left of it, and made the others delete theirs once it led."""
+    following = without_its_front(Following(segment_bytes=1))
+    following.follow(isr=(LEADER,))
+    following.leader.answer(data(high_watermark=3))
+    assert following.leader.named[0].fetch_offset == 0
+    following.leader.answer(data(records=batch(0, 5, count=3), high_watermark=3))
+
+    log = following.log()
+    assert (log.log_start_offset, log.log_end_offset, log.lacks_front) == (0, 3, False)
+    assert log.segments[0].base_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader_start"),
+    [((ME, LEADER), 0), ((LEADER,), 1)],
+    ids=["it may be elected", "nothing is missing"],
+)
+def test_a_follower_keeps_what_it_has_while_it(isr, leader_start):
+    following = without_its_front(Following(segment_bytes=1))
+    following.follow(isr=isr)
+    following.leader.answer(data(high_watermark=3, log_start_offset=leader_start))
+
+    assert (following.log().log_start_offset, following.log().log_end_offset) == (leader_start, 3)
+    assert following.log().segments[0].base_offset == 1
 
 
 def test_a_thousand_idle_partitions_share_a_session_that_says_nothing(following):

@@ -1,14 +1,15 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common (``ConfigAdminManager.preprocess``)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
-from barnabas.cluster.metadata.config_admin import Change
+from barnabas.cluster.metadata.config_admin import AlterConfigOp, Change, OpType, check_broker_id
+from barnabas.core import broker_loggers
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.slices import Sliced
@@ -17,7 +18,10 @@ _log = EventLog("broker.alter_configs")
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
+
+_LEVELS: Final = ", ".join(broker_loggers.LEVELS)
 
 Result = TypeVar("Result")
 
@@ -95,6 +99,10 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
     if alteration.nulls:
         nulls = ", ".join(alteration.nulls)
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {nulls}")
+    # AlterConfigs, which names all settings there are, knows no levels of loggers (KIP-412).
+    if kind == BROKER_LOGGER and not isinstance(alteration.change, Mapping):
+        _alter_loggers(context, name, alteration.change, validate_only=validate_only)
+        return
     if kind not in (TOPIC, BROKER, CLIENT_METRICS):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     _authorize(context, kind, name)
@@ -106,6 +114,48 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
     admin = context.broker.config_admin
     alter = admin.alter_topic if kind == TOPIC else admin.alter_broker
     yield from alone(context, alter(name, alteration.change, validate_only=validate_only))
+
+
+def _alter_loggers(
+    context: RequestContext, name: str, change: Sequence[AlterConfigOp], *, validate_only: bool
+) -> None:
+    """``RuntimeLoggerManager.applyChangesForResource``: all of the changes, or none and what is wrong with the first."""
+    context.require_cluster(Operation.ALTER_CONFIGS)
+    check_broker_id(name, context.broker.broker_id)
+    for operation in change:
+        _check_logger(operation)
+    if validate_only:
+        return
+    for operation in change:
+        if operation.kind == OpType.SET:
+            broker_loggers.set_level(operation.name, operation.value)
+        else:
+            broker_loggers.unset_level(operation.name)
+        level = operation.value if operation.kind == OpType.SET else None
+        _log.warning("logger.level_changed", logger=operation.name, level=level, client=context.client_id)
+
+
+def _check_logger(operation: AlterConfigOp) -> None:
+    name, kind = operation.name, operation.kind
+    if kind in (OpType.APPEND, OpType.SUBTRACT):
+        verb = OpType(kind).name
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{verb} operation is not allowed for the BROKER_LOGGER resource"
+        )
+    if kind not in (OpType.SET, OpType.DELETE):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails over it
+    if not broker_loggers.exists(name):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if kind == OpType.SET and operation.value not in broker_loggers.LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {operation.value} as it is not a supported log level. "
+            f"Valid log levels are {_LEVELS}",
+        )
+    if kind == OpType.DELETE and name == broker_loggers.ROOT:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+        )
 
 
 def _authorize(context: RequestContext, kind: int, name: str) -> None:

@@ -1,11 +1,13 @@
 """Configurations as DescribeConfigs shows them: value, source, where else it could come from (``ConfigHelper``)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from itertools import dropwhile
-from typing import Final
+from typing import Final, TypeAlias
 
+from barnabas.core import broker_loggers
 from barnabas.core.config import Config, ConfigKey, ConfigType, Scope, Source, base_name, config_text
-from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
+from barnabas.core.ids import java_hash
+from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
@@ -23,25 +25,53 @@ _SYNONYMS: Final = {name: group for group in _GROUPS for name in group} | {
 }
 
 
-def topic_entries(
-    broker: Config, own: Mapping[str, str], *, docs: bool
-) -> list[DescribeConfigsResourceResult]:
-    """All keys of a topic with these settings of its own."""
-    config = topic_config(topic_defaults(broker), own)
-    return [_topic_entry(broker, own, config, key, docs=docs) for key in TOPIC_CONFIG.values()]
+Entries: TypeAlias = list[DescribeConfigsResourceResult]
+
+
+def in_order(entries: Iterable[DescribeConfigsResourceResult]) -> Entries:
+    """Entries as Kafka answers them, which collects them in a hash map of Scala: a bucket after the other.
+
+    The map has twice as many buckets whenever it is three quarters full. Tools print what they are sent in this order.
+    """
+    entries = list(entries)
+    buckets = 16
+    while len(entries) >= buckets * 3 // 4:
+        buckets *= 2
+
+    def place(entry: DescribeConfigsResourceResult) -> tuple[int, int]:
+        hashed = java_hash(entry.name)
+        hashed ^= (hashed & 0xFFFFFFFF) >> 16
+        return hashed & (buckets - 1), hashed
+
+    return sorted(entries, key=place)
+
+
+def topic_entries(broker: Config, config: Config, *, docs: bool = False) -> Entries:
+    """All keys of a topic that has this configuration on this broker."""
+    return [_topic_entry(broker, config, key, docs=docs) for key in TOPIC_CONFIG.values()]
 
 
 def _topic_entry(
-    broker: Config, own: Mapping[str, str], config: Config, key: ConfigKey, *, docs: bool
+    broker: Config, config: Config, key: ConfigKey, *, docs: bool
 ) -> DescribeConfigsResourceResult:
     value = config_text(key, config[key.name])
     synonyms = _broker_synonyms(broker, key.synonym) if key.synonym else []
-    if key.name in own:
+    if config.source(key.name) is Source.TOPIC:
         synonyms.insert(0, DescribeConfigsSynonym(name=key.name, value=value, source=Source.TOPIC))
     return _entry(key, value, synonyms, docs=docs, read_only=False)
 
 
-def broker_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
+def logger_entries() -> Entries:
+    """The levels of the broker's loggers."""
+    return [
+        DescribeConfigsResourceResult(
+            name=name, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER, documentation=""
+        )
+        for name, level in broker_loggers.levels().items()
+    ]
+
+
+def broker_entries(broker: Config, *, docs: bool) -> Entries:
     """All keys of the broker itself, those of single listeners, and what is set though no key has that name."""
     entries = []
     for name in dict.fromkeys([*broker.table, *sorted(broker.explicit())]):
@@ -70,7 +100,7 @@ def _unknown_entry(broker: Config, name: str) -> DescribeConfigsResourceResult:
     )
 
 
-def cluster_default_entries(broker: Config, *, docs: bool) -> list[DescribeConfigsResourceResult]:
+def cluster_default_entries(broker: Config, *, docs: bool) -> Entries:
     """The values that were set for all brokers while they run, also where this one has its own."""
     entries = []
     for entry in broker_entries(broker, docs=docs):

@@ -44,6 +44,18 @@ def sliced(
     return handle
 
 
+def sliced_by_time(
+    handler: Callable[[RequestContext, Q], Sliced[R]],
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
+    """The same where each entry may wait for the disk: even a few must not do so in one piece."""
+
+    @functools.wraps(handler)
+    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
+        return in_slices(handler(context, request), context.broker.clock, holder=context.peer, at_once=1)
+
+    return handle
+
+
 def in_turn(
     handler: Callable[[RequestContext, Q], Sliced[R]],
 ) -> Callable[[RequestContext, Q], R | Pending[R]]:
@@ -53,6 +65,20 @@ def in_turn(
     def handle(context: RequestContext, request: Q) -> R | Pending[R]:
         return context.broker.replica_manager.control_queue.run(
             handler(context, request), holder=context.peer
+        )
+
+    return handle
+
+
+def in_turn_by_time(
+    handler: Callable[[RequestContext, Q], Sliced[R]],
+) -> Callable[[RequestContext, Q], R | Pending[R]]:
+    """As `in_turn`, where each entry may wait for the disk."""
+
+    @functools.wraps(handler)
+    def handle(context: RequestContext, request: Q) -> R | Pending[R]:
+        return context.broker.replica_manager.control_queue.run(
+            handler(context, request), holder=context.peer, at_once=1
         )
 
     return handle

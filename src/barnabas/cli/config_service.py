@@ -32,13 +32,14 @@ _RESOURCES: Final = {
     BROKERS: ResourceType.BROKER,
     BROKER_LOGGERS: ResourceType.BROKER_LOGGER,
 }
-# As DescribeConfigsResponse.ConfigSource names them; 6 is that of a logger.
+# As DescribeConfigsResponse.ConfigSource names them.
 _SOURCES: Final = {
     Source.TOPIC: "DYNAMIC_TOPIC_CONFIG",
     Source.DYNAMIC_BROKER: "DYNAMIC_BROKER_CONFIG",
     Source.DYNAMIC_DEFAULT_BROKER: "DYNAMIC_DEFAULT_BROKER_CONFIG",
     Source.STATIC_BROKER: "STATIC_BROKER_CONFIG",
     Source.DEFAULT: "DEFAULT_CONFIG",
+    Source.DYNAMIC_BROKER_LOGGER: "DYNAMIC_BROKER_LOGGER_CONFIG",
 }
 
 
@@ -93,7 +94,7 @@ async def _describe(admin: Admin, entity: Entity, *, everything: bool) -> None:
         else:
             click.echo(f"Default configs for {one.type} in the cluster are:")
         for entry in await _entries(admin, one, everything=everything):
-            click.echo(printable(_entry_line(entry, one)))
+            click.echo(printable(_entry_line(entry)))
 
 
 async def _names(admin: Admin, entity: Entity) -> list[str]:
@@ -130,11 +131,9 @@ def _resource(entity: Entity) -> ConfigResource:
     return ConfigResource(_RESOURCES[entity.type], name)
 
 
-def _entry_line(entry: ConfigEntry, entity: Entity) -> str:
-    # A source that this client does not know is that of loggers, where it has loggers before it.
-    unknown = "DYNAMIC_BROKER_LOGGER_CONFIG" if entity.type == BROKER_LOGGERS else "UNKNOWN"
+def _entry_line(entry: ConfigEntry) -> str:
     synonyms = ", ".join(
-        f"{_SOURCES[one.source] if one.source else unknown}:{one.name}={_text(one.value)}"
+        f"{_SOURCES[one.source] if one.source else 'UNKNOWN'}:{one.name}={_text(one.value)}"
         for one in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()

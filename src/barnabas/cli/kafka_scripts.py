@@ -83,6 +83,11 @@ TOOLS: Final = (
         ),
     ),
     Tool("kafka-topics", "topics", ("kafka.admin.TopicCommand", "org.apache.kafka.tools.TopicCommand")),
+    Tool(
+        "kafka-transactions",
+        "transactions",
+        ("kafka.admin.TransactionsCommand", "org.apache.kafka.tools.TransactionsCommand"),
+    ),
     Tool("kafka-verifiable-consumer", "verifiable-consumer", ("org.apache.kafka.tools.VerifiableConsumer",)),
     Tool("kafka-verifiable-producer", "verifiable-producer", ("org.apache.kafka.tools.VerifiableProducer",)),
 )
@@ -114,6 +119,8 @@ def _texts(python: str) -> Mapping[str, str]:
     texts = {f"{tool.script}.sh": f'{_HEAD}exec {barnabas} {tool.command} "$@"\n' for tool in TOOLS}
     texts["kafka-run-class.sh"] = _run_class(barnabas)
     texts["kafka-server-start.sh"] = _server_start(barnabas)
+    texts["kafka-server-stop.sh"] = _SERVER_STOP
+    texts["zookeeper-shell.sh"] = f'{_HEAD}exec {barnabas} zookeeper-shell "$@"\n'
     return dict(sorted(texts.items()))
 
 
@@ -132,6 +139,16 @@ case "$1" in
 esac
 shift
 exec {barnabas} "$command" "$@"
+"""
+
+
+_SERVER_STOP: Final = f"""{_HEAD}# As Kafka's: every broker on this machine that this user may end gets SIGTERM.
+pids=$(ps ax -o pid= -o args= | awk '$2 ~ /python/ && / barnabas serve |\\/barnabas serve / {{print $1}}')
+if [ -z "$pids" ]; then
+  echo "No kafka server to stop"
+  exit 1
+fi
+kill -s "${{SIGNAL:-TERM}}" $pids
 """
 
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 import click
 
 from barnabas.admin import Admin, ConfigResource
+from barnabas.client.metadata import Broker
 from barnabas.core.config import Source
+from barnabas.core.errors import ConfigError, KafkaError
 from barnabas.network.endpoints import (
     ADVERTISED,
     CONTROL_PLANE_NAME,
@@ -45,6 +47,17 @@ async def of_broker(admin: Admin, broker: int, timeout_ms: int) -> tuple[dict[st
     found = {key: described[key] for key in KEYS if key in described and described[key].value is not None}
     values = {key: entry.value for key, entry in found.items()}
     return values, frozenset(key for key, entry in found.items() if entry.source is not Source.DEFAULT)
+
+
+async def listener_of(admin: Admin, broker: Broker, timeout_ms: int) -> str | None:
+    """The listener by which a client reaches the broker, with its security protocol; None where nobody may ask for it."""
+    try:
+        listeners = ListenerConfig.parse(*await of_broker(admin, broker.node_id, timeout_ms))
+    except (ConfigError, KafkaError):
+        return None
+    reached = (broker.host, broker.port)
+    names = [str(one) for one in listeners.advertised if (one.host, one.port) == reached]
+    return names[0] if names else None
 
 
 def lines(config: Mapping[str, Any], explicit: AbstractSet[str]) -> list[Line]:

@@ -85,8 +85,12 @@ COMMANDS: Final = {
         "kafka_scripts:kafka_scripts", "Write scripts with Kafka's names that call these commands."
     ),
     "store": _Entry("store:store", "Show znodes of ZooKeeper or of the embedded store."),
+    "zookeeper-shell": _Entry(
+        "zookeeper_shell:zookeeper_shell", "Look at znodes of ZooKeeper (zookeeper-shell.sh)."
+    ),
     "explain": _Entry(
-        "explain:explain", "Explain who coordinates a group, who leads a partition, which listener is used."
+        "explain:explain",
+        "Explain who coordinates a group, who leads a partition, which way a request takes.",
     ),
 }
 

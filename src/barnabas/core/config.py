@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum, IntEnum
 from math import isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.core.errors import ConfigError
 
@@ -56,6 +56,17 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+class BadItem(NamedTuple):
+    """What is wrong with one item of a list."""
+
+    item: str
+    problem: str
+
+
+Check: TypeAlias = Callable[[Any], str | BadItem | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +77,7 @@ class ConfigKey:
     type: ConfigType
     default: Any
     doc: str
-    check: Callable[[Any], str | None] | None = None
+    check: "Check | None" = None
     """Says what is wrong with a parsed value, or None; the words follow ConfigDef's validators."""
     scope: Scope = Scope.READ_ONLY
     synonym: str | None = None
@@ -89,35 +100,45 @@ def _refuse(name: str, value: Any, reason: str) -> ConfigError:
 
 def parse_value(key: ConfigKey, value: Any) -> Any:
     """The typed value of a text (or of a value that is typed already), checked; raises ConfigError."""
-    parsed = _convert(key, value.strip() if isinstance(value, str) else value)
+    parsed = _convert(key, value)
     problem = key.check(parsed) if key.check and parsed is not None else None
+    if isinstance(problem, BadItem):
+        raise _refuse(key.name, problem.item, problem.problem)
     if problem:
-        raise _refuse(key.name, "[hidden]" if key.type is ConfigType.PASSWORD else value, problem)
+        raise _refuse(key.name, _shown(key, parsed), problem)
     return parsed
+
+
+def _shown(key: ConfigKey, value: Any) -> str | None:
+    """A value that was parsed, as a refusal names it."""
+    if key.type is ConfigType.PASSWORD:
+        return "[hidden]"
+    return f"[{', '.join(value)}]" if isinstance(value, list) else config_text(key, value)
 
 
 def _convert(key: ConfigKey, value: Any) -> Any:
     if not isinstance(value, str):
         return list(value) if key.type is ConfigType.LIST and value is not None else value
+    text = value.strip()
     if key.type is ConfigType.BOOLEAN:
-        if value.lower() not in {"true", "false"}:
+        if text.lower() not in {"true", "false"}:
             raise _refuse(key.name, value, "Expected value to be either true or false")
-        return value.lower() == "true"
+        return text.lower() == "true"
     if key.type in _RANGES:
         # By length first: Python refuses to read numbers of thousands of digits.
-        if not _INTEGER.fullmatch(value) or len(value.lstrip("+-0")) > _DIGITS_MAX:
+        if not _INTEGER.fullmatch(text) or len(text.lstrip("+-0")) > _DIGITS_MAX:
             raise _refuse(key.name, value, f"Not a number of type {key.type.name}")
-        number = int(value)
+        number = int(text)
         if not -_RANGES[key.type] <= number < _RANGES[key.type]:
             raise _refuse(key.name, value, f"Not a number of type {key.type.name}")
         return number
     if key.type is ConfigType.DOUBLE:
-        if not _DOUBLE.fullmatch(value):
+        if not _DOUBLE.fullmatch(text):
             raise _refuse(key.name, value, "Not a number of type DOUBLE")
-        return float(value.rstrip("dDfF"))
+        return float(text.rstrip("dDfF"))
     if key.type is ConfigType.LIST:
-        return [item.strip() for item in value.split(",")] if value else []
-    return value
+        return [item.strip() for item in text.split(",")] if text else []
+    return text
 
 
 def at_least(low: float) -> Callable[[Any], str | None]:
@@ -156,12 +177,15 @@ def gzip_level(value: int) -> str | None:
     return None if value == -1 or 1 <= value <= 9 else "Value must be between 1 and 9 or equal to -1"
 
 
-def each_of(*allowed: str, may_be_empty: bool = True) -> Callable[[Any], str | None]:
-    """A check: a list with items of these strings only (``ValidList``)."""
+def each_of(*allowed: str, may_be_empty: bool = True) -> Check:
+    """A check: a list with items of these strings only (``ValidList``); the first other one is named."""
+    problem = f"String must be one of: {', '.join(allowed)}"
 
-    def check(value: Any) -> str | None:
-        strange = [item for item in value if item not in allowed] or not (value or may_be_empty)
-        return f"String must be one of: {', '.join(allowed)}" if strange else None
+    def check(value: Any) -> str | BadItem | None:
+        for item in value:
+            if item not in allowed:
+                return BadItem(item, problem)
+        return None if value or may_be_empty else problem
 
     return check
 

@@ -33,6 +33,10 @@ _ONLY_OF_LISTENERS: Final = {
 }
 """Keys that are dynamic for single listeners only (``SslConfigs.RECONFIGURABLE_CONFIGS``)."""
 
+_REPORTERS: Final = "metric.reporters"
+"""The one key with names of classes that may change while brokers run and is not refused anyway."""
+_JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
+
 _THREADS: Final = (
     "num.io.threads",
     "num.network.threads",
@@ -62,6 +66,7 @@ class DynamicBrokerConfig:
         wanted = self._with(values, per_broker=per_broker)
         _check_threads(self.current, wanted)
         _check_cleaner_threads(self.current, wanted)
+        self._check_reporters(wanted)
         self._validate_reconfiguration(wanted)
 
     def _with(self, values: Mapping[str, str], *, per_broker: bool) -> Config:
@@ -69,6 +74,19 @@ class DynamicBrokerConfig:
         of_broker = values if per_broker else self._of_broker
         with_all = self._static.with_values(of_all, Source.DYNAMIC_DEFAULT_BROKER)
         return with_all.with_values(of_broker, Source.DYNAMIC_BROKER)
+
+    def _check_reporters(self, wanted: Config) -> None:
+        """``DynamicMetricsReporters.validateReconfiguration``, as a broker does that has Kafka's own classes only.
+
+        Kafka's brokers read the value too, and could not load a class that is nowhere. Which classes they have beside
+        Kafka's cannot be seen from here, but for those that this broker's file or an earlier setting names.
+        """
+        known = {_JMX_REPORTER, *self._static[_REPORTERS], *self.current[_REPORTERS]}
+        for name in wanted[_REPORTERS]:
+            if name and name not in known:
+                raise ConfigError(
+                    f"Invalid value {name} for configuration {_REPORTERS}: Class {name} could not be found."
+                )
 
     def _validate_reconfiguration(self, wanted: Config) -> None:
         check_broker_keys(wanted)

@@ -62,7 +62,9 @@ class EventLog:
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             exc_info = fields.pop("exc_info", None)
-            self._logger.log(level, "%s", format_event(event, fields), exc_info=exc_info)
+            # A formatter that has words of its own for the event finds its name and its fields beside the line.
+            parts = {"event": event, "fields": fields}
+            self._logger.log(level, "%s", format_event(event, fields), exc_info=exc_info, extra=parts)
 
 
 def format_event(event: str, fields: dict[str, Any]) -> str:
@@ -70,10 +72,21 @@ def format_event(event: str, fields: dict[str, Any]) -> str:
     return " ".join([event, *(f"{name}={_format_value(value)}" for name, value in fields.items())])
 
 
-def _format_value(value: Any) -> str:
+def shown(value: Any) -> str:
+    """The value of a field as harmless text: cut, and without characters that a terminal would obey."""
+    text = _cut(value)
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _cut(value: Any) -> str:
     text = str(_few(value)) if isinstance(value, (list, set, frozenset, dict)) else str(value)
     if len(text) > VALUE_CHARACTERS_MAX:
         text = f"{text[:VALUE_CHARACTERS_MAX]}... ({len(text)} characters)"
+    return text
+
+
+def _format_value(value: Any) -> str:
+    text = _cut(value)
     if text and text.isprintable() and not any(character in text for character in ' "='):
         return text
     text = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -5,11 +5,21 @@ TLS that was given a keystore, every value but the default is refused with the r
 taken, and a line in the log says that it is not obeyed.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from barnabas.core.config import LONG_MAX, ConfigKey, ConfigType, Scope, at_least, between, each_of, one_of
+from barnabas.core.config import (
+    LONG_MAX,
+    BadItem,
+    Check,
+    ConfigKey,
+    ConfigType,
+    Scope,
+    at_least,
+    between,
+    each_of,
+    one_of,
+)
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
 
@@ -22,8 +32,8 @@ def _refused(reason: str, *keys: ConfigKey) -> tuple[ConfigKey, ...]:
     return tuple(replace(key, check=_default_only(key, reason)) for key in _not_obeyed(reason, *keys))
 
 
-def _default_only(key: ConfigKey, reason: str) -> Callable[[Any], str | None]:
-    def check(value: Any) -> str | None:
+def _default_only(key: ConfigKey, reason: str) -> Check:
+    def check(value: Any) -> str | BadItem | None:
         if value == key.default or value in ("", []):
             return None
         problem = key.check(value) if key.check else None

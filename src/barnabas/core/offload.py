@@ -25,11 +25,15 @@ class Offload(Protocol):
 class ClosableOffload(Offload, Protocol):
     """One with resources of its own."""
 
-    def resize(self, processes: int) -> None:
-        """How many pieces of work are done at a time, by what begins from now on."""
-
     def close(self) -> None:
         """Ends it, after the work that runs."""
+
+
+class ResizableOffload(ClosableOffload, Protocol):
+    """One that does several pieces of work at a time."""
+
+    def resize(self, processes: int) -> None:
+        """How many, by what begins from now on."""
 
 
 class ChildEndedError(BarnabasError):

@@ -73,10 +73,14 @@ class OffsetCheckpoint:
                 raise CheckpointError(f"{self.path}: line {number} is malformed: {fields}") from None
         return offsets
 
-    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces the file durably, unless it says the same already. Raises OSError."""
+    def write(self, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
+        """Replaces the file durably, unless it says the same already. Raises OSError.
+
+        Without `sync` a kill leaves the new file, and a loss of power one of the two or none.
+        """
         data = encode_checkpoint(f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items())
         if data != self._written:
             self._written = None
-            self._filesystem.write_atomic(self.path, data)
-            self._written = data
+            self._filesystem.write_atomic(self.path, data, sync=sync)
+            if sync:
+                self._written = data

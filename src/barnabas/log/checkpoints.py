@@ -16,16 +16,17 @@ class LogCheckpoint(NamedTuple):
     offset: Callable[[Log], int | None]
     """What it has of a log; nothing where that is None."""
 
-    def write(self, directory: LogDirectory, logs: Iterable[Log]) -> None:
-        """Replaces the directory's file by the offsets of the logs in it. Raises OSError."""
+    def write(self, directory: LogDirectory, logs: Iterable[Log], *, sync: bool = True) -> None:
+        """Replaces the directory's file by the offsets of the logs in it; see `OffsetCheckpoint.write`. Raises OSError."""
         offsets = {log.tp: self.offset(log) for log in logs}
-        self.file(directory).write({tp: offset for tp, offset in offsets.items() if offset is not None})
+        known = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        self.file(directory).write(known, sync=sync)
 
 
 def _hidden_start(log: Log) -> int | None:
     """Where the log starts, if the name of its first segment does not say so."""
     start = log.log_start_offset
-    return start if start > log.segments[0].base_offset else None
+    return start if start != log.segments[0].base_offset else None
 
 
 RECOVERY_POINTS: Final = LogCheckpoint(attrgetter("recovery_points"), lambda log: log.recovery_point)

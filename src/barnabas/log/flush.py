@@ -87,8 +87,9 @@ class InPlaceSyncer:
 class Flushable(Protocol):
     """What a log offers to the group commit."""
 
-    offline: bool
-    """Set once the log is closed, deleted or broken: then nothing can be promised any more."""
+    @property
+    def offline(self) -> bool:
+        """Whether it is closed, deleted or broken: then nothing can be promised any more."""
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         """The end of the log now, and the files that make everything below it durable."""

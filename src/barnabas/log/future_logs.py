@@ -65,6 +65,8 @@ class FutureLogs:
         self._resources = resources
         self._clock = clock
         self._ports = ports
+        self._unwritten: set[str] = set()
+        """Log directories whose checkpoints do not know of a future log yet."""
 
     def get(self, tp: TopicPartition) -> Log | None:
         return self.logs.get(tp)
@@ -83,8 +85,20 @@ class FutureLogs:
             log.assign_topic_id(topic_id)
         self.logs[tp] = log
         # An earlier move may have left a recovery point here, which would vouch for what was never synced.
-        self._ports.checkpoint(directory)
+        self._checkpoint_soon(directory)
         return log
+
+    def _checkpoint_soon(self, directory: str) -> None:
+        """Writes a directory's checkpoints in the next turn: one for all moves that begin in this one, and before any of
+        them copies a record.
+        """
+        if directory not in self._unwritten:
+            self._unwritten.add(directory)
+            self._clock.call_soon(lambda: self._checkpoint(directory))
+
+    def _checkpoint(self, directory: str) -> None:
+        self._unwritten.discard(directory)
+        self._ports.checkpoint(directory)
 
     def delete(self, tp: TopicPartition) -> None:
         """``asyncDelete(isFuture = true)``: gives up what was copied. Raises KAFKA_STORAGE_ERROR."""
@@ -127,7 +141,8 @@ class FutureLogs:
         _events.info("log.moved", partition=log.tp, source=source, target=target)
 
     def _loaded(self, log: Log, target: str) -> Log:
-        moved = load_log(
+        # As in Kafka the epochs are those of the records that were copied: one without a record is forgotten.
+        return load_log(
             log.tp,
             target,
             log.config,
@@ -135,12 +150,6 @@ class FutureLogs:
             now_ms=self._clock.time_ms(),
             log_start_offset=log.log_start_offset,
         )
-        # Epochs without a record are in no batch, and so not in the copy.
-        for entry in log.leader_epochs.entries:
-            latest = moved.leader_epochs.latest_epoch
-            if latest is None or entry.epoch > latest:
-                moved.leader_epochs.assign(entry.epoch, entry.start_offset)
-        return moved
 
     def _stay(self, log: Log, future: Log, target: str, error: Exception) -> None:
         """The move failed half-way: the current log goes on, and nothing may say that it has moved."""

@@ -3,12 +3,14 @@
 ``.deleted``   was on its way out: removed.
 ``.cleaned``   a compaction that did not finish: removed, and so is every ``.swap`` at or above it.
 ``.swap``      a compaction that did finish: takes the place of the segments that it covers.
+The note that the log has no gaps (`barnabas.log.gapless`) stays, unless a compaction did finish.
 An index without its log is removed (``LogLoader.removeTempFilesAndCollectSwapFiles``).
 """
 
 from typing import Final
 
 from barnabas.core.eventlog import EventLog
+from barnabas.log import gapless
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.names import (
     CLEANED_SUFFIX,
@@ -37,7 +39,7 @@ def tidy(filesystem: Filesystem, directory: str) -> None:
     for name in names:
         swap = _segment_base(name, SWAP_SUFFIX)
         unfinished = swap is not None and cleaned and swap >= min(cleaned)
-        if unfinished or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
+        if unfinished or (name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)) and name != gapless.FILE_NAME):
             filesystem.remove(f"{directory}/{name}")
     _promote_swaps(filesystem, directory)
     _remove_orphans(filesystem, directory, filesystem.listdir(directory))
@@ -63,6 +65,8 @@ def _promote_swaps(filesystem: Filesystem, directory: str) -> None:
             if bases and low <= bases[0] < high:
                 filesystem.remove(f"{directory}/{name}")
     if swaps:
+        # A loss of power may have brought the note back that was withdrawn before these came.
+        gapless.withdraw(filesystem, directory)
         # The names that say which files count go last, or a loss of power now would bring the others back.
         filesystem.sync_directory(directory)
     for name in swaps:

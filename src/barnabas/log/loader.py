@@ -8,6 +8,7 @@ from typing import Final
 from barnabas.core.config import LONG_MAX
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.log import gapless
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
 from barnabas.log.leader_epochs import LeaderEpochCache
@@ -35,7 +36,7 @@ def load_log(
     resources: LogResources,
     *,
     now_ms: int,
-    log_start_offset: int = 0,
+    log_start_offset: int | None = None,
     recovery_point: int = LONG_MAX,
 ) -> Log:
     """The log in a directory that needs no recovery.
@@ -46,27 +47,41 @@ def load_log(
     filesystem = resources.filesystem
     segments = _load_segments(directory, config, resources)
     if not segments:
-        segments = [_new_segment(directory, config, resources, log_start_offset, now_ms)]
+        segments = [_new_segment(directory, config, resources, log_start_offset or 0, now_ms)]
+        gapless.note(filesystem, directory)
     else:
         segments[-1].activate()
     end_offset = segments[-1].next_offset()
     epochs_path = f"{directory}/{LEADER_EPOCHS}"
     if not filesystem.exists(epochs_path):
         filesystem.open(epochs_path, create=True)
+    epochs = LeaderEpochCache(filesystem, directory)
+    start_offset = min(_start_of(segments[0].base_offset, epochs, log_start_offset), end_offset)
     log = Log(
         tp,
         directory,
         config,
         resources,
         segments=segments,
-        leader_epochs=LeaderEpochCache(filesystem, directory),
+        leader_epochs=epochs,
         snapshots=SnapshotStore(filesystem, directory),
         topic_id=read_topic_id(filesystem, directory),
-        log_start_offset=max(segments[0].base_offset, min(log_start_offset, end_offset)),
+        log_start_offset=start_offset,
         log_end_offset=end_offset,
         recovery_point=min(recovery_point, end_offset),
+        is_gapless=gapless.is_noted(filesystem, directory),
     )
-    if end_offset < log_start_offset:
+    if log.lacks_front:
+        first_left = segments[0].base_offset
+        _events.warning(
+            "log.lost_front",
+            partition=tp,
+            log_start_offset=start_offset,
+            first_offset_left=first_left,
+            lost_offsets=first_left - start_offset,
+            meaning="the log starts where it did, so that no follower deletes what is missing here",
+        )
+    if log_start_offset is not None and end_offset < log_start_offset:
         # DeleteRecords reached beyond what survived: nothing here is visible any more.
         _events.warning(
             "log.emptied",
@@ -80,6 +95,18 @@ def load_log(
     log.leader_epochs.fit(log.log_start_offset, log.log_end_offset)
     _restore_producers(log)
     return log
+
+
+def _start_of(base_offset: int, epochs: LeaderEpochCache, checkpoint: int | None) -> int:
+    """Where the log starts: below its first segment where the front of the log is gone.
+
+    Whatever moves the start of a log moves the start of its first epoch before a segment goes, and that is written down at
+    once, while the checkpoint may be a minute old. So the checkpoint alone is believed only where there are no epochs.
+    """
+    earliest = epochs.earliest
+    written = checkpoint if earliest is None else earliest.start_offset
+    first = base_offset if written is None else min(base_offset, written)
+    return first if checkpoint is None else max(first, checkpoint)
 
 
 def _load_segments(directory: str, config: LogConfig, resources: LogResources) -> list[LogSegment]:

@@ -130,7 +130,7 @@ class LogLoader:
             self._log_config(tp.topic),
             self._resources,
             now_ms=self._clock.time_ms(),
-            log_start_offset=loading.log_starts.get(tp, 0),
+            log_start_offset=loading.log_starts.get(tp),
             recovery_point=recovery_point,
         )
 
@@ -150,7 +150,6 @@ class LogLoader:
             index_interval_bytes=config.index_interval_bytes,
             log_start_offset=loading.log_starts.get(tp, 0),
             recovery_point=loading.recovery_points.get(tp, 0),
-            is_compacted=config.is_compacted,
         )
         loading.recovered_bytes += max(1, size)
 

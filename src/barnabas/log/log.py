@@ -24,6 +24,7 @@ from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
 from barnabas.core.offload import InPlace, Offload
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
+from barnabas.log import gapless
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
@@ -111,6 +112,7 @@ class Log:
         log_start_offset: int,
         log_end_offset: int,
         recovery_point: int,
+        is_gapless: bool,
     ) -> None:
         self.tp = tp
         self.directory = directory
@@ -126,6 +128,10 @@ class Log:
         """Below it each key occurs once: the cleaner has been there."""
         self.lowest_cut = LONG_MAX
         """The lowest offset that the log was truncated to since the cleaner began with it."""
+        self.watched_end_offset = log_end_offset
+        """Where the log ended when its files were last seen to be there."""
+        self.is_gapless = is_gapless
+        """Whether no offset is missing between two records, unless it was lost."""
         self.offline = False
         self.last_flush_ms = 0
         self._high_watermark = log_start_offset
@@ -149,6 +155,11 @@ class Log:
     @property
     def size(self) -> int:
         return self.segments.size
+
+    @property
+    def lacks_front(self) -> bool:
+        """Whether the records that the log starts with are gone; it starts there all the same: see `loader`."""
+        return self.log_start_offset < self.segments[0].base_offset
 
     @property
     def high_watermark(self) -> int:
@@ -407,8 +418,22 @@ class Log:
                     first_offset=headers[0].base_offset,
                     last_offset=headers[-1].last_offset,
                 )
+            if header.base_offset > expected:
+                self._expect_gaps()  # the leader's log is a cleaned one
             expected = header.next_offset
         return headers
+
+    def expect_gaps(self) -> None:
+        """To be called before the first gap comes into the log: from now on no start takes one for a loss. Raises OSError."""
+        if self.is_gapless:
+            gapless.withdraw(self._resources.filesystem, self.directory)
+            self.is_gapless = False
+
+    def _expect_gaps(self) -> None:
+        try:
+            self.expect_gaps()
+        except OSError as error:
+            raise self.refused(error) from error
 
     def _find_duplicate(self, header: BatchHeader, origin: AppendOrigin) -> AppendInfo | None:
         known = self.producers.find_duplicate(header) if origin is AppendOrigin.CLIENT else None
@@ -511,6 +536,8 @@ class Log:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
         self.write_unwritten()
         base_offset = max(expected_offset, self.log_end_offset)
+        if base_offset > self.log_end_offset:
+            self.expect_gaps()
         old = self.active
         if old.base_offset == base_offset:
             # Only an empty segment can be in the way: its indexes are full, so its files are begun again.
@@ -619,8 +646,8 @@ class Log:
             found = self.segments.read(
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
-        if found.first_offset > start_offset and not self.config.is_compacted:
-            # Only compaction leaves gaps. What is missing here was acknowledged once.
+        if found.first_offset > start_offset and self.is_gapless:
+            # What is missing here was acknowledged once.
             self._warn_once(
                 "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
             )
@@ -682,7 +709,9 @@ class Log:
             self.rebuild_index(error)
             return
         if isinstance(error, FileNotFoundError):
-            # One file was removed by hand: the disk works, and everything else is still served.
+            # Removed by hand: the disk works, and the other logs of the directory go on.
+            if any(segment.path == error.filename for segment in self.segments):
+                raise self.storage_failed(error) from error
             self._warn_once("segment.missing", error.filename, error=error)
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"
@@ -921,6 +950,7 @@ class Log:
         self.segments = moved.segments
         self.snapshots = moved.snapshots
         self.leader_epochs = moved.leader_epochs
+        self.is_gapless = moved.is_gapless
         self.recovery_point = self._flush_bound = moved.recovery_point
         self._loaded_end_offset = -1
 

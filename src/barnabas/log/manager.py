@@ -20,13 +20,14 @@ from barnabas.core.descriptors import is_shortage
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid
-from barnabas.core.offload import Offload
-from barnabas.core.pending import Steps, gather, steps
+from barnabas.core.offload import InPlace, Offload
+from barnabas.core.pending import Pending, Steps, gather, steps
 from barnabas.log.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.descriptors import DESCRIPTORS_MAX, DescriptorCache, SparingFilesystem
 from barnabas.log.directories import LogDirectories
 from barnabas.log.directory import LogDirectory, MetaProperties
+from barnabas.log.file_watch import FileWatch
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
 from barnabas.log.future_logs import FutureLogs, Ports, finish_moves
@@ -44,6 +45,7 @@ from barnabas.log.names import (
 )
 from barnabas.log.removal import Removal
 from barnabas.log.retention import delete_old_segments
+from barnabas.log.retired_names import RetiredNames
 from barnabas.log.shortage import is_full, is_passing
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
@@ -67,6 +69,7 @@ class LogManager:
         filesystem: Filesystem,
         clock: Clock,
         offload: Offload,
+        disk_thread: Offload | None = None,
         log_config: Callable[[str], LogConfig] = lambda _topic: LogConfig(),
         syncer: Syncer | None = None,
         on_offline: Callable[[str], object] = lambda _path: None,
@@ -75,6 +78,8 @@ class LogManager:
         recovery_threads: int = 1,
     ) -> None:
         """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
+
+        `disk_thread` makes system calls that may take long and that nobody waits for; without one they are made in place.
 
         `descriptors` is how many the process may have, `recovery_threads` how many logs of a directory are recovered at
         the same time (``num.recovery.threads.per.data.dir``).
@@ -110,7 +115,10 @@ class LogManager:
         )
         self._resources.on_cut = self._cut
         self._loader = LogLoader(filesystem, self._resources, clock, offload, log_config)
-        self._removal = Removal(sparing, clock, self._failed)
+        self._removal = Removal(filesystem, clock, disk_thread or InPlace(), self._failed)
+        self._file_watch = FileWatch(self._logs, filesystem, disk_thread or InPlace())
+        self._names = {each.path: self._names_in(each) for each in self._directories}
+        """New names of directories that were taken out of use, by log directory."""
         self.futures = FutureLogs(
             filesystem,
             self._resources,
@@ -295,7 +303,7 @@ class LogManager:
         """Takes this partition out of service; the others go on. Of a future log only what was copied is lost."""
         if path.endswith(FUTURE_DIRECTORY_SUFFIX):
             _events.warning("log.future_unusable", partition=tp, directory=path, error=error)
-            self._removal.tree(path)
+            self._removal.tree_later(path, 0)
             return
         _events.error(
             "log.unusable",
@@ -409,27 +417,35 @@ class LogManager:
             counts[_parent(log)] += 1
         return sorted(online, key=lambda directory: counts[directory.path])
 
-    def delete(self, tp: TopicPartition) -> None:
+    def delete(self, tp: TopicPartition) -> Pending[None]:
         """``asyncDelete``: removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
 
-        Raises KAFKA_STORAGE_ERROR.
+        Done when a loss of power does not bring it back; partitions that are deleted together share that Pending. Raises,
+        or fails with, KAFKA_STORAGE_ERROR.
         """
         self.futures.delete(tp)
-        self._retire(tp, DELETE_DIRECTORY_SUFFIX)
+        return self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
     def mark_stray(self, tp: TopicPartition) -> None:
         """``addStrayLog``: sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
         self._retire(tp, STRAY_DIRECTORY_SUFFIX)
 
-    def _retire(self, tp: TopicPartition, suffix: str) -> None:
+    def _retire(self, tp: TopicPartition, suffix: str) -> Pending[None]:
         log = self._logs.pop(tp, None)
-        if log is not None:
-            self._retire_log(log, suffix)
+        return Pending.of(None) if log is None else self._retire_log(log, suffix)
 
     def _retire_future(self, log: Log) -> None:
         self._retire_log(log, DELETE_DIRECTORY_SUFFIX)
 
-    def _retire_log(self, log: Log, suffix: str) -> None:
+    def _names_in(self, directory: LogDirectory) -> RetiredNames:
+        return RetiredNames(
+            directory,
+            self._filesystem,
+            forget_cleaned=lambda: self._checkpoint(CLEANED, only=directory.path),
+            failed=self._failed,
+        )
+
+    def _retire_log(self, log: Log, suffix: str) -> Pending[None]:
         log.release()
         tp, parent = log.tp, _parent(log)
         self._unique += 1
@@ -437,18 +453,14 @@ class LogManager:
         target = f"{parent}/{retired_name(tp, unique, suffix)}"
         try:
             self._filesystem.rename(log.directory, target)
-            self._resources.filesystem.sync_directory(parent)
         except OSError as error:
             self._failed(log.directory, error)
-            # Without a descriptor or room the new name is there but not durable: a loss of power may bring a stray back.
-            if not is_passing(error):
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
-                ) from error
-        if log.first_dirty_offset:
-            self.checkpoint_cleaner_offsets(log)  # a topic of the same name begins dirty
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot retire {log.directory}: {error}"
+            ) from error
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._removal.tree_later(target, log.config.file_delete_delay_ms)
+        return self._names[parent].durable(self._resources.commits, was_cleaned=log.first_dirty_offset > 0)
 
     # -- configuration -------------------------------------------------------------------------------
 
@@ -474,11 +486,18 @@ class LogManager:
         """Writes log starts that differ from the name of the first segment (``log.flush.start.offset.checkpoint.interval.ms``)."""
         self._checkpoint(LOG_STARTS)
 
-    def _checkpoint(self, what: LogCheckpoint, *, only: str | None = None) -> None:
+    def keep_log_starts(self) -> None:
+        """The same before DeleteRecords is answered, so that a kill does not bring the records back.
+
+        The event loop does not wait for the disk here; the next regular write does.
+        """
+        self._checkpoint(LOG_STARTS, sync=False)
+
+    def _checkpoint(self, what: LogCheckpoint, *, only: str | None = None, sync: bool = True) -> None:
         for directory in self._directories.online():
             if only in (None, directory.path):
                 try:
-                    what.write(directory, self._logs_in(directory))
+                    what.write(directory, self._logs_in(directory), sync=sync)
                 except OSError as error:
                     self._take_offline(directory, error)
 
@@ -528,6 +547,10 @@ class LogManager:
                 log.last_flush_ms = now_ms
                 log.flush_soon()
 
+    def look_after_files(self) -> None:
+        """Takes logs offline whose files were removed (``barnabas.log.files.check.interval.ms``)."""
+        self._file_watch.look().when_done(Pending.result)
+
     def expire_producers(self) -> int:
         """Forgets silent producers (``producer.id.expiration.check.interval.ms``); returns how many."""
         now_ms = self._clock.time_ms()
@@ -539,6 +562,7 @@ class LogManager:
 
     def shutdown(self, *, clean: bool = True) -> None:
         """Closes all logs; with `clean`, directories without an error get checkpoints and the marker."""
+        self._removal.close()
         for directory in self._directories.online():
             logs = self._logs_in(directory)
             if clean:

@@ -12,15 +12,17 @@ when they were closed, and one bad sector must not take all that came later with
 
 A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what the new
 one has. Kafka goes on with a hole for ever, also where other replicas have the records, once this one leads. Here all
-behind the hole goes too, as it does behind a bad batch, and comes again from the leader.
+behind the hole goes too, as it does behind a bad batch, and comes again from the leader; but only where the directory says
+that each gap is a loss (`barnabas.log.gapless`). What a cleaner has left keeps its gaps, whatever its topic is now.
 """
 
 import itertools
 from typing import Final, NamedTuple
 
-from barnabas.core.errors import KafkaError
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
+from barnabas.log import gapless
 from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError
 from barnabas.log.descriptors import DescriptorCache
 from barnabas.log.filesystem import Filesystem
@@ -40,7 +42,7 @@ from barnabas.log.partition_metadata import FILE_NAME as PARTITION_METADATA
 from barnabas.log.partition_metadata import PartitionMetadataError, read_topic_id
 from barnabas.log.producers import ProducerStateManager
 from barnabas.log.replay import apply_batch, marker_in
-from barnabas.log.scan import RELATIVE_OFFSET_MAX, SegmentScan, scan_segment
+from barnabas.log.scan import RELATIVE_OFFSET_MAX, SegmentScan, holds_old_format, scan_segment
 from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.txn_index import TransactionIndex
 from barnabas.records.batch import BatchHeader
@@ -133,11 +135,10 @@ def recover_log(
     index_interval_bytes: int,
     log_start_offset: int,
     recovery_point: int = 0,
-    is_compacted: bool = False,
 ) -> Recovery:
     """Scans the target segments and puts the directory right; what lies below the recovery point is durable already.
 
-    The segments of a log that `is_compacted` need not end where the next ones begin. Raises OSError.
+    Raises OSError.
     """
     recovering = _Recovering(
         filesystem,
@@ -145,7 +146,6 @@ def recover_log(
         tp,
         index_interval_bytes=index_interval_bytes,
         log_start_offset=log_start_offset,
-        is_compacted=is_compacted,
     )
     return recovering.run(targets, clean=clean, recovery_point=recovery_point)
 
@@ -161,14 +161,13 @@ class _Recovering:
         *,
         index_interval_bytes: int,
         log_start_offset: int,
-        is_compacted: bool,
     ) -> None:
-        self._is_compacted = is_compacted
         self._filesystem = filesystem
         self._directory = directory
         self._interval = index_interval_bytes
         self._log_start_offset = log_start_offset
         self._bases = base_offsets(filesystem, directory)
+        self._is_gapless = gapless.is_noted(filesystem, directory)
         self._epochs = LeaderEpochCache(filesystem, directory)
         self._snapshots = SnapshotStore(filesystem, directory)
         self._producers = ProducerStateManager(tp)
@@ -204,8 +203,11 @@ class _Recovering:
 
     def _ends_too_soon(self, base: int, scan: SegmentScan, recovery_point: int) -> bool:
         """Whether the end of a segment is lost that was never synced."""
-        following = min((each for each in self._bases if each > base), default=-1)
-        return not self._is_compacted and recovery_point <= scan.next_offset < following
+        return self._is_gapless and recovery_point <= scan.next_offset < self._following(base)
+
+    def _following(self, base: int) -> int:
+        """Where the next segment begins; -1 behind the last one."""
+        return min((each for each in self._bases if each > base), default=-1)
 
     def _sync(self) -> None:
         """From now on all of it counts as synced, so the epochs and the names must be as durable as the bytes."""
@@ -233,6 +235,14 @@ class _Recovering:
         scan = self._scan(base)
         file = self._filesystem.open(stem + LOG_SUFFIX)
         if not scan.is_whole:
+            if holds_old_format(file, scan.valid_bytes):
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                    f"{stem}{LOG_SUFFIX} has messages of format 0 or 1 at position {scan.valid_bytes},"
+                    " which a broker of Apache Kafka still reads",
+                )
+            if base < self._following(base):
+                self._withdraw_note()
             lost = scan.size - scan.valid_bytes
             _events.warning("segment.truncated", segment=stem, position=scan.valid_bytes, lost_bytes=lost)
             file.truncate(scan.valid_bytes)
@@ -240,6 +250,13 @@ class _Recovering:
         self._write(stem + INDEX_SUFFIX, scan.index)
         self._write(stem + TIME_INDEX_SUFFIX, scan.time_index)
         return scan
+
+    def _withdraw_note(self) -> None:
+        """What is cut may leave a gap that a later start finds, and the segments behind it are whole."""
+        if self._is_gapless:
+            self._is_gapless = False
+            gapless.withdraw(self._filesystem, self._directory)
+            self._filesystem.sync_directory(self._directory)
 
     def _scan(self, base: int) -> SegmentScan:
         file = self._filesystem.open(f"{self._directory}/{offset_name(base, LOG_SUFFIX)}")

@@ -5,6 +5,8 @@ off, damaged or out of place ends what counts (``LogSegment.recover``). Pure of 
 serves recovery, leftovers and tools alike.
 """
 
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +27,11 @@ BLOCK_BYTES: Final = 1 << 20
 IN_PLACE_SCAN_BYTES: Final = 1 << 20
 """Less than this is scanned on the spot: sending it to a child process would take longer."""
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+
+_OLD_HEAD: Final = struct.Struct(">8xiIb")
+_OLD_CRC_SIZE: Final = 4
+_OLD_LENGTH_MAX: Final = 1 << 27
+"""A message has at least its head, and no broker took larger ones."""
 
 BatchObserver = Callable[[BatchHeader, bytes], object]
 """Called with each valid batch that has a producer or another leader epoch than the one before: its header, and the
@@ -93,6 +100,23 @@ def scan_indexes(filesystem: Filesystem, path: str, base_offset: int, interval: 
     """
     scan = scan_segment(filesystem.open(path), base_offset, interval)
     return bytes(scan.index), bytes(scan.time_index)
+
+
+def holds_old_format(file: ReadableFile, position: int) -> bool:
+    """Whether a whole message of format 0 or 1, as Kafka wrote them before 0.11, lies at the position.
+
+    ::
+
+        Message = offset:int64 length:int32 crc:uint32 magic:int8 ...       the CRC-32 is of all behind it
+    """
+    head = file.pread(_OLD_HEAD.size, position)
+    if len(head) < _OLD_HEAD.size:
+        return False
+    length, crc, magic = _OLD_HEAD.unpack(head)
+    if magic not in (0, 1) or not _OLD_HEAD.size - LOG_OVERHEAD <= length <= _OLD_LENGTH_MAX:
+        return False
+    message = file.pread(length, position + LOG_OVERHEAD)
+    return len(message) == length and zlib.crc32(message[_OLD_CRC_SIZE:]) == int(crc)
 
 
 def _plausible(header: BatchHeader) -> bool:

@@ -49,6 +49,10 @@ SCAN_BYTES: Final = 16 * 1024
 """Read at once while looking for a batch: a little more than one index interval of small ones."""
 
 
+NEWEST_SEARCH_BYTES: Final = 64 * 1024
+"""So much at the end of a file is read to see whether its time index is whole; the event loop waits for that."""
+
+
 class Place:
     """A batch in a segment: the file position of its first byte, its size, its base offset."""
 
@@ -198,7 +202,7 @@ class LogSegment:
     @property
     def max_timestamp(self) -> int:
         if self._max_timestamp is None:
-            self._max_timestamp, self._max_timestamp_offset = self.time_index.last()
+            self._max_timestamp, self._max_timestamp_offset = self._newest_at_the_end()
         return self._max_timestamp
 
     @property
@@ -387,14 +391,32 @@ class LogSegment:
             self.index.preallocate()
             self.time_index.preallocate()
 
+    def _newest_at_the_end(self) -> tuple[int, int]:
+        """What the time index says, unless a batch near the end of the file is newer: then the index has lost entries.
+
+        All behind the index's last entry is looked at where that is little, as it is where time passes in the order of the
+        offsets; else the batches behind the last entry of the offset index.
+        """
+        timestamp, offset = last = self.time_index.last()
+        with contextlib.suppress(KafkaError, OSError):  # a damaged file knows no better than its index
+            behind_entry = self.index.lookup(offset)[1] if timestamp >= 0 else 0
+            behind_last = self.index.lookup(self.base_offset + RELATIVE_OFFSET_MAX)[1]
+            for start in (behind_entry, behind_last):
+                if self.size - start <= NEWEST_SEARCH_BYTES:
+                    return self._newest_from(start, timestamp, offset)
+        return last
+
+    def _newest_from(self, position: int, timestamp: int, offset: int) -> tuple[int, int]:
+        for header in self.headers_from(position):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        return timestamp, offset
+
     def _greatest_timestamp(self) -> tuple[int, int]:
         """The greatest timestamp that is left after a truncation: the index's, or one after its entry."""
         timestamp, offset = self.time_index.last()
         start = self.index.lookup(offset)[1] if timestamp >= 0 else 0
-        for header in self.headers_from(start):
-            if header.max_timestamp > timestamp:
-                timestamp, offset = header.max_timestamp, header.last_offset
-        return timestamp, offset
+        return self._newest_from(start, timestamp, offset)
 
     def files_to_sync(self, disk: Filesystem) -> list[Syncable]:
         """What makes the segment durable; a crash rebuilds the indexes of an active one anyway.

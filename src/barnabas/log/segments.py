@@ -163,10 +163,10 @@ class SegmentList:
     def batch_since(self, target_ms: int, start_offset: int) -> bytes | None:
         """The first batch that may hold a record at or after both the time and the offset."""
         for segment in self._list:
-            if segment.largest_timestamp >= target_ms:
+            if segment.max_timestamp >= target_ms:
+                # There may be none, of all things in a segment whose records all lie below the start of the log.
                 for header in segment.headers_since(target_ms, start_offset):
                     return segment.read_batch(header)
-                return None
         return None
 
     def latest_batch(self) -> bytes | None:

@@ -16,7 +16,7 @@ where a later step of the start fails.
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -42,7 +42,7 @@ from barnabas.core.descriptors import soft_limit
 from barnabas.core.dynamic_broker_config import RATES, DynamicBrokerConfig
 from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import uuid_text
+from barnabas.core.ids import TopicPartition, uuid_text
 from barnabas.core.odd_keys import warn_of_odd_keys
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
@@ -164,7 +164,7 @@ class BrokerNode:
         self._running.push_async_callback(parts.close)
         parts.group_coordinator.startup(await wait(group_partitions(store, self.config)))
         topics = await wait(existing_topics(store))
-        _name_unknown(logs, topics)
+        _name_unknown(tp for tp in logs.logs if tp.topic not in topics)
         await wait(parts.finalized_features.start())
         await wait(registration.register())
         dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(bound_by, server, registration)
@@ -176,6 +176,9 @@ class BrokerNode:
         await self._until_known(parts, store, topics)
         if self._interrupted:
             return
+        # Of the topics that the controller named it named all partitions.
+        known = parts.metadata.snapshot.partitions
+        _name_unknown(tp for tp in logs.logs if tp.topic in known and tp.partition not in known[tp.topic])
         server.processor.service = dispatcher
         await wait(gate.open())
         self._reconfigure_listeners(dynamic_listeners)  # what was changed since they were opened
@@ -215,6 +218,7 @@ class BrokerNode:
             filesystem=environment.filesystem,
             clock=self._clock,
             offload=environment.offload,
+            disk_thread=environment.disk_thread,
             log_config=lambda topic: self._log_config(configs.topic(topic)),
             syncer=environment.syncer,
             on_offline=lambda path: self._directory_failed(logs, path),
@@ -224,6 +228,7 @@ class BrokerNode:
         )
         self._running.callback(environment.offload.close)
         self._running.callback(environment.syncer.close)
+        self._running.callback(environment.disk_thread.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
         embedded = metadata_path(self.config)
@@ -321,6 +326,7 @@ class BrokerNode:
         ):
             if config[key] < TIMER_MAX_MS:
                 self._repeat(name, config[key], work, delay_ms=config["log.initial.task.delay.ms"])
+        self._repeat("log-file-watch", config["barnabas.log.files.check.interval.ms"], logs.look_after_files)
 
     def _start_cleaner(self, logs: LogManager) -> None:
         if not self.config["log.cleaner.enable"]:
@@ -463,13 +469,13 @@ async def wait(pending: Pending[T]) -> T:
     return pending.result()
 
 
-def _name_unknown(logs: LogManager, topics: Collection[str]) -> None:
+def _name_unknown(partitions: Iterable[TopicPartition]) -> None:
     """Says which partitions on disk no client will be served: the store may be an older one than the data."""
-    unknown = sorted(str(tp) for tp in logs.logs if tp.topic not in topics)
+    unknown = sorted(map(str, partitions))
     if unknown:
         _log.warning(
             "partitions.unknown",
             count=len(unknown),
             partitions=",".join(unknown),
-            meaning="the metadata store has no such topics, or deletes them; their files are kept, no client is served from them",
+            meaning="the metadata store does not have them, or deletes their topics; their files are kept, no client is served from them",
         )

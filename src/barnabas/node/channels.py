@@ -154,7 +154,8 @@ class BrokerChannels:
         if self._queues.get(broker_id) is not queue:
             return
         if done.error is not None and broker_id != self._broker_id:
-            _log.info("channel.retry", broker=broker_id, reason=done.error)
+            thread = f"Controller-{self._broker_id}-to-broker-{broker_id}-send-thread"
+            _log.info("channel.retry", channel=thread, broker=broker_id, reason=done.error)
             self._clock.call_later(RETRY_MS, lambda: self._deliver(broker_id, queue))
             return
         request, _ = queue.waiting.popleft()

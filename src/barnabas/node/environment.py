@@ -18,12 +18,13 @@ from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.broker_config import log_directories
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
-from barnabas.core.offload import ClosableOffload
+from barnabas.core.offload import ClosableOffload, ResizableOffload
 from barnabas.log.cleaner.work import Throttle
 from barnabas.log.directory import META_PROPERTIES
 from barnabas.log.filesystem import Filesystem, OsFilesystem
 from barnabas.log.flush import Syncer
 from barnabas.network.clock import LoopClock
+from barnabas.node.disk_thread import DiskThread
 from barnabas.node.offload import ProcessOffload
 from barnabas.node.syncer import ThreadSyncer
 from barnabas.node.throttler import Throttler
@@ -50,9 +51,11 @@ class Environment:
 
     clock: Clock
     filesystem: Filesystem
-    offload: ClosableOffload
+    offload: ResizableOffload
     new_offload: Callable[[], ClosableOffload]
     """Makes one with a single child process, for work that would keep `offload` from others too long."""
+    disk_thread: ClosableOffload
+    """Makes system calls that may take long, such as the removal of directories."""
     throttle: Callable[[float], Throttle]
     """Makes what holds a child process to so many bytes a second."""
     syncer: ClosableSyncer
@@ -73,6 +76,7 @@ def of_machine(config: Config, loop: asyncio.AbstractEventLoop) -> Environment:
             loop, config["num.recovery.threads.per.data.dir"] * len(log_directories(config))
         ),
         new_offload=lambda: ProcessOffload(loop),
+        disk_thread=DiskThread(loop, "log-remover"),
         throttle=Throttler,
         syncer=ThreadSyncer(loop),
         rng=random.Random(os.urandom(32)),

@@ -6,11 +6,14 @@ One scrape at a time reads the registry on the event loop, in slices (docs/decis
 and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000 partitions holds no request up, and its figures
 are not all of one moment.
 
-Clients are not trusted: there are `CONNECTIONS_MAX` of them at most, a request has `REQUEST_BYTES_MAX`, and after `CONNECTION_S` a
-connection is closed, whatever was sent or taken. Each has one answer.
+Clients are not trusted. A request has `REQUEST_BYTES_MAX` and comes within `HEAD_S`; after `CONNECTION_S` a connection is closed,
+whatever was sent or taken. Each has one answer. There are `CONNECTIONS_MAX` of them at most, and whoever comes then takes the
+place of the one that has been silent for longest, or that takes its answer so slowly: eight of those must not keep a
+Prometheus server out. One whose answer is being put together is never closed for another.
 """
 
 import asyncio
+import enum
 from collections.abc import Iterator
 from typing import Final
 
@@ -28,7 +31,32 @@ PIECE: Final = 128
 """Samples that are put into text in one go: about 1 ms."""
 CONNECTIONS_MAX: Final = 8
 REQUEST_BYTES_MAX: Final = 8192
+HEAD_S: Final = 2.0
 CONNECTION_S: Final = 30.0
+
+
+class _Stage(enum.Enum):
+    """How far a connection has come."""
+
+    ASKING = "its request is not there yet"
+    WAITING = "its answer is not there yet"
+    TAKING = "it takes its answer"
+    ENDING = "it is being closed"
+
+
+class _Connection:
+    """One client."""
+
+    __slots__ = ("stage", "task")
+
+    def __init__(self) -> None:
+        self.stage = _Stage.ASKING
+        self.task: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        self.stage = _Stage.ENDING
+        if self.task is not None:
+            self.task.cancel()
 
 
 class MetricsEndpoint:
@@ -38,7 +66,8 @@ class MetricsEndpoint:
         self._registry = registry
         self._clock = clock
         self._scrape = asyncio.Lock()
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[_Connection, asyncio.Task[None]] = {}
+        """The oldest first."""
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> str:
@@ -56,34 +85,56 @@ class MetricsEndpoint:
         """Listens no more, and ends every connection."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        tasks = list(self._connections.values())
+        for connection in list(self._connections):
+            connection.end()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
+        if not self._make_room():
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        connection = _Connection()
+        task = asyncio.get_running_loop().create_task(self._serve(connection, reader, writer))
+        connection.task = self._connections[connection] = task
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def gone(_: object) -> None:
+            # Here and not in the task: one that is ended before it begins runs nothing of its own.
+            del self._connections[connection]
+            writer.transport.abort()
+
+        task.add_done_callback(gone)
+
+    def _make_room(self) -> bool:
+        """Whether there is room for one more, if need be in the place of the oldest one that only waits for its client."""
+        open_ones = [each for each in self._connections if each.stage is not _Stage.ENDING]
+        if len(open_ones) < CONNECTIONS_MAX:
+            return True
+        for stage in (_Stage.ASKING, _Stage.TAKING):
+            for connection in open_ones:
+                if connection.stage is stage:
+                    connection.end()
+                    return True
+        return False
+
+    async def _serve(
+        self, connection: _Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
             async with asyncio.timeout(CONNECTION_S):
-                writer.write(await self._answer(reader))
+                async with asyncio.timeout(HEAD_S):
+                    head = await _head(reader)
+                connection.stage = _Stage.WAITING
+                writer.write(await self._answer(head))
+                connection.stage = _Stage.TAKING
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the client is gone, or too slow
-        finally:
-            writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
+    async def _answer(self, head: bytes | None) -> bytes:
+        if head is None:
             return _response("431 Request Header Fields Too Large")
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
@@ -114,6 +165,14 @@ class MetricsEndpoint:
                 del text[start:]
                 _log.error("metric.failed", metric=metric.name, exc_info=True)
         return bytes(text)
+
+
+async def _head(reader: asyncio.StreamReader) -> bytes | None:
+    """The first lines of a request; None for too much."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return None
 
 
 def _pieces(metric: Metric) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import partial
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from barnabas.core.eventlog import EventFormatter, EventLog
+from barnabas.core.eventlog import EventFormatter, EventLog, shown
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
 
@@ -156,6 +156,8 @@ class _Lines(logging.Handler):
         if record.exc_info:
             record.exc_text = EventFormatter().formatException(record.exc_info)
         record.msg, record.args, record.exc_info = record.getMessage(), None, None
+        fields = getattr(record, "fields", {})
+        record.fields = {name: shown(value) for name, value in fields.items()}
         self.kept.append(record)
 
 

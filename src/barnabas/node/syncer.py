@@ -2,34 +2,27 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from barnabas.core.pending import Pending
 from barnabas.log.flush import Syncable
+from barnabas.node.disk_thread import DiskThread
 
 
 class ThreadSyncer:
-    """`log.flush.Syncer` on one thread, which starts with the first sync."""
+    """`log.flush.Syncer` on a thread of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="log-flusher")
+        self._thread = DiskThread(loop, "log-flusher")
 
     def sync(self, files: Sequence[Syncable]) -> Pending[None]:
         """Done, on the loop, when all files are durable; fails with OSError."""
-        outcome: Pending[None] = Pending()
-        self._executor.submit(self._sync, list(files), outcome)
-        return outcome
-
-    def _sync(self, files: Sequence[Syncable], outcome: Pending[None]) -> None:
-        try:
-            for file in files:
-                file.sync()
-        except OSError as error:
-            self._loop.call_soon_threadsafe(outcome.fail, error)
-        else:
-            self._loop.call_soon_threadsafe(outcome.complete, None)
+        return self._thread.run(_sync, list(files))
 
     def close(self) -> None:
-        """Waits for the sync that runs."""
-        self._executor.shutdown(wait=True)
+        """Waits for the syncs that were asked for."""
+        self._thread.close()
+
+
+def _sync(files: Sequence[Syncable]) -> None:
+    for file in files:
+        file.sync()

@@ -9,16 +9,13 @@ comes. A request that finds the queue empty and is small is done when `run` retu
 """
 
 from collections import deque
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from barnabas.core.clock import Clock
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Holder, Sliced, in_slices
+from barnabas.core.slices import AT_ONCE, Holder, Sliced, in_slices
 
 T = TypeVar("T")
-
-_AT_ONCE: Final = 8
-"""So many partitions go without a look at the clock: to make or delete a log takes about a millisecond."""
 
 
 class ControlQueue:
@@ -29,33 +26,33 @@ class ControlQueue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._busy = False
-        self._waiting: deque[tuple[Sliced[Any], Holder | None, Pending[Any]]] = deque()
+        self._waiting: deque[tuple[Sliced[Any], Holder | None, int, Pending[Any]]] = deque()
 
-    def run(self, work: Sliced[T], *, holder: Holder | None = None) -> T | Pending[T]:
+    def run(self, work: Sliced[T], *, holder: Holder | None = None, at_once: int = AT_ONCE) -> T | Pending[T]:
         """The value of the work, whose first entry is not begun before all earlier work has ended.
 
-        The `holder` is held while the work waits for its turn, and between two slices.
+        The `holder` is held while the work waits for its turn, and between two slices. `at_once` is that of `in_slices`.
         """
         if not self._busy:
-            return self._begin(work, holder)
+            return self._begin(work, holder, at_once)
         answer: Pending[T] = Pending()
         if holder is not None:
             holder.hold()
-        self._waiting.append((work, holder, answer))
+        self._waiting.append((work, holder, at_once, answer))
         return answer
 
-    def _begin(self, work: Sliced[T], holder: Holder | None) -> T | Pending[T]:
+    def _begin(self, work: Sliced[T], holder: Holder | None, at_once: int) -> T | Pending[T]:
         self._busy = True
         try:
-            outcome = in_slices(work, self._clock, holder=holder, at_once=_AT_ONCE)
+            outcome = in_slices(work, self._clock, holder=holder, at_once=at_once)
         except Exception:
             self._ended()
             raise
-        if isinstance(outcome, Pending):
+        if isinstance(outcome, Pending) and not outcome.done:
             outcome.when_done(self._ended)
-        else:
-            self._ended()
-        return outcome
+            return outcome
+        self._ended()
+        return outcome.result() if isinstance(outcome, Pending) else outcome
 
     def _ended(self, _: object = None) -> None:
         self._busy = bool(self._waiting)
@@ -64,9 +61,9 @@ class ControlQueue:
             self._clock.call_soon(self._begin_next)
 
     def _begin_next(self) -> None:
-        work, holder, answer = self._waiting.popleft()
+        work, holder, at_once, answer = self._waiting.popleft()
         try:
-            outcome = self._begin(work, holder)
+            outcome = self._begin(work, holder, at_once)
         except Exception as error:
             answer.fail(error)
         else:

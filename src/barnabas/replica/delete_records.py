@@ -1,6 +1,6 @@
 """Moving the start of logs up, and waiting until every live replica has moved its own (``DelayedDeleteRecords``)."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final, TypeAlias
 
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -41,16 +41,19 @@ def delete_records(
     purgatory: Purgatory,
     offsets: Mapping[TopicPartition, int],
     timeout_ms: int,
+    keep_log_starts: Callable[[], object],
 ) -> Sliced[Deletions]:
     """``ReplicaManager.deleteRecords``: moves the log starts to these offsets (-1: the high watermark).
 
-    Waits, at most so long, until every live replica has done so.
+    Writes them down with `keep_log_starts`, and waits, at most so long, until every live replica has moved its own.
     """
     deletions: Deletions = {}
     for tp, offset in offsets.items():
         deletions[tp] = _delete_locally(hosted, tp, offset)
         yield
     waiting = {tp: each for tp, each in deletions.items() if not each.error}
+    if waiting:
+        keep_log_starts()
     if all(each.low_watermark >= each.offset for each in waiting.values()):
         return deletions
     operation = DelayedDeleteRecords(hosted, waiting)

@@ -20,6 +20,7 @@ from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import STATE_CHANGES, EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.log.directory import LogDirectory
 from barnabas.log.future_logs import FutureLogs
@@ -74,6 +75,9 @@ class Logs(Protocol):
     def get(self, tp: TopicPartition) -> Log | None:
         """The partition's log; None if there is none."""
 
+    def keep_log_starts(self) -> object:
+        """Writes down where logs start, so that a kill does not bring back what was deleted."""
+
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
         """All logs, whether their partitions are served or not."""
@@ -82,8 +86,8 @@ class Logs(Protocol):
     def directories(self) -> Sequence[LogDirectory]:
         """The log directories in the order of the configuration."""
 
-    def delete(self, tp: TopicPartition) -> object:
-        """Takes the partition's directory out of use; nothing if there is none."""
+    def delete(self, tp: TopicPartition) -> Pending[None]:
+        """Takes the partition's directory out of use; nothing if there is none. Done when that is durable."""
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes ``replication-offset-checkpoint`` in every log directory."""
@@ -278,7 +282,9 @@ class ReplicaManager:
 
     def delete_records(self, offsets: Mapping[TopicPartition, int], timeout_ms: int) -> Sliced[Deletions]:
         """``deleteRecords``: moves log starts up, as `delete_records.delete_records` does."""
-        return delete_records(self.partitions, self.delete_records_purgatory, offsets, timeout_ms)
+        return delete_records(
+            self.partitions, self.delete_records_purgatory, offsets, timeout_ms, self._logs.keep_log_starts
+        )
 
     def describe_log_dirs(self, wanted: Collection[TopicPartition] | None) -> Sliced[list[LogDirUsage]]:
         """``describeLogDirs``: the log directories with these partitions in them, or with all."""

@@ -117,6 +117,7 @@ class Partition:
     """The state of one partition on this broker."""
 
     __slots__ = (
+        "_fills_front",
         "_ports",
         "_replicas",
         "adding_replicas",
@@ -149,6 +150,8 @@ class Partition:
         self.adding_replicas: tuple[int, ...] = ()
         self.removing_replicas: tuple[int, ...] = ()
         self._replicas: dict[int, Replica] = {}
+        self._fills_front = False
+        """Whether this follower lacks the front of its log, and may begin again to get it."""
 
     @property
     def role(self) -> Role:
@@ -215,7 +218,9 @@ class Partition:
         self.partition_epoch = state.partition_epoch
         self._assign(state, frozenset())
         self._replicas.clear()
-        self._open_log(state, topic_id)
+        log = self._open_log(state, topic_id)
+        # In the ISR it could be elected while only a part of its log is there again.
+        self._fills_front = log.lacks_front and self._ports.broker_id not in state.isr
         return is_new_epoch
 
     def prepare_log(self, state: LeaderAndIsrPartitionState, topic_id: Uuid) -> None:
@@ -499,6 +504,8 @@ class Partition:
         """Takes over the leader's high watermark and log start, as far as this log reaches."""
         log = self.log
         assert log is not None, "a follower has a log"
+        if self._fills_front:
+            self._fill_front(log, log_start_offset)
         before = log.high_watermark
         log.high_watermark = high_watermark
         moved = log.high_watermark != before
@@ -506,6 +513,21 @@ class Partition:
             moved = log.maybe_increment_log_start_offset(log_start_offset) or moved
         if moved:
             self._ports.on_progress(self.tp)
+
+    def _fill_front(self, log: Log, leader_start_offset: int) -> None:
+        """Begins again where the leader's log does, if that is where records are missing here."""
+        self._fills_front = False
+        first_left = log.segments[0].base_offset
+        if leader_start_offset < first_left:
+            _log.warning(
+                "partition.fills_front",
+                partition=self.tp,
+                leader=self.leader_id,
+                first_offset_left=first_left,
+                leader_start_offset=leader_start_offset,
+                meaning="this replica lacks the front of its log, and copies all of it again",
+            )
+            log.truncate_fully_and_start_at(leader_start_offset)
 
     # --- followers and the ISR --------------------------------------------------------------------------
 

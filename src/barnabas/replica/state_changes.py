@@ -22,6 +22,7 @@ from barnabas.core.ids import (
     Uuid,
     is_topic_name,
 )
+from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -84,8 +85,8 @@ class Logs(Protocol):
     def get(self, tp: TopicPartition) -> object | None:
         """The partition's log; None if there is none."""
 
-    def delete(self, tp: TopicPartition) -> object:
-        """Takes the partition's directory out of use and deletes it later; nothing if there is none."""
+    def delete(self, tp: TopicPartition) -> Pending[None]:
+        """Takes the partition's directory out of use and deletes it later; nothing if there is none. Done when that is durable."""
 
 
 class StateChanges:
@@ -298,17 +299,28 @@ class StateChanges:
         """Stops, and where asked deletes; raises STALE_CONTROLLER_EPOCH for the whole of it."""
         self.check_controller(request.controller_epoch, request.controller_id, "StopReplica")
         response = StopReplicaResponse()
+        retired: dict[Pending[None], list[StopReplicaPartitionError]] = {}
         for tp, epoch, delete in stops(request):
-            code = self._stop(tp, epoch, delete)
+            code, durable = self._stop(tp, epoch, delete)
             # What is only stopped may still be heard of, by LeaderAndIsr; what is deleted will not.
             if delete and code is ErrorCode.NONE:
                 self._listeners.deleted(tp, epoch)
             if _state_changes.has_debug:
                 self._handled("stop_replica", request, tp, f"leader_epoch={epoch} delete={delete}", code)
-            response.partition_errors.append(
-                StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+            answer = StopReplicaPartitionError(
+                topic_name=tp.topic, partition_index=tp.partition, error_code=code
             )
+            response.partition_errors.append(answer)
+            if durable is not None:
+                retired.setdefault(durable, []).append(answer)
             yield
+        if retired:
+            # The controller forgets a topic on the strength of this answer: a loss of power must not bring it back.
+            yield gather(retired)
+        for durable, answers in retired.items():
+            if durable.error is not None:
+                for answer in answers:
+                    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         _state_changes.info(
             "stop_replica.handled",
             broker=self._ports.broker_id,
@@ -318,29 +330,33 @@ class StateChanges:
         )
         return response
 
-    def _stop(self, tp: TopicPartition, leader_epoch: int, delete: bool) -> ErrorCode:
+    def _stop(
+        self, tp: TopicPartition, leader_epoch: int, delete: bool
+    ) -> tuple[ErrorCode, Pending[None] | None]:
+        """Stops one partition; the code, and what is done when its deletion is durable."""
         if self._hosted.is_offline(tp):
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            return ErrorCode.KAFKA_STORAGE_ERROR, None
         partition = self._hosted.online.get(tp)
         if partition is not None and not _may_stop(partition, leader_epoch):
-            return ErrorCode.FENCED_LEADER_EPOCH
+            return ErrorCode.FENCED_LEADER_EPOCH, None
         self._unmade.pop(tp, None)
         self._fetchers.stop([tp])
+        durable = None
         try:
             if delete:
-                self._delete(tp, partition)
+                durable = self._delete(tp, partition)
         except KafkaError as error:
             _log.error("partition.delete_failed", partition=tp, error=error.code.name, reason=error)
-            return error.code
+            return error.code, None
         self._wake.progressed(tp)
-        return ErrorCode.NONE
+        return ErrorCode.NONE, durable
 
-    def _delete(self, tp: TopicPartition, partition: Partition | None) -> None:
+    def _delete(self, tp: TopicPartition, partition: Partition | None) -> Pending[None]:
         if partition is not None:
             del self._hosted.online[tp]
             partition.close()
         # Also without a partition: a topic may have been deleted while this broker was down.
-        self._logs.delete(tp)
+        return self._logs.delete(tp)
 
 
 def _target(partition: Partition) -> InitialFetchState:

@@ -25,35 +25,68 @@ from barnabas.log.filesystem import IOV_MAX, Filesystem, LockedError
 _PAGE: Final = 4096
 
 
+class _Content:
+    """What a file holds. A hole at its end takes no memory: an index that is preallocated is 10 MB of it."""
+
+    __slots__ = ("size", "written")
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        """From the beginning on; what lies between its end and `size` reads as zeros."""
+        self.size = 0
+
+    def copy(self) -> "_Content":
+        content = _Content()
+        content.written[:] = self.written
+        content.size = self.size
+        return content
+
+    def read(self, size: int, position: int) -> bytes:
+        end = min(position + size, self.size)
+        return bytes(self.written[position:end]).ljust(max(0, end - position), b"\0")
+
+    def write(self, data: bytes, position: int) -> None:
+        if data:
+            written = self.written
+            if position > len(written):
+                written.extend(bytes(position - len(written)))
+            written[position : position + len(data)] = data
+            self.size = max(self.size, len(written))
+
+    def truncate(self, size: int) -> None:
+        del self.written[size:]
+        self.size = size
+
+
 class _Inode:
     """The contents of a file, independent of its name."""
 
-    __slots__ = ("data", "durable", "modified_ms", "pages", "pending")
+    __slots__ = ("content", "durable", "modified_ms", "pages", "pending")
 
     def __init__(self) -> None:
-        self.data = bytearray()
-        self.durable = b""
-        self.pending: list[Callable[[bytearray, float], None]] = []
+        self.content = _Content()
+        self.durable = _Content()
+        self.pending: list[Callable[[_Content, float], None]] = []
         """What happened since the last sync; each takes the share of it (0 to 1) that reached the disk."""
         self.pages: set[int] = set()
         """Pages that hold written data; holes take no room."""
         self.modified_ms = 0
 
     def sync(self) -> None:
-        self.durable = bytes(self.data)
+        self.durable = self.content.copy()
         self.pending.clear()
 
     def crash(self, rng: random.Random) -> None:
         """Keeps the durable state, and of what came after a random prefix, possibly torn."""
-        survivor = bytearray(self.durable)
+        survivor = self.durable.copy()
         kept = rng.randint(0, len(self.pending))
         for change in self.pending[:kept]:
             change(survivor, 1.0)
         if kept < len(self.pending) and rng.random() < 0.5:
             self.pending[kept](survivor, rng.random())
-        self.data = survivor
+        self.content = survivor
         self.sync()
-        self.pages = {page for page in self.pages if page * _PAGE < len(survivor)}
+        self.pages = {page for page in self.pages if page * _PAGE < survivor.size}
 
 
 class SimulatedFile:
@@ -76,14 +109,14 @@ class SimulatedFile:
 
     def pread(self, size: int, position: int) -> bytes:
         self._disk.check(self.path, "read")
-        return bytes(self._inode.data[position : position + size])
+        return self._inode.content.read(size, position)
 
     def pwrite(self, data: Buffer, position: int) -> None:
         """As `File.pwrite`; a full disk takes what fits and then raises ENOSPC."""
         self._disk.check(self.path, "write")
         wanted = bytes(data)
         fits = self._disk.reserve(self._inode, position, len(wanted))
-        self._change(lambda target, part: _write(target, wanted[:fits][: int(fits * part + 0.5)], position))
+        self._change(lambda target, part: target.write(wanted[:fits][: int(fits * part + 0.5)], position))
         if fits < len(wanted):
             raise OSError(errno.ENOSPC, "No space left on device", self.path)
 
@@ -95,38 +128,24 @@ class SimulatedFile:
 
     def truncate(self, size: int) -> None:
         self._disk.check(self.path, "write")
-        self._change(lambda target, part: _truncate(target, size) if part == 1.0 else None)
+        self._change(lambda target, part: target.truncate(size) if part == 1.0 else None)
         self._inode.pages = {page for page in self._inode.pages if page * _PAGE < size}
 
     def size(self) -> int:
-        return len(self._inode.data)
+        return self._inode.content.size
 
     def sync(self) -> None:
         self._disk.check(self.path, "sync")
         self._disk.syncs += 1
         self._inode.sync()
 
-    def _change(self, change: Callable[[bytearray, float], None]) -> None:
-        change(self._inode.data, 1.0)
+    def _change(self, change: Callable[[_Content, float], None]) -> None:
+        change(self._inode.content, 1.0)
         self._inode.pending.append(change)
         self._inode.modified_ms = self._disk.now_ms()
 
     def __repr__(self) -> str:
         return f"<SimulatedFile {self.path}>"
-
-
-def _write(target: bytearray, data: bytes, position: int) -> None:
-    if data:
-        if position > len(target):
-            target.extend(bytes(position - len(target)))
-        target[position : position + len(data)] = data
-
-
-def _truncate(target: bytearray, size: int) -> None:
-    if size < len(target):
-        del target[size:]
-    else:
-        target.extend(bytes(size - len(target)))
 
 
 class SimulatedLock:
@@ -254,7 +273,7 @@ class SimulatedFilesystem:
         return path in self._directories
 
     def size(self, path: str) -> int:
-        return len(self._inode(path).data)
+        return self._inode(path).content.size
 
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
@@ -321,7 +340,8 @@ class SimulatedFilesystem:
     def read(self, path: str) -> bytes:
         self.check(path, "read")
         self.take_descriptor(path)
-        return bytes(self._inode(path).data)
+        content = self._inode(path).content
+        return content.read(content.size, 0)
 
     def write_atomic(self, path: str, data: bytes, *, sync: bool = True) -> None:
         write_atomic(self, path, data, sync=sync)

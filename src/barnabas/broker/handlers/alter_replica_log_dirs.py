@@ -10,7 +10,7 @@ Not implemented: nothing.
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
-from barnabas.broker.sliced import sliced
+from barnabas.broker.sliced import sliced_by_time
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
@@ -24,7 +24,7 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(0, 2))
-@sliced
+@sliced_by_time
 def alter_replica_log_dirs(
     context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> Sliced[AlterReplicaLogDirsResponse]:

@@ -11,11 +11,11 @@ Not implemented: v0-1 (KIP-896); create.topic.policy.class.name.
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.authorizer import Operation
+from barnabas.broker.config_entries import in_order, topic_entries
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
 from barnabas.cluster.metadata.topics import CreatedTopic, NewTopic
-from barnabas.core.config import config_text
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import gather
@@ -31,6 +31,8 @@ from barnabas.protocol.messages.create_topics import (
 
 _log = EventLog("broker.create_topics")
 
+DESCRIBED_SINCE = 5
+"""The version from which on the answer says what the topic is like."""
 METADATA_TOPIC = "__cluster_metadata"
 """KRaft's own topic; no client may have one of that name."""
 
@@ -128,7 +130,7 @@ def _create(
             _fail(results[name], done.error)
             continue
         found = done.result()
-        _describe(results[name], found)
+        _describe(context, results[name], found)
         created[name] = found.num_partitions
     if created and not request.validate_only:
         late = yield from alone(context, context.broker.topic_changes.created(created, request.timeout_ms))
@@ -159,17 +161,13 @@ def _fail(result: CreatableTopicResult, error: BaseException) -> None:
     result.topic_config_error_code = ErrorCode.NONE
 
 
-def _describe(result: CreatableTopicResult, topic: CreatedTopic) -> None:
+def _describe(context: RequestContext, result: CreatableTopicResult, topic: CreatedTopic) -> None:
     result.topic_id = topic.topic_id
-    if result.topic_config_error_code:
+    if result.topic_config_error_code or context.version < DESCRIBED_SINCE:
         return
     result.num_partitions = topic.num_partitions
     result.replication_factor = topic.replication_factor
     result.configs = [
-        CreatableTopicConfigs(
-            name=name,
-            value=config_text(topic.config.table[name], value),
-            config_source=topic.config.source(name),
-        )
-        for name, value in topic.config.items()
+        CreatableTopicConfigs(name=entry.name, value=entry.value, config_source=entry.config_source)
+        for entry in in_order(topic_entries(context.broker.config, topic.config))
     ]

@@ -12,7 +12,7 @@ from typing import Final
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
-from barnabas.broker.sliced import sliced
+from barnabas.broker.sliced import sliced_by_time
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
@@ -41,7 +41,7 @@ def _failed(request: DeleteRecordsRequest, error: KafkaError, _version: int) -> 
 
 
 @handles(ApiKey.DELETE_RECORDS, versions=(0, 2), failed=_failed)
-@sliced
+@sliced_by_time
 def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> Sliced[DeleteRecordsResponse]:
     may_delete = context.may(Operation.DELETE)
     known = context.broker.metadata_cache.snapshot.partitions

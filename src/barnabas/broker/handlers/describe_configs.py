@@ -1,26 +1,33 @@
 """DescribeConfigs (32), v1-4.
 
 Behaviour: the configuration of topics, of this broker, and what is set for all brokers, each value with
-its source and what it would be without it. Passwords are never shown.
+its source and what it would be without it, in the order of Kafka's answers; the levels of this broker's loggers.
+Passwords are never shown. A kind of resource that there is not refuses the whole request.
 Limit:     a resource that is named several times is described once (Kafka: as often as it is named), as a small
            request would otherwise fill the memory: the broker has more than a hundred keys.
 Versions:  v1 synonyms and sources (KIP-226) · v3 types and documentation (KIP-569) · v4 flexible.
-Not implemented: v0 (KIP-896); log levels (resource 8) and client metrics (resource 16), which this broker
-does not have: INVALID_REQUEST.
+Not implemented: v0 (KIP-896); client metrics (resource 16), which Kafka has with KRaft only: INVALID_REQUEST.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import Final
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.config_entries import broker_entries, cluster_default_entries, topic_entries
+from barnabas.broker.config_entries import (
+    broker_entries,
+    cluster_default_entries,
+    in_order,
+    logger_entries,
+    topic_entries,
+)
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.core import broker_loggers
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import validate_topic_name
 from barnabas.core.slices import Sliced
-from barnabas.core.topic_config import TOPIC_CONFIG
+from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -31,6 +38,8 @@ from barnabas.protocol.messages.describe_configs import (
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
 
 
 def _failed(request: DescribeConfigsRequest, error: KafkaError, _version: int) -> DescribeConfigsResponse:
@@ -52,7 +61,8 @@ def describe_configs(
             continue
         wanted = None
         if resource.configuration_keys:
-            wanted = yield from _known_keys(context, resource.configuration_keys)
+            known = _keys_of(context, resource.resource_type)
+            wanted = yield from _known_keys(known, resource.configuration_keys)
         try:
             identity = _identity(context, resource), wanted
             if identity not in answered:
@@ -64,6 +74,8 @@ def describe_configs(
 
 
 def _denied(context: RequestContext, resource: DescribeConfigsResource) -> KafkaError | None:
+    if resource.resource_type not in (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     if resource.resource_type == TOPIC:
         if context.authorize(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, resource.resource_name):
             return None
@@ -73,12 +85,18 @@ def _denied(context: RequestContext, resource: DescribeConfigsResource) -> Kafka
     return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _known_keys(context: RequestContext, names: list[str]) -> Sliced[frozenset[str]]:
+def _keys_of(context: RequestContext, kind: int) -> Container[str]:
+    """The names of all that this kind of resource has."""
+    if kind == TOPIC:
+        return TOPIC_CONFIG
+    return broker_loggers.levels() if kind == BROKER_LOGGER else context.broker.config.table
+
+
+def _known_keys(known: Container[str], names: list[str]) -> Sliced[frozenset[str]]:
     """Those of the names that are keys at all; others are left out of the answer, as in Kafka."""
-    broker = context.broker.config.table
     wanted = set()
     for name in names:
-        if name in broker or name in TOPIC_CONFIG:
+        if name in known:
             wanted.add(name)
         yield
     return frozenset(wanted)
@@ -93,15 +111,20 @@ def _identity(context: RequestContext, resource: DescribeConfigsResource) -> tup
         if name not in broker.metadata_cache:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return kind, name
-    if kind != BROKER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    if kind == CLIENT_METRICS:
+        missing = "Client metrics subscription name must not be empty"
+        no_kraft = "Config type client-metrics is only supported on KRaft clusters"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, no_kraft if name else missing)
     if not name:
+        if kind == BROKER_LOGGER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         return kind, name
     broker_id = _broker_id(name)
     if broker_id != broker.broker_id:
+        or_all = " or empty string," if kind == BROKER else ""
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.broker_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {broker.broker_id}{or_all} but received {name}",
         )
     return kind, broker_id
 
@@ -123,7 +146,10 @@ def _describe(
 ) -> DescribeConfigsResult:
     config, name, docs = context.broker.config, resource.resource_name, request.include_documentation
     if resource.resource_type == TOPIC:
-        entries = topic_entries(config, context.broker.topic_configs.topic(name), docs=docs)
+        own = context.broker.topic_configs.topic(name)
+        entries = topic_entries(config, topic_config(topic_defaults(config), own), docs=docs)
+    elif resource.resource_type == BROKER_LOGGER:
+        entries = logger_entries()
     elif name:
         entries = broker_entries(config, docs=docs)
     else:
@@ -137,7 +163,7 @@ def _describe(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=entries,
+        configs=in_order(entries),
     )
 
 

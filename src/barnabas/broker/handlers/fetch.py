@@ -44,6 +44,7 @@ from barnabas.replica.fetch_context import (
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
 from barnabas.replica.partition import Isolation
 
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 REPLICA_STATE_SINCE: Final = 15
 FOLLOWERS_SINCE: Final = 11
@@ -61,7 +62,9 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
         answer = FetchableTopicResponse(topic=topic.topic)
         response.responses.append(answer)
         for each in topic.partitions:
-            answer.partitions.append(_refused(each.partition, error.code))
+            partition = _refused(each.partition, error.code)
+            partition.records = None
+            answer.partitions.append(partition)
             yield
         yield
     return response
@@ -165,6 +168,8 @@ def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> F
         context.metrics_key = FOLLOWER_FETCH
     elif request.isolation_level == READ_COMMITTED:
         isolation = Isolation.TXN_COMMITTED
+    elif request.isolation_level != READ_UNCOMMITTED:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # ``IsolationLevel.forId`` has no other
     else:
         isolation = Isolation.HIGH_WATERMARK
     limit = request.max_bytes if replica_id >= 0 else min(request.max_bytes, max_bytes)

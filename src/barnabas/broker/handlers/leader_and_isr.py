@@ -13,7 +13,7 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.epochs import require_current_broker
 from barnabas.broker.registry import handles
-from barnabas.broker.sliced import in_turn
+from barnabas.broker.sliced import in_turn_by_time
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import is_topic_name
 from barnabas.core.slices import Sliced
@@ -30,7 +30,7 @@ def _failed(request: LeaderAndIsrRequest, error: KafkaError, version: int) -> Sl
 
 
 @handles(ApiKey.LEADER_AND_ISR, versions=(0, 7), failed=_failed, throttled=False)
-@in_turn
+@in_turn_by_time
 def leader_and_isr(context: RequestContext, request: LeaderAndIsrRequest) -> Sliced[LeaderAndIsrResponse]:
     """Takes on roles, once it is known how the topics are configured: their logs may have to be made."""
     context.require_cluster(Operation.CLUSTER_ACTION)

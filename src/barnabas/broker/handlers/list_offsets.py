@@ -29,6 +29,7 @@ from barnabas.replica.partition import Isolation
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
+READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 LEADER_EPOCHS_SINCE: Final = 4
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
@@ -133,5 +134,9 @@ def _find(
 def _isolation(request: ListOffsetsRequest) -> Isolation:
     if request.replica_id != CONSUMER:
         return Isolation.LOG_END
-    committed = request.isolation_level == READ_COMMITTED
-    return Isolation.TXN_COMMITTED if committed else Isolation.HIGH_WATERMARK
+    if request.isolation_level == READ_COMMITTED:
+        return Isolation.TXN_COMMITTED
+    if request.isolation_level == READ_UNCOMMITTED:
+        return Isolation.HIGH_WATERMARK
+    # ``IsolationLevel.forId`` has no other.
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

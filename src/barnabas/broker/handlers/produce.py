@@ -6,6 +6,7 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            v10 names the leader where another broker is asked (KIP-951).
            v0-2 are advertised, because librdkafka looks for them (KAFKA-18659), and refused per partition
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
+Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
 Not implemented: transactional batches, as there is no transaction to add them to.
 """
@@ -22,7 +23,7 @@ from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, Steps, gather, steps
-from barnabas.core.slices import Sliced, in_slices
+from barnabas.core.slices import Sliced, in_one_piece, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
@@ -33,6 +34,7 @@ from barnabas.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from barnabas.records.batch import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, only_header
@@ -42,6 +44,8 @@ from barnabas.replica.produce import VALID_ACKS, Appender, AppendResult, Results
 MAGIC_2_SINCE: Final = 3
 ZSTD_SINCE: Final = 7
 LEADERS_SINCE: Final = 10
+ONE_PARTITION: Final = 2
+"""The entries of a request for one partition: its topic and itself."""
 AT_ONCE_MAX: Final = 100
 """Topics and partitions of a request that is worked off in one piece: nearly every request there is."""
 PORTION: Final = 20
@@ -63,7 +67,7 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
     if request.acks == 0:
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
     response = ProduceResponse()
-    for topic in request.topic_data:
+    for topic in (yield from _named_once(request.topic_data)):
         answer = TopicProduceResponse(name=topic.name)
         response.responses.append(answer)
         for partition in topic.partition_data:
@@ -85,6 +89,8 @@ def produce(
         entries += len(topic.partition_data)
     if entries > AT_ONCE_MAX:
         return in_slices(_produce_much(context, request), context.broker.clock, holder=context.peer)
+    if entries > ONE_PARTITION and _names_twice(request.topic_data):
+        request.topic_data = in_one_piece(_named_once(request.topic_data))
     results: Results = []
     unsettled: list[Pending[None]] = []
     for topic in request.topic_data:
@@ -99,6 +105,37 @@ def produce(
     if isinstance(outcome, Pending):
         return _when_acknowledged(context, request, outcome)
     return _respond(context, request, outcome)
+
+
+def _names_twice(topics: list[TopicProduceData]) -> bool:
+    """Whether a topic, or a partition of one, is there more than once."""
+    if len(topics) > 1 and len({topic.name for topic in topics}) < len(topics):
+        return True
+    for topic in topics:
+        entries = topic.partition_data
+        if len(entries) > 1 and len({entry.index for entry in entries}) < len(entries):
+            return True
+    return False
+
+
+def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]]:
+    """Each topic and each partition once: what is named later replaces what was named before.
+
+    Kafka's broker collects the records of a request in a map of partitions (``KafkaApis.handleProduceRequest``).
+    A client that names a partition twice by mistake must not find its records twice in the log.
+    """
+    named: dict[str, dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        entries = named.setdefault(topic.name, {})
+        for entry in topic.partition_data:
+            entries[entry.index] = entry
+            yield
+        yield
+    once = []
+    for name, entries in named.items():
+        once.append(TopicProduceData(name=name, partition_data=list(entries.values())))
+        yield
+    return once
 
 
 class _Unwritten(Deferred):
@@ -182,6 +219,7 @@ def _settled(context: RequestContext, unsettled: list[Pending[None]]) -> Steps[N
 
 def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[ProduceResponse | None]:
     """The same for a request of many partitions, a portion of them at a time."""
+    request.topic_data = yield from _named_once(request.topic_data)
     results: Results = []
     appended: Results = []
     unsettled: list[Pending[None]] = []

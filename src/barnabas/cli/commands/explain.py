@@ -31,7 +31,70 @@ def explain() -> None:
       barnabas explain coordinator payments-1 --type transaction --bootstrap-server 127.0.0.1:9092
       barnabas explain partition orders 0 --store ./store --bootstrap-server 127.0.0.1:9092
       barnabas explain listener --config server.properties
+      barnabas explain request fetch --topic orders --partition 0 --bootstrap-server 127.0.0.1:9092
     """
+
+
+@explain.command()
+@click.argument(
+    "api", type=click.Choice(["api-versions", "metadata", "find-coordinator", "list-offsets", "fetch"])
+)
+@bootstrap_option(required=True)
+@click.option("--topic", help="The topic that list-offsets, fetch and metadata ask for.")
+@click.option(
+    "--partition", "number", type=click.IntRange(min=0), default=0, show_default=True, help="Its partition."
+)
+@click.option("--group", default="barnabas-explain", show_default=True, help="The group of find-coordinator.")
+@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="Ask this broker, whoever leads.")
+@click.option(
+    "--metrics", "metrics_url", metavar="URL", help="Where that broker serves its metrics (metrics.port)."
+)
+@command_config_option
+@timeout_option()
+def request(
+    api: str,
+    bootstrap_server: str,
+    topic: str | None,
+    number: int,
+    group: str,
+    broker: int | None,
+    metrics_url: str | None,
+    command_config: Path | None,
+    timeout_ms: int,
+) -> None:
+    """Send one request that changes nothing, and print its way: broker, listener, channel, queue, handler, purgatory, answer.
+
+    The client's own times are of this request. With --metrics each station also shows what the broker measured there,
+    for the last requests of that kind (the median and the 99th of a hundred, in milliseconds). To see one line a
+    request in the broker's own log, start it with --log kafka.request.logger=debug. find-coordinator creates
+    __consumer_offsets where it is not there, as for every client.
+
+    \b
+    Examples:
+      barnabas explain request metadata --bootstrap-server 127.0.0.1:9092
+      barnabas explain request fetch --topic orders --partition 0 --bootstrap-server 127.0.0.1:9092
+      barnabas explain request list-offsets --topic orders --bootstrap-server 127.0.0.1:9092 \\
+          --metrics http://127.0.0.1:9404/metrics
+    """
+    from barnabas.cli.listener_stations import listener_of
+    from barnabas.cli.request_stations import KINDS, Subject, lines, read_times, walk
+    from barnabas.core.ids import TopicPartition
+
+    kind = KINDS[api]
+    if kind.of_partition and topic is None:
+        raise click.UsageError(f"{api} is about a partition: give --topic")
+    subject = Subject(None if topic is None else TopicPartition(topic, number), group)
+    options = admin_options(command_config, bootstrap_server, "barnabas-explain")
+
+    async def walked() -> list[tuple[str, str]]:
+        found = await walk(options, kind, subject, broker=broker, timeout_ms=timeout_ms)
+        async with connected_admin(options, timeout_ms) as admin:
+            listener = await listener_of(admin, found.broker, timeout_ms)
+        times = None if metrics_url is None else read_times(metrics_url, kind, timeout_ms / 1000)
+        return lines(found, listener, times)
+
+    for station, text in asyncio.run(walked()):
+        click.echo(printable(f"{station:<12}{text}"))
 
 
 @explain.command()

@@ -17,6 +17,7 @@ from barnabas.core.config import Config
 from barnabas.core.descriptors import raise_limit
 from barnabas.core.errors import ConfigError
 from barnabas.core.eventlog import KAFKA_LOGGERS, EventFormatter, EventLog
+from barnabas.core.kafka_words import KafkaFormatter, our_loggers
 from barnabas.core.odd_keys import warn_of_odd_keys
 
 if TYPE_CHECKING:
@@ -27,16 +28,18 @@ _log = EventLog("serve")
 LEVELS = ["debug", "info", "warning", "error"]
 
 
-def _logger_and_level(text: str) -> tuple[str, str]:
-    """A value of --log. Raises BadParameter."""
+def _loggers_and_level(text: str) -> tuple[list[str], str]:
+    """A value of --log: a logger of ours, or one of Kafka's and so those that stand for it. Raises BadParameter."""
     logger, _, level = text.partition("=")
-    if logger not in KAFKA_LOGGERS and logger.partition(".")[0] != "barnabas":
+    loggers = [logger] if logger.partition(".")[0] == "barnabas" else our_loggers(logger)
+    if not loggers:
         raise click.BadParameter(
-            f"{logger!r} is no logger of the broker: it is barnabas or barnabas.PART, {' or '.join(KAFKA_LOGGERS)}"
+            f"{logger!r} is no logger of the broker: it is barnabas or barnabas.PART, {', '.join(KAFKA_LOGGERS)}, or a"
+            " class of Kafka's in docs/logs.md"
         )
     if level.lower() not in LEVELS:
         raise click.BadParameter(f"{text!r} is not LOGGER=LEVEL with a level of {', '.join(LEVELS)}")
-    return logger, level.upper()
+    return loggers, level.upper()
 
 
 @click.command()
@@ -81,8 +84,8 @@ def _logger_and_level(text: str) -> tuple[str, str]:
     "logs",
     multiple=True,
     metavar="LOGGER=LEVEL",
-    callback=lambda _context, _option, values: [_logger_and_level(each) for each in values],
-    help="The level of one logger, by the name that its lines have. Off without it: state.change.logger (what the "
+    callback=lambda _context, _option, values: [_loggers_and_level(each) for each in values],
+    help="The level of one logger, by the name that its lines have, or by Kafka's (kafka.controller.KafkaController). Off without it: state.change.logger (what the "
     "controller sends and brokers do; debug names each partition), kafka.request.logger (debug: each request).",
 )
 @click.option(
@@ -102,7 +105,7 @@ def serve(
     zookeeper: str | None,
     settings: tuple[str, ...],
     log_level: str,
-    logs: list[tuple[str, str]],
+    logs: list[tuple[list[str], str]],
     event_loop: str,
 ) -> None:
     """Run one broker in the foreground, until SIGTERM or Ctrl-C.
@@ -129,8 +132,9 @@ def serve(
     lines = logging.StreamHandler()
     lines.setFormatter(EventFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.basicConfig(level=log_level.upper(), handlers=[lines])
-    for logger, level in [*((each, "WARNING") for each in KAFKA_LOGGERS), *logs]:
-        logging.getLogger(logger).setLevel(level)
+    for loggers, level in [(list(KAFKA_LOGGERS), "WARNING"), *logs]:
+        for logger in loggers:
+            logging.getLogger(logger).setLevel(level)
     try:
         given = _from_file(config_file) | _from_options(data, host, port, broker_id, config_file)
         _name_metadata_store(given, store, zookeeper)
@@ -138,6 +142,8 @@ def serve(
         config = broker_config(given)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
+    if config["barnabas.log.names"] == "kafka":
+        lines.setFormatter(KafkaFormatter(config["broker.id"]))
     warn_of_odd_keys(config, [*config.unknown, *config.explicit()])
     raise_limit()
     _run(config, event_loop)

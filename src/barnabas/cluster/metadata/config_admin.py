@@ -4,6 +4,7 @@ What a resource is set to is judged here, with Kafka's words. Brokers, this one 
 notice that `ConfigStore.write` leaves.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -31,6 +32,10 @@ class OpType(IntEnum):
     SUBTRACT = 3
 
 
+_NUMBER: Final = re.compile("[-+]?[0-9]{1,10}")
+_KINDS: Final = frozenset(OpType)
+
+
 class AlterConfigOp(NamedTuple):
     """One incremental change."""
 
@@ -42,6 +47,16 @@ class AlterConfigOp(NamedTuple):
 
 Change: TypeAlias = Mapping[str, str] | Sequence[AlterConfigOp]
 """All settings that a resource is to have, or what is to happen to some of them."""
+
+
+def check_broker_id(name: str, broker_id: int) -> None:
+    """Raises KafkaError with Kafka's words for a name that is not the id of this broker."""
+    if not _NUMBER.fullmatch(name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != broker_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}"
+        )
 
 
 class ConfigAdmin:
@@ -60,6 +75,7 @@ class ConfigAdmin:
         """Changes the settings of a topic. Raises KafkaError with Kafka's words."""
         if not topic:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        _check_kinds(change)
         entity = znodes.sanitize(topic)
         values = yield self._values("topics", entity, change, TOPIC_CONFIG)
         if topic not in self._cache:
@@ -77,7 +93,7 @@ class ConfigAdmin:
     def alter_broker(self, name: str, change: Change, *, validate_only: bool) -> Steps[None]:
         """Changes the settings of this broker, or of all with an empty name. Raises KafkaError with Kafka's words."""
         if name:
-            self._check_broker_id(name)
+            check_broker_id(name, self._broker_id)
         entity = str(self._broker_id) if name else znodes.DEFAULT_ENTITY
         values = yield self._values("brokers", entity, change, self._dynamic.current.table)
         try:
@@ -86,19 +102,6 @@ class ConfigAdmin:
             # KAFKA-13609: INVALID_CONFIG would be the right code.
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
         yield self._write("brokers", entity, values, validate_only=validate_only)
-
-    def _check_broker_id(self, name: str) -> None:
-        try:
-            broker_id = int(name)
-        except ValueError:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
-            ) from None
-        if broker_id != self._broker_id:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self._broker_id}, but received {name}",
-            )
 
     @steps
     def _values(
@@ -125,6 +128,12 @@ class ConfigAdmin:
         return f"<ConfigAdmin of {self._broker_id}>"
 
 
+def _check_kinds(change: Change) -> None:
+    """Raises what Kafka's broker answers where it fails over an operation that there is not."""
+    if not isinstance(change, Mapping) and any(each.kind not in _KINDS for each in change):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def _validate_topic(broker: Config, values: Mapping[str, str]) -> None:
     topic_config(topic_defaults(broker), values)
 
@@ -138,7 +147,7 @@ def _apply(operation: AlterConfigOp, values: dict[str, str], table: ConfigTable)
     if operation.kind == OpType.DELETE:
         values.pop(name, None)
         return
-    if operation.kind not in set(OpType):
+    if operation.kind not in _KINDS:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation.kind}")
     key = table.get(name)
     if key is None:

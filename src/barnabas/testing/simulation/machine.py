@@ -216,6 +216,7 @@ class Machine:
             filesystem=self._filesystem,
             offload=LaterOffload(self._loop, self._rng),
             new_offload=lambda: LaterOffload(self._loop, self._rng),
+            disk_thread=LaterOffload(self._loop, self._rng),
             throttle=lambda _bytes_per_second: lambda _size, _check: None,
             syncer=LaterSyncer(self._loop, self._rng),
             rng=Random(self._rng.getrandbits(64)),
