@@ -52,6 +52,12 @@ class TestRoll:
         assert 51 <= rolled(500)[1] < 101
         assert rolled(500) == rolled(500)
 
+    def test_with_more_jitter_than_age_a_segment_still_takes_what_comes_at_once(self):
+        log = World(segment_ms=1000, segment_jitter_ms=10**12).log()
+        for _ in range(5):
+            log.append(batch(timestamp=NOW_MS), 0, NOW_MS)
+        assert bases(log) == [0]
+
     def test_when_an_index_is_full(self):
         log = World(index_interval_bytes=0, segment_index_bytes=48).log()
         fill(log, 12)
