@@ -348,3 +348,22 @@ def test_a_log_that_begins_again_below_what_was_copied_is_copied_from_its_new_st
 
     assert log.directory == f"{target}/orders-0"
     assert (log.log_start_offset, offsets_read(log)) == (1, [1, 2, 3, 4, 5])
+
+
+def test_a_bug_is_answered_in_the_place_of_each_partition():
+    """The response has no field for all of it: a client waited, and its connection was closed."""
+
+    class Broken:
+        def authorize(self, *_question):
+            raise RuntimeError("a bug")
+
+    world = World(authorizer=Broken())
+    topic = AlterReplicaLogDirTopic(name="orders", partitions=[0, 3])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/data", topics=[topic])])
+    [result] = world.send(request, 2).results
+
+    assert result.topic_name == "orders"
+    assert [(each.partition_index, ErrorCode.of(each.error_code).name) for each in result.partitions] == [
+        (0, "UNKNOWN_SERVER_ERROR"),
+        (3, "UNKNOWN_SERVER_ERROR"),
+    ]

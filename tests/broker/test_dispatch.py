@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections.abc import Generator
 
 import pytest
 
@@ -9,9 +10,11 @@ from barnabas.broker.handlers import api_table
 from barnabas.broker.registry import handles
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.errors import ProtocolError
+from barnabas.protocol.framing import encode_response
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest
 from barnabas.protocol.messages.fetch import FetchRequest
 from barnabas.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -188,3 +191,14 @@ def test_acks_0_is_throttled_without_an_answer(make_world):
 
 def test_a_request_for_nothing_is_answered(world):
     assert world.send(ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), 9).responses == []
+
+
+def test_every_api_can_say_that_all_of_a_request_has_failed():
+    error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    for api in api_table(("classic", "consumer")).values():
+        refusal = api.failed(api.request(), error, api.max_version)
+        try:
+            response = in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
+        except CloseConnection:
+            continue  # a produce with acks=0 has no other answer
+        assert response is None or encode_response(1, response, api.max_version), api.key

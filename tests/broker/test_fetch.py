@@ -249,6 +249,22 @@ def test_a_session_tells_only_the_news(world):
     assert values(news, 1) == [b"v0"]
 
 
+@pytest.mark.parametrize(("partitions", "gets_one"), [(19_999, True), (20_000, False)])
+def test_a_fetch_of_very_many_partitions_gets_no_session(world, partitions, gets_one):
+    # Its topic counts as well.
+    world.create()
+    wanted = [FetchPartition(partition=number, partition_max_bytes=1) for number in range(partitions)]
+    fetch = FetchRequest(
+        max_wait_ms=0, session_epoch=0, topics=[FetchTopic(topic="orders", partitions=wanted)]
+    )
+    answer = world.start(fetch, 12)
+    while answer() is None:
+        world.clock.advance(0)
+
+    assert (answer().session_id > 0) == gets_one
+    assert len(answer().responses[0].partitions) == partitions
+
+
 def test_a_session_takes_changes(world):
     world.create(partitions=2)
     world.produce(partition=0)

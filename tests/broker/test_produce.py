@@ -432,6 +432,7 @@ def test_a_partition_that_is_named_twice_is_appended_to_once_with_what_was_named
 def test_without_an_answer_too_a_partition_is_appended_to_once(world, make_batch):
     world.create()
 
-    assert world.send(_of(("orders", [(0, make_batch(2)), (0, make_batch(3))]), acks=0), 9) is None
+    twice = ("orders", [(0, make_batch(2))]), ("orders", [(0, make_batch(3))])
+    assert world.send(_of(*twice, acks=0), 9) is None
 
     assert world.partition().log.log_end_offset == 3

@@ -59,6 +59,17 @@ def test_metadata_of_a_topic(world, version):
     assert response.cluster_id == ("cluster" if version >= 2 else None)
 
 
+def test_topics_with_too_many_partitions_do_not_come_into_being_when_asked_for(make_world):
+    world = make_world(barnabas_create_topics_max_partitions="3", num_partitions="2")
+
+    assert codes(world.send(ask("one"), 9)) == {"one": "LEADER_NOT_AVAILABLE"}
+    assert codes(world.send(ask("two", "three"), 9)) == {
+        "two": "POLICY_VIOLATION",
+        "three": "POLICY_VIOLATION",
+    }
+    assert [topic.name for topic in world.topics.asked] == ["one"]
+
+
 def test_all_topics(world):
     world.create("a")
     world.create("b")

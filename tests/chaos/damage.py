@@ -5,6 +5,7 @@
 The tests do the same and compare: the page cannot say what the brokers do not do.
 """
 
+import json
 import random
 import re
 import shutil
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from damaged_znodes import MEGABYTE, change_znode
 
 PAGE = Path(__file__).parents[2] / "docs" / "damage.md"
 
@@ -275,6 +279,43 @@ BROKER = [
 ]  # fmt: skip
 
 
+# --- znodes in the embedded store: `strike` gets the folder of the broker ---------------------------------------
+
+
+def _znode(path, change):
+    """What a znode holds becomes what `change` makes of it."""
+    return lambda data: change_znode(data / STORE, path, change)
+
+
+def _field(name, value):
+    return lambda data: json.dumps(json.loads(data) | {name: value}).encode()
+
+
+def _no_field(name):
+    return lambda data: json.dumps(
+        {key: each for key, each in json.loads(data).items() if key != name}
+    ).encode()
+
+
+OFFSETS = "/brokers/topics/__consumer_offsets"
+ZNODES = [
+    Damage("/cluster/id: truncated", _znode("/cluster/id", lambda data: data[:10]), kafka="the start ends"),
+    Damage("/controller_epoch: no number", _znode("/controller_epoch", lambda _: b"x"), kafka="starts; nobody is elected, nothing is served"),
+    Damage("/feature: another JSON type", _znode("/feature", lambda _: b"[1]"), kafka="the start ends; half of it: 700 elections a second fail, nothing is served"),
+    Damage("/latest_producer_id_block: a field is missing", _znode("/latest_producer_id_block", lambda _: b'{"version":1}'), kafka="no idempotent producer gets an id"),
+    Damage("/brokers/ids/0: not UTF-8", _znode("/brokers/ids/0", lambda data: b"\xff" + (data or b"")), kafka="written again at each start"),
+    Damage("/brokers/topics/kept: truncated", _znode("/brokers/topics/kept", lambda data: data[:20]), kafka="starts; the topic is missing, nothing is said"),
+    Damage("/brokers/topics/kept: a field is missing", _znode("/brokers/topics/kept", _no_field("partitions")), kafka="starts; the topic is missing, nothing is said"),
+    Damage("/brokers/topics/__consumer_offsets: empty", _znode(OFFSETS, lambda _: b""), kafka="500 elections a second fail, nothing is served"),
+    Damage("state of the partition: a field of another type", _znode("/brokers/topics/kept/partitions/0/state", _field("isr", "x")), kafka="300 elections a second fail, nothing is served"),
+    Damage("/config/topics/kept: no JSON", _znode("/config/topics/kept", lambda _: b"retention.ms=1"), kafka="starts; the broker's defaults count: records may be deleted"),
+    Damage("/config/topics/kept: a value of another type", _znode("/config/topics/kept", _field("config", {"retention.ms": 1})), kafka="the start ends"),
+    Damage("/config/topics/kept: a value that cannot be", _znode("/config/topics/kept", _field("config", {"retention.ms": "soon"})), kafka="the start ends"),
+    Damage("/config/brokers/0: a megabyte of noise", _znode("/config/brokers/0", lambda _: b"x" * MEGABYTE), kafka="starts without these settings"),
+    Damage("/config/changes: a notice of another version", _znode("/config/changes/config_change_9999999999", lambda _: b'{"version":9}'), kafka="an error with a traceback; the others are read"),
+]  # fmt: skip
+
+
 # --- the page -------------------------------------------------------------------------------------------------
 
 EVENTS = {
@@ -298,6 +339,8 @@ EVENTS = {
     "segment.missing": "An index has no segment any more: its records are gone.",
     "segment.truncated": "A segment is cut at its first bad batch; the line has the position and the bytes lost.",
     "shutdown.unclean": "Partitions are damaged, so the stop leaves no marker of a clean one.",
+    "snapshot.batches_unreadable": "The batches beside a producer snapshot are left out; the end of the log says of them what it can.",
+    "znode_unreadable": "A znode does not hold what Kafka writes there: the line has its path, what is wrong, and what is done without it.",
     "snapshot.unreadable": "A producer snapshot is removed; the one before it is taken, and the batches since.",
 }
 HEAD = """# Damaged files
@@ -321,7 +364,7 @@ replica leads; the line has the offsets in doubt. Without another replica, what 
 lost: at most what came in one interval and the look itself. A closed segment is missed by its first reader, or by
 retention, with the same result. *While it runs* is the moment before that look. Kafka's broker goes on acknowledging until the
 segment is full, however long that takes, and then its whole log directory goes offline.
-Kafka's column is from the source of 3.9.
+Kafka's column is from the source of 3.9, that of the znodes from starts of 3.9.2.
 """
 COLUMNS = "| damage | after a clean stop | after kill -9 | while it runs | Kafka 3.9 |\n|---|---|---|---|---|"
 SECTIONS = {
@@ -329,6 +372,7 @@ SECTIONS = {
     "Indexes": INDEXES,
     "Other files of a partition": PARTITION_FILES,
     "Files of the broker": BROKER,
+    "Znodes": ZNODES,
 }
 _ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| [^|]* \|$", re.MULTILINE)
 
@@ -363,7 +407,7 @@ def main():
                 place.mkdir(parents=True)
             seen[state] = {
                 **look_at_partitions(PARTITION, state, places[0]),
-                **look_at_brokers(BROKER, state, places[1]),
+                **look_at_brokers([*BROKER, *ZNODES], state, places[1]),
             }
     PAGE.write_text(page(seen))
 

@@ -62,7 +62,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "offsets.topic.segment.bytes": 1000,
 }
-CONSEQUENCES = {"no_leader_elected", "replicas_offline", "log_dir.failed"}
+CONSEQUENCES = {"no_leader_elected", "partitions_without_leader", "replicas_offline", "log_dir.failed"}
 """What the controller and the node say after an event of the storage."""
 _VARIES = [
     (re.compile(r"of cluster [\w-]+"), "of cluster ID"),
@@ -398,14 +398,15 @@ def commit(peer):
     request = OffsetCommitRequest(
         group_id="group", generation_id_or_member_epoch=-1, member_id="", topics=[topic]
     )
-    _until_coordinated(peer)
+    assert not _find_coordinator(peer, LIMIT_S), "no coordinator"
     code = peer.ask(request, 7).topics[0].partitions[0].error_code
     assert code == 0, code
 
 
 def committed(peer):
     """What the coordinator says of it, once it has had the time to load the group."""
-    _until_coordinated(peer)
+    if code := _find_coordinator(peer, LOADED_S):
+        return ErrorCode(code).name
     request = OffsetFetchRequest(
         group_id="group", topics=[OffsetFetchRequestTopic(name=KEPT, partition_indexes=[0])]
     )
@@ -420,8 +421,11 @@ def committed(peer):
         time.sleep(0.02)
 
 
-def _until_coordinated(peer):
-    deadline = time.monotonic() + LIMIT_S
-    while peer.ask(FindCoordinatorRequest(key="group", key_type=0), 2).error_code:
-        assert time.monotonic() < deadline, "no coordinator"
+def _find_coordinator(peer, seconds):
+    """Waits until the group has a coordinator; the error that there is after so many seconds, 0 for none."""
+    deadline = time.monotonic() + seconds
+    while code := peer.ask(FindCoordinatorRequest(key="group", key_type=0), 2).error_code:
+        if time.monotonic() > deadline:
+            return code
         time.sleep(0.02)
+    return 0

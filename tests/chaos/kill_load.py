@@ -9,6 +9,7 @@ there all the same, at the offset that was said.
 import itertools
 import threading
 import time
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -26,7 +27,7 @@ QUICK = {
 class Stream:
     """One producer on one topic, as fast as it goes or at a rate of records a second in each partition."""
 
-    def __init__(self, bootstrap, topic, *, idempotent, rate=None):
+    def __init__(self, bootstrap, topic, *, idempotent, rate=None, in_flight=1):
         self.topic = topic
         self._pause_s = 1 / rate if rate else 0
         self.idempotent = idempotent
@@ -40,7 +41,7 @@ class Stream:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": idempotent,
                 "acks": "all",
-                "max.in.flight.requests.per.connection": 1,
+                "max.in.flight.requests.per.connection": in_flight,
                 "linger.ms": 1,
                 "retry.backoff.ms": 20,
                 "request.timeout.ms": 3000,
@@ -69,10 +70,11 @@ class Stream:
                 try:
                     self._producer.produce(
                         self.topic,
-                        b"%d:%s" % (number, b"." * (number % 300)),
+                        self._value(number),
                         self._key(number),
                         partition=partition,
-                        on_delivery=self._delivered,
+                        headers=[("number", b"%d" % number)],
+                        on_delivery=partial(self._delivered, number),
                     )
                 except BufferError:
                     self._producer.poll(0.01)
@@ -84,8 +86,11 @@ class Stream:
     def _key(self, number):
         return None
 
-    def _delivered(self, error, record):
-        partition, number = record.partition(), _number(record)
+    def _value(self, number):
+        return b"%d:%s" % (number, b"." * (number % 300))
+
+    def _delivered(self, number, error, record):
+        partition = record.partition()
         if error is not None:
             self.refused[partition][number] = error.str()
             return
@@ -126,17 +131,27 @@ class Stream:
 
 
 class KeyedStream(Stream):
-    """An idempotent producer of a compacted topic: each key gets rising numbers, and the last one counts."""
+    """An idempotent producer of a compacted topic: each key gets rising numbers, and the last one counts.
+
+    One in seven is a tombstone, which may go in time, and its key's older records with it or before.
+    """
 
     KEYS = 20
+    TOMBSTONE_EVERY = 7
 
-    def __init__(self, bootstrap, topic):
-        super().__init__(bootstrap, topic, idempotent=True)
+    def __init__(self, bootstrap, topic, *, rate=None):
+        super().__init__(bootstrap, topic, idempotent=True, rate=rate)
         self.compacted = 0
         """How many records `check` has found gone."""
 
     def _key(self, number):
         return b"%d" % (number % self.KEYS)
+
+    def _value(self, number):
+        return None if self._deletes(number) else super()._value(number)
+
+    def _deletes(self, number):
+        return number % self.TOMBSTONE_EVERY == self.TOMBSTONE_EVERY - 1
 
     def check(self, found):
         """As that of every stream: an acknowledged record may be gone, once a later one of its key is there."""
@@ -153,7 +168,13 @@ class KeyedStream(Stream):
                 yield f"{name}: {len(wrong)} offsets hold other records than was said, {wrong[0]} the first"
             promised = {number % self.KEYS: number for number in acknowledged}
             held = {number % self.KEYS: number for _, number in records}
-            lost = {key: number for key, number in promised.items() if held.get(key, -1) < number}
+            behind = {key: number for key, number in promised.items() if held.get(key, -1) < number}
+            revived = {
+                key: held[key] for key, number in behind.items() if key in held and self._deletes(number)
+            }
+            lost = {key: number for key, number in behind.items() if not self._deletes(number)}
+            if revived:
+                yield f"{name}: {len(revived)} keys that were deleted are back: {revived}"
             if lost:
                 yield f"{name}: the last acknowledged records of {len(lost)} keys are lost: {lost}"
             self.compacted += len(acknowledged) - len(acknowledged.keys() & {each for _, each in records})
@@ -228,16 +249,18 @@ class Reader:
         found = [[] for _ in range(PARTITIONS)]
         self.consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
         deadline = time.monotonic() + WAIT_S
+        read = [0] * PARTITIONS
         # What lies before its end may have been compacted away.
-        while any(
-            end > 0 and (not each or each[-1][0] < end - 1) for each, end in zip(found, ends, strict=True)
-        ):
+        while any(each < end for each, end in zip(read, ends, strict=True)):
             assert time.monotonic() < deadline, (
                 f"{topic} ends at {ends}, and readers come to {[each[-1:] for each in found]}"
             )
             for record in self.consumer.consume(1000, 0.2):
                 if record.error() is None:
                     found[record.partition()].append((record.offset(), _number(record)))
+                    read[record.partition()] = record.offset() + 1
+                elif record.error().code() == KafkaError._PARTITION_EOF:
+                    read[record.partition()] = record.offset()
         self.consumer.unassign()
         return found
 
@@ -246,7 +269,7 @@ class Reader:
 
 
 def _number(record):
-    return int(record.value().partition(b":")[0])
+    return int(dict(record.headers())["number"])
 
 
 def _consumer(bootstrap):
@@ -255,6 +278,7 @@ def _consumer(bootstrap):
             "bootstrap.servers": bootstrap,
             "group.id": GROUP,
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 20,
             "coordinator.query.interval.ms": 200,

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from confluent_kafka.admin import AdminClient, NewTopic
 from copies import differences, partition_directories
 from kill_load import PARTITIONS, Commits, KeyedStream, Reader, Stream
-from moments import NEW_FILES, NEW_NAMES, Moments
+from moments import NAMES, NEW_FILES, NEW_NAMES, Moments
 from mover import Mover
 from sequences import disorder
 
@@ -181,7 +181,7 @@ class Round:
         names = ["once", "often"]
         topics = [NewTopic(each, PARTITIONS, self._replicas) for each in names]
         if self._compacted:
-            policy = {"cleanup.policy": "compact"}
+            policy = {"cleanup.policy": "compact", "delete.retention.ms": "200"}
             topics.append(NewTopic("latest", PARTITIONS, self._replicas, config=policy))
         for each in admin.create_topics(topics).values():
             each.result(LIMIT_S)
@@ -251,8 +251,11 @@ class Round:
         self._kill(victim, "roll")
 
     def _kill_at_clean(self, victim):
-        with Moments(victim.folder, events=NEW_NAMES) as moments:
-            suffix = self._rng.choice([".cleaned", ".swap", ".deleted"])
+        # Its names come, change and go; between two of them it writes and syncs.
+        with Moments(victim.folder, events=NAMES) as moments:
+            suffix = self._rng.choice(
+                [".cleaned", ".swap", ".deleted", ".log", "cleaner-offset-checkpoint.tmp"]
+            )
             moments.wait(self._rng.randint(1, 8), victim.process, 2, suffix)
         self._kill(victim, "clean")
 

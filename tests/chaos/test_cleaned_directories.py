@@ -106,13 +106,15 @@ def test_the_policy_was_the_brokers(tmp_path, serve):
 def test_all_three_replicas_were_killed(tmp_path, join_cluster):
     data = {broker: tmp_path / str(broker) for broker in (1, 2, 3)}
     servers = [join_cluster(broker, *AT_ONCE) for broker in data]
-    bootstrap = next(iter([server.wait_until_ready().bootstrap for server in servers]))
+    for server in servers:
+        bootstrap = server.wait_until_ready().bootstrap
     left = fill(bootstrap, data.values(), replicas=3, **{"cleanup.policy": "compact"})
     alter_to_delete(bootstrap)
     for server in servers:
         server.kill()
     servers = [join_cluster(broker) for broker in data]
-    bootstrap = next(iter([server.wait_until_ready().bootstrap for server in servers]))
+    for server in servers:
+        bootstrap = server.wait_until_ready().bootstrap
 
     assert read(bootstrap) == left
     # Also where nobody reads: each replica may lead tomorrow.

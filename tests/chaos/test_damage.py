@@ -36,6 +36,13 @@ def test_damaged_brokers(state, tmp_path):
     assert not list(differences(found, state))
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("state", STATES)
+def test_damaged_znodes(state, tmp_path):
+    found = look_at_brokers(damage.ZNODES, state, tmp_path, damage.expected(state))
+    assert not list(differences(found, state))
+
+
 def test_the_page_has_every_damage_once():
     whats = [each.what for damages in damage.SECTIONS.values() for each in damages]
     assert len(set(whats)) == len(whats)

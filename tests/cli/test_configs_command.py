@@ -109,8 +109,12 @@ def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broke
         ("--describe --alter", "Command must include exactly one action: --describe, --alter"),
         ("--describe", "At least one entity type must be specified"),
         (
-            "--describe --entity-type clients",
+            "--alter --entity-type clients --entity-name c --add-config a=b",
             "Entity type clients is not supported yet: there are topics, brokers, broker-loggers",
+        ),
+        (
+            "--describe --entity-type users --entity-name a --entity-name b",
+            "More entity names specified than entity types",
         ),
         (
             "--describe --entity-type topic",
@@ -166,4 +170,30 @@ def test_a_topic_gets_more_partitions(tool, broker, topic):
     wrong = tool("topics", "--alter", "--topic", topic, "--partitions", "9", "--config", "a=b")
     assert wrong.stderr.startswith(
         'Error: Option combination "[[bootstrap-server], [config]]" can\'t be used'
+    )
+
+
+@pytest.mark.parametrize(
+    "entities", ["users", "clients", "ips", "users --entity-type clients", "users --entity-name a"]
+)
+def test_where_brokers_keep_no_quotas_none_are_shown(configs, entities):
+    result = configs("--describe", "--entity-type", *entities.split())
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_levels_of_loggers_are_shown_and_changed(configs):
+    of_broker = ("--entity-type", "broker-loggers", "--entity-name", "0")
+    logger = "barnabas.log.cleaner"
+    assert configs("--alter", *of_broker, "--add-config", f"{logger}=ERROR").exit_code == 0
+
+    lines = configs("--describe", *of_broker).stdout.splitlines()
+    assert lines[0] == "Dynamic configs for broker-logger 0 are:"
+    assert f"  {logger}=ERROR sensitive=false synonyms={{}}" in lines
+    assert "  kafka.log.LogCleaner=ERROR sensitive=false synonyms={}" in lines
+    done = configs("--alter", *of_broker, "--delete-config", logger)
+    assert done.stdout == "Completed updating config for broker-logger 0.\n"
+    assert f"  {logger}=ERROR sensitive=false synonyms={{}}" not in configs("--describe", *of_broker).stdout
+    assert configs("--alter", *of_broker, "--add-config", "no.such=INFO").stderr.startswith(
+        "Invalid broker logger(s): no.such"
     )

@@ -210,7 +210,10 @@ class Channel:
         broker = self._cluster.brokers[broker_id]
         if broker_id in self.known and broker.up and self._cluster.delivers:
             response = broker.receive(request)
-            self._cluster.loop.call_soon(lambda: on_response(response))
+            if self._cluster.holds_answers:
+                self._cluster.held.append(lambda: on_response(response))
+            else:
+                self._cluster.loop.call_soon(lambda: on_response(response))
 
 
 class FakeCluster:
@@ -231,6 +234,9 @@ class FakeCluster:
         self.racks = racks or {}
         self.config = config
         self.delivers = True
+        self.holds_answers = False
+        self.held = []
+        """Answers of brokers that are on their way for as long as `holds_answers` says."""
         self.brokers = {broker_id: FakeBroker(self, broker_id) for broker_id in brokers}
         for broker in self.brokers.values():
             broker.start()
@@ -240,6 +246,13 @@ class FakeCluster:
 
     def settle(self) -> None:
         self.loop.run()
+
+    def release_answers(self) -> None:
+        """What was held reaches the controller, late."""
+        held, self.held, self.holds_answers = self.held, [], False
+        for answer in held:
+            answer()
+        self.settle()
 
     @property
     def controller(self) -> FakeBroker:

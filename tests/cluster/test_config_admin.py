@@ -125,6 +125,17 @@ def test_a_class_of_kafka_may_be_set(cluster):
     assert stored(cluster, "brokers", "<default>") == {"metric.reporters": JMX}
 
 
+@pytest.mark.parametrize("size", [999_900, 1_000_000])
+def test_settings_that_no_znode_can_hold_are_refused(cluster, size):
+    change = [set_to("leader.replication.throttled.replicas", ",".join(["0:0"] * (size // 4)))]
+    if size < 1_000_000:
+        alter_topic(cluster, change)
+        return
+    with pytest.raises(KafkaError, match="larger than the 1000000 bytes") as refused:
+        alter_topic(cluster, change)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
 def test_validation_only_changes_nothing(cluster):
     before = cluster.paths()
     alter_topic(cluster, {"segment.bytes": "2000"}, validate_only=True)

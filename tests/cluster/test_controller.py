@@ -603,7 +603,7 @@ def test_a_registration_with_an_unknown_protocol_is_left_out(three, caplog):
     three.settle()
     three.create("t", {0: [1, 2]})
 
-    assert "broker_registration_unreadable broker=7" in caplog.text
+    assert "znode_unreadable path=/brokers/ids/7" in caplog.text
     assert three.state("t").leader == 1
 
 
@@ -871,6 +871,14 @@ def test_a_broker_that_is_shutting_down_leads_no_new_partition(three):
     three.create("t", {0: [1, 2]})
 
     assert (three.state("t").leader, three.state("t").isr) == (2, (2,))
+
+
+def test_a_recovery_state_that_nobody_knows_is_refused(three, caplog):
+    three.create("t", {0: [1, 2, 0]})
+
+    assert _altered(three, 1, [1], recovering=9).error_code == ErrorCode.INVALID_REQUEST
+    assert three.state("t").isr == (1, 2, 0)
+    assert not [each for each in caplog.records if each.exc_info]
 
 
 def test_alter_partition_of_an_unknown_topic_id(three):

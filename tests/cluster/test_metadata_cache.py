@@ -211,5 +211,15 @@ def test_different_listeners_are_logged(caplog, cache):
     with caplog.at_level(logging.ERROR, "barnabas"):
         cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
 
+        cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
+    assert len(caplog.records) == 1, "it is said once, although each update names all brokers"
     assert "listeners_not_identical" in caplog.text
     assert repr(cache) == "<MetadataCache 1 topics brokers=[1, 2] controller=1>"
+
+
+def test_listeners_that_differ_in_another_way_or_again_are_news(caplog, cache):
+    same, more, other = ([broker(1, "A"), broker(2, *names)] for names in (("A",), ("A", "B"), ("A", "C")))
+    for brokers in (more, other, same, more):
+        cache.apply(update(brokers=brokers))
+
+    assert len([each for each in caplog.messages if "listeners_not_identical" in each]) == 3

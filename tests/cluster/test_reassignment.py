@@ -426,3 +426,22 @@ def test_replicas_that_are_removed_are_stopped_at_the_epoch_of_the_move(five):
 
     assert [delete for _, delete, _ in stops] == [False, True]
     assert all(epoch > 0 for _, _, epoch in stops)
+
+
+@pytest.mark.parametrize("target", [[3], [0], [3, 0]])
+def test_a_partition_that_never_had_a_leader_is_reassigned(five, caplog, target):
+    """None of its replicas lived when it was made, so it has neither a leader nor a state in the store."""
+    five.brokers[3].stop()
+    five.create("u", {0: [3]})
+    u0 = TopicPartition("u", 0)
+
+    assert reassign(five, *target, tp=u0) is None
+    assert not [each for each in caplog.records if each.exc_info]
+    if 0 in target:
+        assert five.state("u").leader == 0
+    five.brokers[3].start()
+    assert five.state("u").leader in target
+    if five.state("u").isr != tuple(target):
+        catch_up(five, *target, tp=u0)
+    assert moving(five) == {}
+    assert assignment(five, u0) == ReplicaAssignment(tuple(target))

@@ -68,6 +68,66 @@ def test_an_id_that_is_taken(loop, cluster, ready):
     assert "\n" not in str(caught.value)
 
 
+# The session of a broker that was killed ends some time after it.
+
+OLD_SESSION_MS = 20_000
+
+
+def waiting(loop, store, clock, port=9092):
+    broker = Broker(1, (Endpoint("PLAINTEXT", "127.0.0.1", port),))
+    return BrokerRegistration(store, broker, clock, old_session_ms=OLD_SESSION_MS).register()
+
+
+def settle(loop, store):
+    """The calls that were made before are done, and what they led to is under way."""
+    for _ in range(10):
+        loop.wait(store.exists("/brokers/ids"))
+
+
+def test_a_broker_waits_for_the_end_of_its_last_session_and_says_so_once(loop, cluster, ready, caplog):
+    before = loop.wait(registration(loop, ready, 1, 9092).register())
+    store = cluster.session()
+    registered = waiting(loop, store, FakeClock(loop))
+    settle(loop, store)
+    loop.wait(ready.set("/brokers/ids/1", b"{}"))  # a write is no end
+    settle(loop, store)
+    assert not registered.done
+    loop.wait(ready.close())
+
+    assert loop.wait(registered) > before
+    assert loop.wait(store.exists("/brokers/ids/1")).ephemeral_owner == store.session_id
+    (line,) = [each for each in caplog.messages if "registration_waits" in each]
+    assert "broker=1 at_most_ms=20000" in line
+
+
+def test_an_id_that_stays_taken_is_another_brokers(loop, cluster, ready):
+    epoch = loop.wait(registration(loop, ready, 1, 9092).register())
+    store, clock = cluster.session(), FakeClock(loop)
+    registered = waiting(loop, store, clock)
+    settle(loop, store)
+    clock.advance(OLD_SESSION_MS - 1)
+    settle(loop, store)
+    assert not registered.done
+    clock.advance(1)
+
+    with pytest.raises(RegistrationError, match=r"broker\.id 1 is already registered"):
+        loop.wait(registered)
+    assert loop.wait(store.exists("/brokers/ids/1")).czxid == epoch
+
+
+def test_an_id_that_another_broker_takes_meanwhile_is_not_waited_for_again(loop, cluster, ready):
+    loop.wait(registration(loop, ready, 1, 9092).register())
+    stores = [cluster.session(), cluster.session()]
+    both = [waiting(loop, store, FakeClock(loop), 9092 + number) for number, store in enumerate(stores)]
+    for store in stores:
+        settle(loop, store)
+    loop.wait(ready.close())
+    loop.until(lambda: all(each.done for each in both))
+
+    refused = [each.error for each in both if each.error is not None]
+    assert [type(each) for each in refused] == [RegistrationError]
+
+
 def test_an_address_that_is_taken(loop, cluster, ready):
     loop.wait(registration(loop, ready, 1, 9092).register())
     with pytest.raises(RegistrationError) as caught:

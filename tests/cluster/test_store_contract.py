@@ -370,7 +370,7 @@ def test_watches_end_with_their_session(loop, cluster, store):
 def test_blocks_of_producer_ids_that_are_asked_for_at_once_are_not_the_same(loop, cluster, store):
     other = cluster.session()
     loop.wait(ensure_persistent_paths(store))
-    one, two = allocate_block(store, 1), allocate_block(other, 2)
+    one, two = allocate_block(store, 1, 0), allocate_block(other, 2, 0)
     blocks = {loop.wait(one), loop.wait(two)}
 
     assert blocks == {(0, 1000), (1000, 1000)}

@@ -187,6 +187,19 @@ def test_node_id_is_another_name_of_broker_id():
 
 
 @pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("log.cleaner.io.buffer.load.factor", ("0", "0.001", "1.01", "9")),
+        ("log.cleaner.threads", ("0", "-1")),
+    ],
+)
+def test_values_that_kafkas_cleaner_ends_with(key, values):
+    for value in values:
+        with pytest.raises(ConfigError, match="Value must be"):
+            broker_config({key: value})
+
+
+@pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"log.retention.ms": "0"}, r"log\.retention\.ms must be unlimited \(-1\)"),

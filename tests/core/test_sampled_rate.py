@@ -52,6 +52,19 @@ def test_a_sample_is_used_again_once_there_is_one_more_than_counts(rate, time):
     assert rate.per_second() == 100
 
 
+def test_the_window_that_lies_partly_in_the_time_counts_as_a_whole(rate, time):
+    """One more sample than `samples` is kept: of the last three seconds the first began before them."""
+    for time.now_ms in (0, 900, 1000, 2000, 3000):
+        rate.record(600)
+
+    time.now_ms = 3000
+    assert rate.per_second() == 5 * 600 / 3
+    time.now_ms = 3899
+    assert rate.per_second() == pytest.approx(5 * 600 / 3.899)
+    time.now_ms = 3900
+    assert rate.per_second() == pytest.approx(3 * 600 / 2.9)
+
+
 def test_what_lies_too_far_back_counts_no_more(rate, time):
     rate.record(9000)
     time.now_ms = 2999

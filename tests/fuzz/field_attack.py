@@ -35,8 +35,6 @@ from barnabas.protocol.schema import Struct, resolved
 
 TOPIC = "fuzz"
 PATIENCE_S = 60
-SAYS_WHAT_IT_WAS_TOLD = ("partition.leader_unknown",)
-"""Errors about the state of the cluster that a controller describes, not about the broker; Kafka logs them too."""
 AT_ONCE = 8
 WAIT_MS_MAX = 50
 """What a request may ask the broker to wait, whatever was put into the field: else some would be right not to answer."""
@@ -211,8 +209,7 @@ def errors_in(log: Path) -> list[str]:
     return [
         "\n".join(lines[place : place + 40])
         for place, line in enumerate(lines)
-        if (" ERROR " in line and not any(event in line for event in SAYS_WHAT_IT_WAS_TOLD))
-        or line.startswith("Traceback")
+        if " ERROR " in line or line.startswith("Traceback")
     ]
 
 

@@ -50,8 +50,8 @@ class Timed:
         self.gap_s = 0.0
         self._last = {}
 
-    def _delivered(self, error, record):
-        super()._delivered(error, record)
+    def _delivered(self, number, error, record):
+        super()._delivered(number, error, record)
         now = time.monotonic()
         partition = record.partition()
         self.counts[partition] += error is None

@@ -97,7 +97,13 @@ kafka-configs --describe --broker 0 --all
 kafka-configs --alter --broker 0 --add-config log.dir=/x
 kafka-configs --alter --broker-defaults --add-config log.retention.ms=7 --delete-config log.retention.bytes
 kafka-configs --describe --broker one
+kafka-configs --alter --entity-type broker-loggers --entity-name 0 --add-config kafka.server.KafkaApis=INFO,root=WARN
 kafka-configs --describe --entity-type broker-loggers --entity-name 0
+kafka-configs --alter --broker-logger 0 --delete-config kafka.server.KafkaApis
+kafka-configs --describe --broker-logger 0
+kafka-configs --alter --broker-logger 0 --delete-config root
+kafka-configs --alter --broker-logger 0 --add-config root=LOUD
+kafka-configs --alter --broker-logger 0 --add-config no.such.logger=INFO
 kafka-configs --describe --entity-type broker-loggers
 kafka-configs --describe
 kafka-configs --describe --alter

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -247,3 +248,40 @@ def test_describe_producers(genuine, kafka_tool, topic):
     assert mine.stderr.splitlines() == theirs.stderr.splitlines()[-1:], (
         "before it stands what the script logs"
     )
+
+
+QUOTAS = """
+--entity-type users --entity-name alice --add-config consumer_byte_rate=1024
+--entity-type users --entity-name alice --add-config SCRAM-SHA-512=[iterations=8192,password=x]
+--entity-type users --entity-name bob --add-config SCRAM-SHA-256=[iterations=4097,password=x]
+--entity-type users --entity-default --add-config producer_byte_rate=12345678
+--entity-type clients --entity-name "an app" --add-config request_percentage=12.5
+--entity-type users --entity-name alice --entity-type clients --entity-name "an app" --add-config producer_byte_rate=7
+--entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=20
+"""
+SHOWN = """
+--entity-type users
+--entity-type users --entity-name alice
+--entity-type users --entity-default
+--entity-type clients
+--entity-type clients --entity-default
+--entity-type users --entity-name alice --entity-type clients --entity-name "an app"
+--entity-type ips
+"""
+
+
+@pytest.mark.timeout(300)
+def test_quotas_and_credentials(kafka39, kafka_tool, both, genuine):
+    if genuine != kafka39:
+        pytest.skip("once is enough")
+    theirs, mine = both("kafka-configs", "configs", "--describe", "--entity-type", "users")
+    assert (theirs, mine) == ([], []), "nothing is set, and nothing is shown"
+    for line in QUOTAS.strip().splitlines():
+        done = kafka_tool("kafka-configs", "--bootstrap-server", genuine, "--alter", *shlex.split(line))
+        assert done.returncode == 0, done.stdout + done.stderr
+    shown = {}
+    for line in SHOWN.strip().splitlines():
+        theirs, mine = both("kafka-configs", "configs", "--describe", *shlex.split(line))
+        shown[line] = (sorted(mine), sorted(theirs))
+    assert [line for line, (mine, theirs) in shown.items() if mine != theirs] == [], shown
+    assert sum(bool(mine) for mine, _ in shown.values()) == 6

@@ -3,14 +3,22 @@
 import contextlib
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "log"))
 
 import kafka_harness
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kazoo.client import KazooClient
+from log_world import World
+from three_brokers import JVM_STOPPED
 from topics_there import create_topics
+
+from barnabas.core.ids import TopicPartition as Place
+from barnabas.log.filesystem import OsFilesystem
 
 pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
@@ -92,6 +100,8 @@ def test_kafka_serves_and_continues_what_ours_wrote(serve, zookeeper, server_fol
     leave_behind(serve, data)
     copy_log_directory(data, folder / "data")
     copy_znodes(data, zookeeper, "/takeover")
+    batches = {path: path.read_bytes() for path in (folder / "data").rglob("*.batches")}
+    assert batches, "what Kafka does not know lies in the directory"
 
     server = kafka_harness.start_broker(folder, f"{zookeeper}/takeover")
     try:
@@ -105,8 +115,32 @@ def test_kafka_serves_and_continues_what_ours_wrote(serve, zookeeper, server_fol
         admin = AdminClient({"bootstrap.servers": bootstrap})
         described = admin.describe_configs([resource])[resource].result(60)
         assert described["segment.bytes"].value == "16384"
+        assert server.stop() == JVM_STOPPED
+        assert {path: path.read_bytes() for path in batches} == batches, "Kafka leaves them alone"
     finally:
         server.kill()
-
+    assert_producers_known(folder / "data")
     complaints = [line for line in server.tail().splitlines() if "ERROR" in line or "orrupt" in line]
     assert complaints == []
+
+
+def assert_producers_known(data: Path) -> None:
+    """Ours, on a directory that Kafka has closed: five batches of each producer are known, as far as the log has them."""
+    world = World(OsFilesystem(), str(data))
+    manager = world.manager()
+    meta = manager.open_directories()
+    manager.start(broker_id=meta.broker_id, cluster_id=meta.cluster_id).result()
+    for partition in (0, 1):
+        log = manager.get(Place("heirloom", partition))
+        held: dict[int, list[int]] = {}
+        for segment in log.segments:
+            for header in segment.headers_from(0):
+                held.setdefault(header.producer_id, []).append(header.last_offset)
+        known = {
+            number: [each.last_offset for each in state.batches]
+            for number, state in log.producers.producers.items()
+        }
+        newest = max(held, key=lambda number: held[number][-1])
+        assert known[newest] == held[newest][-5:]
+        assert all(offsets[-len(known[number]) :] == known[number] for number, offsets in held.items())
+    manager.shutdown()

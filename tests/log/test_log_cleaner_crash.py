@@ -113,6 +113,38 @@ def test_a_log_that_is_cut_while_its_swap_is_synced_keeps_nothing_of_it():
     assert world.records() == [record for record in before if record[0] < cut]
 
 
+def test_whatever_step_of_giving_a_staged_result_up_is_the_last_a_start_finds_one_of_both(caplog):
+    """An index that is left without its ``.log.swap`` must not take the place of the source's."""
+    for step in range(10):
+        disk = MortalDisk(seed=step, now_ms=lambda: 1_700_000_000_000)
+        world = CompactedWorld(disk, segment_bytes=4000, index_interval_bytes=100, segment_index_bytes=1200)
+        for number in range(120):
+            world.put((b"%d" % (number if number % 3 else number % 2), b"v" * (number % 11)))
+        world.roll()
+        world.the_log.flush()
+        world.manager_.checkpoint_recovery_points()
+        values = world.values()
+
+        def give_up(world=world, disk=disk, step=step):
+            if any(name.endswith(".log.swap") for name in world.leftovers) and disk.changes_left is None:
+                disk.changes_left = step
+                world.cleaner.abort(world.the_log)
+                disk.changes_left = 0
+
+        at_each_sync(world, give_up)
+        with pytest.raises(DiedError):
+            world.clean()
+        disk.changes_left = None
+        disk.release_locks()
+        world.start()
+        world.the_log.high_watermark = world.the_log.log_end_offset
+
+        assert world.values() == values, step
+        for offset, *_ in world.records():
+            assert world.the_log.read(offset, 1000, min_one_message=True).first_offset == offset, step
+    assert "leads to position" not in caplog.text
+
+
 def test_a_log_that_is_cut_when_its_swap_is_its_data_keeps_that():
     world = dirty_world(MortalDisk(now_ms=lambda: 1_700_000_000_000))
     before = world.records()

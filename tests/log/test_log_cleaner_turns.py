@@ -1,5 +1,6 @@
 """When which log is cleaned, and what happens to one that changes, breaks or has no room meanwhile."""
 
+import contextlib
 import dataclasses
 import errno
 from pathlib import PurePath
@@ -8,12 +9,13 @@ import pytest
 from cleaner_world import CompactedWorld
 from log_world import NOW_MS, TP
 
+from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.offload import ChildEndedError
 from barnabas.core.pending import Pending
 from barnabas.log.cleaner.dirtiest import to_clean
 from barnabas.log.cleaner.settings import CleanerSettings
-from barnabas.log.cleaner.work import CleaningAbortedError, build_map, clean_segments
+from barnabas.log.cleaner.work import CleaningAbortedError, build_map, clean_segments, forget_map
 
 OTHER = TopicPartition("others", 0)
 
@@ -159,6 +161,41 @@ def test_a_checkpoint_that_cannot_be_is_passed_over():
     assert to_clean(world.the_log, NOW_MS).first_dirty_offset == 0
 
 
+def test_what_is_written_behind_the_end_of_a_log_that_lost_some_is_dirty():
+    """The checkpoint speaks of records that are gone: a tombstone with one of their offsets must delete its key."""
+    world = dirty(CompactedWorld(delete_retention_ms=1000))
+    world.clean()
+    world.put((b"k", b"1"))
+    world.the_log.flush()
+    checkpoint = f"{world.root}/cleaner-offset-checkpoint"
+    world.disk.open(checkpoint).pwrite(b"0\n1\norders 0 40\n", 0)  # of before its end was lost
+    world.restart()
+    for number in range(30):
+        world.put((b"k", None), (b"%d" % number, b"value"))
+    world.roll()
+
+    assert to_clean(world.the_log, NOW_MS).first_dirty_offset == 0
+    world.clean()
+    assert world.disk.read(checkpoint) == b"0\n1\norders 0 81\n"
+    world.clock.advance(1000)
+    world.put((b"z", b"z"))
+    world.roll()
+    world.clean()
+    assert b"k" not in world.values()
+
+
+def test_a_partition_that_is_made_again_where_one_vanished_is_dirty():
+    world = dirty(CompactedWorld())
+    world.clean()
+    world.manager_.checkpoint_high_watermarks()
+    world.manager_.shutdown()
+    world.disk.remove_tree(f"{world.root}/{TP}")
+    world.start()
+
+    assert world.the_log.log_end_offset == 0
+    assert world.disk.read(f"{world.root}/cleaner-offset-checkpoint") == b"0\n0\n"
+
+
 def when(world, function, do, moment="before"):
     """Has something happen before the child begins with the function for the first time, or after that."""
     waiting = [do]
@@ -258,6 +295,71 @@ def test_a_disk_that_fails_takes_its_directory_offline():
     assert world.manager_.offline_directories == [world.root]
 
 
+@pytest.mark.parametrize("name", [f"{0:020d}.log.swap", f"{0:020d}.index", f"{8:020d}.log"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_swap_that_is_refused_half_way_is_finished_by_the_next_start(name, code):
+    """The next cleaning would have removed the ``.swap`` that the log reads, or a start what stands beside it."""
+    world = CompactedWorld()
+    for number in range(20):
+        world.put((b"%d" % (number % 4), b"%d" % number))
+    world.roll()
+    values = world.values()
+    rename, refused = world.disk.rename, []
+
+    def refuse_once(source, target):
+        if source.endswith(name) and not target.endswith(".swap") and not refused:
+            refused.append(target)
+            raise OSError(code, "refused once", source)
+        rename(source, target)
+
+    world.disk.rename = refuse_once
+    world.cleaner.startup()
+    world.clock.advance(1)
+    assert refused
+    assert world.the_log.offline
+    assert (world.manager_.offline_directories == [world.root]) == (code == errno.EROFS)
+    world.clock.advance(60_000)
+
+    world.restart(clean=True)
+    assert world.values() == values
+    assert [each for each in world.leftovers if each.endswith((".swap", ".cleaned"))] == []
+    assert world.clean() is None
+    assert world.values() == values
+
+
+def test_no_file_goes_that_the_log_reads():
+    world = dirty(CompactedWorld())
+
+    with pytest.raises(AssertionError, match="is read by"):
+        world.the_log.remove_files([world.the_log.segments[1].index.path])
+
+    assert world.disk.exists(world.the_log.segments[1].index.path)
+
+
+def test_a_staged_result_that_cannot_be_removed_takes_the_log_offline():
+    """The next start puts it in the place of its sources; these must not change before."""
+    world = dirty(CompactedWorld())
+    sync = world.syncer.sync
+
+    def cut_while_it_is_staged(what):
+        if any(name.endswith(".log.swap") for name in world.leftovers):
+            world.disk.fail(f"{world.root}/{TP}/{0:020d}.index.swap", "name", errno.ENOSPC)
+            with contextlib.suppress(KafkaError):
+                world.the_log.truncate_to(10)
+        return sync(what)
+
+    world.syncer.sync = cut_while_it_is_staged
+    world.clean()
+    assert world.the_log.offline
+    world.disk.heal()
+    world.restart()
+
+    # What was cleaned is there, or what it was cleaned of; the leader has this follower cut it again.
+    assert world.values() == {b"k": b"19"}
+    world.the_log.truncate_to(10)
+    assert world.records() == [record for record in world.records() if record[0] < 10]
+
+
 def test_a_child_that_is_killed_is_no_reason_to_give_a_log_up():
     world = dirty(CompactedWorld())
 
@@ -272,6 +374,29 @@ def test_a_child_that_is_killed_is_no_reason_to_give_a_log_up():
 
     world.clock.advance(15_000)
     assert len(world.records()) == 1
+
+
+def test_a_child_that_is_killed_between_two_groups_has_the_log_cleaned_from_its_new_segments(caplog):
+    """The next child has no offset map, and the segments that the first one read have been replaced."""
+    world = dirty(CompactedWorld(segment_bytes=300))
+    groups = []
+
+    def kill_before_the_second(function):
+        if function is clean_segments:
+            groups.append(world.the_log.size)
+            if len(groups) == 2:
+                forget_map()
+
+    world.offload.before = kill_before_the_second
+    world.cleaner.startup()
+    world.clock.advance(1)
+    assert groups[1] < groups[0], "the first group is in place"
+    assert "cleaner.postponed" in caplog.text
+
+    world.clock.advance(15_000)
+    assert world.values() == {b"k": b"19"}
+    assert len(world.records()) == 1
+    assert not world.cleaner.uncleanable
 
 
 def test_segments_of_compacted_logs_that_retention_allows_to_delete_go_in_the_cleaners_turn():

@@ -71,7 +71,9 @@ def test_one_look_at_a_time(started):
 
 
 @pytest.mark.parametrize("meanwhile", ["rolled", "deleted", "made again"])
-def test_a_log_that_changes_its_files_meanwhile_is_not_taken_for_one_that_lost_them(started, meanwhile):
+def test_a_log_that_changes_its_files_meanwhile_is_not_taken_for_one_that_lost_them(
+    started, meanwhile, caplog
+):
     world, manager, thread = started
     log = fill(manager.get(TP), 1)
     path = log.active.path
@@ -89,6 +91,7 @@ def test_a_log_that_changes_its_files_meanwhile_is_not_taken_for_one_that_lost_t
         thread.finish()
 
     assert manager.offline_directories == []
+    assert not any("log.files_removed" in each.message for each in caplog.records)
     assert (manager.get(TP) is None) is (meanwhile == "deleted")
     if meanwhile == "rolled":
         assert fill(log, 1).log_end_offset == 5

@@ -166,6 +166,30 @@ def test_a_sync_that_finds_no_room_takes_its_log_offline_and_no_other(world):
     assert waiting.result() is None
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_goes_offline_alone_begins_where_it_did(world, clean):
+    """The checkpoints that are written while it is offline speak of it, too: deleted records do not come back."""
+    manager = world.started()
+    log = fill(manager.get_or_create(TP), 5)
+    fill(manager.get_or_create(TopicPartition("other", 0)), 1)
+    log.high_watermark = 5
+    log.maybe_increment_log_start_offset(3)
+    manager.checkpoint_log_start_offsets()
+    world.disk.fail(log.active.path, "sync", errno.ENOSPC)
+    with pytest.raises(KafkaError):
+        log.flush()
+    world.disk.heal()
+    manager.checkpoint_log_start_offsets()
+    manager.checkpoint_high_watermarks()
+    if clean:
+        manager.shutdown()
+    world.disk.release_locks()
+
+    again = world.started().get(TP)
+
+    assert (again.log_start_offset, again.high_watermark) == (3, 5)
+
+
 def test_a_quota_counts_as_a_full_disk(world):
     manager = world.started()
     log = fill(manager.get_or_create(TP), 1)

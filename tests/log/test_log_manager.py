@@ -158,6 +158,65 @@ def test_strays_are_kept_but_not_served(world):
     assert [name for name in world.disk.listdir("/data") if name.endswith("-stray")]
 
 
+DAY_MS = 86_400_000
+
+
+def strays_on(disk):
+    return [name for name in disk.listdir("/data") if name.endswith("-stray")]
+
+
+def test_strays_are_listed_and_go_after_a_delay_that_restarts_do_not_begin_again(world):
+    manager = world.started(stray_delete_delay_ms=DAY_MS)
+    size = fill(manager.get_or_create(TP), 3).size
+    manager.mark_stray(TP)
+    (name,) = strays_on(world.disk)
+    assert list(manager.strays) == [(TP, f"/data/{name}", size)]
+    manager.shutdown()
+    world.clock.advance(DAY_MS - 1000)
+    manager = world.started(stray_delete_delay_ms=DAY_MS)
+    assert list(manager.strays) == [(TP, f"/data/{name}", size)]
+    world.clock.advance(999)
+    assert strays_on(world.disk) == [name]
+    world.clock.advance(1)
+
+    assert strays_on(world.disk) == []
+    assert list(manager.strays) == []
+
+
+def test_a_stray_whose_delay_is_over_goes_with_the_next_start(world):
+    manager = world.started(stray_delete_delay_ms=DAY_MS)
+    fill(manager.get_or_create(TP), 3)
+    manager.mark_stray(TP)
+    manager.shutdown()
+    world.clock.advance(2 * DAY_MS)
+    world.started(stray_delete_delay_ms=DAY_MS)
+    world.clock.advance(0)
+
+    assert strays_on(world.disk) == []
+
+
+def test_a_stray_that_kafka_has_renamed_is_listed_and_kept(world):
+    path = f"/data/orders-0.{'c9d8f1e2a3b44c5d8e9f0a1b2c3d4e5f'}-stray"
+    world.disk.mkdir(path)
+    world.disk.open(f"{path}/00000000000000000000.log", create=True).pwrite(b"x" * 100, 0)
+    manager = world.started(stray_delete_delay_ms=DAY_MS)
+    world.clock.advance(100 * DAY_MS)
+
+    assert list(manager.strays) == [(TP, path, 100)]
+
+
+def test_a_partition_that_comes_back_begins_beside_its_stray(world):
+    manager = world.started(stray_delete_delay_ms=DAY_MS)
+    fill(manager.get_or_create(TP), 3)
+    manager.mark_stray(TP)
+    log = fill(manager.get_or_create(TP), 1)
+    manager.mark_stray(TP)
+    again = fill(manager.get_or_create(TP), 2)
+
+    assert (log.log_end_offset, again.log_end_offset) == (1, 2)
+    assert len(list(manager.strays)) == 2
+
+
 def test_names():
     long = TopicPartition("x" * 249, 12)
     unique = "0" * 32

@@ -132,6 +132,14 @@ class TestTime:
         log.maybe_increment_log_start_offset(1)
         assert in_one_piece(log.offset_for_timestamp(35)) == (45, 5, 4)
 
+    def test_a_segment_with_nothing_left_to_find_does_not_hide_the_next(self, world):
+        log = world.log(segment_bytes=100)
+        for time in (2000, 1500):
+            log.append(batch(timestamp=time), 0, NOW_MS)
+        log.high_watermark = 2
+        log.maybe_increment_log_start_offset(1)
+        assert in_one_piece(log.offset_for_timestamp(1400))[:2] == (1500, 1)
+
     def times_rise(self, world, **config):
         """Batches of one record each at 1000, 1001 and so on, in several segments; the segment file names."""
         world.config = type(world.config)(segment_bytes=2000, index_interval_bytes=150, **config)

@@ -160,7 +160,7 @@ def test_what_a_cleaner_has_left_is_kept_whatever_the_topic_is_now():
 def test_the_copy_of_a_cleaned_log_is_kept_too(world):
     """A follower has its leader's gaps without a cleaner, and no checkpoint that says so."""
     source = cleaned()
-    world.config = type(world.config)(segment_bytes=400)
+    world.config = type(world.config)(segment_bytes=1)
     manager = world.started()
     copy = manager.get_or_create(TP)
     for header in source.headers():
@@ -332,6 +332,7 @@ def test_leftovers_are_put_right(world):
 
 
 def test_an_unfinished_compaction_is_dropped(world):
+    """And with it nothing else: the log is as free of gaps as before."""
     expected, bases = segments_of(world)
     for name in (f"{bases[1]:020d}.log.cleaned", f"{bases[2]:020d}.log.swap", f"{bases[2]:020d}.index.swap"):
         world.disk.write_atomic(f"{ROOT}/{name}", b"half")
@@ -339,6 +340,7 @@ def test_an_unfinished_compaction_is_dropped(world):
 
     assert values_of(log) == expected
     assert [segment.base_offset for segment in log.segments] == bases
+    assert log.is_gapless
 
 
 def test_a_log_that_ends_before_its_start_checkpoint(world):

@@ -77,6 +77,9 @@ def test_many_directories_that_are_due_together_are_removed_elsewhere_a_portion_
     assert not thread.given
     world.clock.advance(1)
 
+    world.disk.open("/data/more", create=True)
+    manager.remove_files_later(["/data/more"], 0)
+    world.clock.advance(0)
     left = MANY
     while left:
         assert len(thread.given) == 1, "one portion after the other"
@@ -85,7 +88,10 @@ def test_many_directories_that_are_due_together_are_removed_elsewhere_a_portion_
         left = max(0, left - PORTION)
         assert len(retired(world)) == left
         world.clock.advance(0)
-    assert not thread.given
+    while thread.given:
+        thread.finish()
+        world.clock.advance(0)
+    assert not world.disk.exists("/data/more")
 
 
 def test_a_deleted_topic_may_be_made_again_before_its_directories_are_gone(world):

@@ -1,5 +1,6 @@
 """Rolling, truncation, retention, flushing."""
 
+import errno
 import struct
 
 import pytest
@@ -126,6 +127,19 @@ class TestTruncate:
         expected = values_of(log)
         log.close()
         assert values_of(world.reload()) == expected
+
+    def test_one_that_is_refused_half_way_leaves_no_hole(self):
+        world = World(segment_bytes=300, index_interval_bytes=10)
+        log = fill(world.log(), 20, 2)
+        names = [segment.base_offset for segment in log.segments]
+        world.disk.fail(f"/data/orders-0/{names[-2]:020d}.log", "name")
+        with pytest.raises(KafkaError):
+            log.truncate_to(3)
+        assert log.offline
+        world.disk.heal()
+
+        left = [offset for offset, _ in values_of(world.reload())]
+        assert left == list(range(names[-1])), "the last segment went, and no other"
 
     def test_no_offset_of_the_log_lies_beyond_its_new_end(self, world):
         log = fill(world.log(), 10)
@@ -265,6 +279,24 @@ class TestRetention:
         assert delete_old_segments(log, NOW_MS)[0] == 2
         assert (bases(log), log.log_start_offset) == ([4, 6], 5)
         assert [offset for offset, _ in values_of(log)] == [5, 6, 7]
+
+    def test_a_segment_that_cannot_be_renamed_for_want_of_room_goes_with_the_next_clean_up(self):
+        log, _ = self.log(retention_ms=3500)
+        disk = log._resources.filesystem
+        disk.fail(f"{log.directory}/{2:020d}.timeindex", "name", errno.ENOSPC)
+        _, files = delete_old_segments(log, NOW_MS)
+        assert {file.rpartition("/")[2][:20] for file in files} == {f"{0:020d}"}
+        assert (bases(log), log.log_start_offset) == ([2, 4, 6], 4)
+        assert not log.offline
+        disk.heal()
+
+        _, files = delete_old_segments(log, NOW_MS)
+        assert {file.rpartition("/")[2].split(".", 1)[1] for file in files} == {
+            "log.deleted",
+            "index.deleted",
+            "timeindex.deleted",
+        }
+        assert bases(log) == [4, 6]
 
     def test_snapshots_go_with_their_segments(self):
         log, _ = self.log(retention_ms=5500)

@@ -37,6 +37,9 @@ FAR = {
 }
 """Folders whose tests are asked only where an entry names them."""
 
+MARKS = "not jvm and not spark"
+"""A Spark session for each bug would take hours, so the bugs of `spark` are for the other tests."""
+
 _TESTS_FAILED, _NOTHING_COLLECTED = 1, 5
 
 
@@ -142,7 +145,7 @@ def _nearness(source: Path, test: Path, text: str) -> int:
 
 
 def _failing_test(tests: Sequence[str], root: Path) -> str | None:
-    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", "not jvm")
+    quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-m", MARKS)
     limit = f"--timeout={SECONDS_A_TEST}"
     code, output = _run([sys.executable, "-m", "pytest", *quiet, limit, *tests], root)
     if code == 0:

@@ -9,6 +9,7 @@ import pytest
 from network_harness import DiskFile
 
 from barnabas.core.chunks import FileSlice
+from barnabas.core.errors import BarnabasError
 from barnabas.network import selector
 from barnabas.network.client import NetworkClient
 from barnabas.network.clock import LoopClock
@@ -29,6 +30,7 @@ from barnabas.protocol.messages.produce import (
     TopicProduceData,
 )
 from barnabas.protocol.registry import REQUESTS
+from standing_clock import Clock
 
 FAST = ClientSettings(reconnect_backoff_ms=1, reconnect_backoff_max_ms=2, request_timeout_ms=3000)
 
@@ -82,9 +84,9 @@ class FakeBroker:
 class Client:
     """A network client on sockets whose node 0 is at an address."""
 
-    def __init__(self):
+    def __init__(self, clock=None):
         self.updater = ManualMetadataUpdater()
-        self.network = NetworkClient(Selector(), self.updater, FAST, Random(1))
+        self.network = NetworkClient(Selector(clock), self.updater, FAST, Random(1))
 
     def set_node(self, host, port):
         self.updater.set_nodes([Node(0, host, port)])
@@ -311,6 +313,73 @@ def test_an_overdue_response_is_a_timeout():
         assert (await client.send(MetadataRequest())).cluster_id == "fake"
 
     run(scenario, broker)
+
+
+class CountingClock(Clock):
+    """Stands until it is told to go on; a look that is made again and again at the same time is noticed."""
+
+    TIMERS_MAX = 200
+
+    def __init__(self):
+        super().__init__()
+        self.timers = 0
+
+    def call_later(self, delay_ms, callback):
+        self.timers += 1
+        assert self.timers < self.TIMERS_MAX, "it looks without a pause"
+        return super().call_later(delay_ms, callback)
+
+
+async def all_asked(broker, count):
+    while len(broker.asked) < count:  # noqa: ASYNC110 - the broker is on the same loop, and tells nobody
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("others", [[], [3000], [3000, 2000]])
+def test_the_earliest_deadline_counts_whenever_its_request_came(others):
+    """A timer that was set for an earlier request's later deadline is set anew; one look is enough when it is over."""
+    broker = FakeBroker(PRODUCE=lambda _: None)
+
+    async def scenario(_):
+        clock = CountingClock()
+        client = Client(clock)
+        client.set_node("127.0.0.1", broker.port)
+        waiting = [
+            client.request(produce(b"r"), versions=(8, 8), timeout_ms=timeout_ms)
+            for timeout_ms in (*others, 1000)
+        ]
+        await all_asked(broker, len(waiting))
+        clock.advance(1000)
+        assert not any(each.done for each in waiting), "a deadline that is reached is not over yet"
+        clock.advance(2)
+        assert all(each.done for each in waiting)
+        assert isinstance(waiting[-1].error, RequestTimedOutError)
+        await client.network.close()
+
+    run(scenario, broker)
+
+
+def test_what_comes_behind_a_response_that_ended_the_connection_is_not_taken_for_the_next_one():
+    """Two frames in one read: the first is no response, so the connection is closed. Who waited for another one asks again."""
+
+    class Confused(FakeBroker):
+        def handle(self, peer, frame):
+            header, _ = decode_request_header(frame)
+            if header.api_key != ApiKey.METADATA or self.asked:
+                return super().handle(peer, frame)
+            self.asked.append((header, None))
+            return [2 * b"\0\0\0\4\xff\xff\xff\xff"]
+
+    async def scenario(client):
+        again = []
+        first, second = client.request(MetadataRequest()), client.request(MetadataRequest())
+        second.when_done(lambda _: again.append(client.request(MetadataRequest())))
+        for each in (first, second):
+            with pytest.raises(BarnabasError):
+                await completed(each)
+        assert (await completed(again[0])).cluster_id == "fake"
+
+    run(scenario, Confused())
 
 
 def test_a_node_that_moves_or_is_removed():

@@ -178,6 +178,24 @@ def test_the_state_of_a_broker_that_is_alone(port):
     assert value(found, "barnabas_event_loop_busy_seconds_total") > 0
 
 
+def test_a_follower_counts_among_the_replicas_and_not_among_the_leaders(join_cluster):
+    first = join_cluster(1)
+    first.wait_until_ready()
+    second = join_cluster(2, "--set", "metrics.port=0")
+    second.wait_until_ready()
+    port = int(re.search(r"metrics=http://127\.0\.0\.1:(\d+)/metrics", second.ready_line)[1])
+    with BlockingAdmin(first.bootstrap) as admin:
+        admin.topics.create(NewTopic("both", assignment={0: [1, 2], 1: [2, 1], 2: [1, 2]}))
+
+    def counts():
+        found = samples(scrape(port))
+        return [value(found, f"kafka_server_replicamanager_{name}count") for name in ("partition", "leader")]
+
+    until(lambda: counts() == [3, 1], lambda: str(counts()))
+    assert second.stop() == 0
+    assert first.stop() == 0
+
+
 def leads_all(found):
     led = value(found, "kafka_server_replicamanager_leadercount")
     held = value(found, "kafka_server_replicamanager_partitioncount")
@@ -319,6 +337,28 @@ def test_one_whose_answer_is_being_put_together_is_not_closed_for_another():
     ninth, answers = asyncio.run(asked())
     assert ninth == b""
     assert [each[:12] for each in answers] == [b"HTTP/1.1 200"] * CONNECTIONS_MAX
+
+
+def test_clients_that_do_not_take_their_answers_keep_nobody_out():
+    registry = Registry()
+    registry.add("big", Kind.GAUGE, "Big.", lambda: [(("x" * 100_000,), 1)] * 100, ("text",))
+
+    async def asked():
+        endpoint = MetricsEndpoint(registry, LoopClock(asyncio.get_running_loop()))
+        port = urlsplit(await endpoint.start("127.0.0.1", 0)).port
+        holding = []
+        for _ in range(CONNECTIONS_MAX):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert await reader.readexactly(12) == b"HTTP/1.1 200"
+            holding.append(writer)
+        answer = await ask(port)
+        for writer in holding:
+            writer.transport.abort()
+        await endpoint.close()
+        return answer
+
+    assert len(asyncio.run(asked())) > 100 * 100_000
 
 
 class EachLookTakesLong(LoopClock):

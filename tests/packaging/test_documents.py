@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from parity.scenarios import SCENARIOS
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -23,6 +25,28 @@ def test_the_compatibility_page_is_the_table_of_handlers():
     generate = load_generator()
 
     assert generate.page() == generate.PAGE.read_text(), "run `make docs`"
+
+
+def _rows(text):
+    """The first cell of each row of a table, and the row."""
+    rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    return [(row.strip("| ").split(" | ")[0], row) for row in rows]
+
+
+def test_every_difference_from_kafka_names_the_test_or_the_comparison_that_shows_it():
+    page = (ROOT / "docs" / "compatibility.md").read_text()
+    differences, _, shown = page.partition("## Known differences")[2].partition("### What shows them")
+    rows = dict(_rows(differences))
+    shows = dict(_rows(shown.partition("### Answer by answer")[0]))
+    assert len(rows) > 30
+    assert rows.keys() == shows.keys(), "each row of the one table has a row in the other"
+    for where, shown_by in shows.items():
+        names = re.findall(r"`([\w/]+\.py)::(\w+)`", shown_by)
+        scenarios = re.findall(r"parity: ([a-z ]+?)(?: [/|]|,)", shown_by)
+        assert names or scenarios, f"{where}: nothing shows it"
+        for file, test in names:
+            assert re.search(rf"def {test}\b", (ROOT / "tests" / file).read_text()), f"{file} has no {test}"
+        assert set(scenarios) <= set(SCENARIOS), where
 
 
 def test_the_page_of_the_logs_is_the_table_of_kafkas_words():

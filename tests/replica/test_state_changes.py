@@ -1,6 +1,7 @@
 """LeaderAndIsr and StopReplica: whose orders count, what becomes of each partition, and who hears of it."""
 
 import errno
+import logging
 
 import pytest
 from replica_rig import TP, Rig
@@ -203,6 +204,16 @@ def test_who_follows_nobody_known_has_a_log_and_does_not_fetch(broker):
     assert (broker.role(), broker.fetchers.fetching) == (Role.NONE, {})
     assert broker.rig.logs.get(TP) is not None
     assert broker.listener.heard == []
+
+
+def test_leaders_that_are_gone_are_no_errors_of_this_broker(broker, caplog):
+    """A controller that takes over names the leaders that died with the last one, and then the next ones."""
+    caplog.set_level(logging.INFO, "barnabas")
+    broker.order(*(follow(number, leader=9, replicas=(1, 9)) for number in range(20)))
+
+    (line,) = [each for each in caplog.records if each.name.startswith("barnabas.")]
+    assert line.levelno == logging.INFO
+    assert "partitions.leaderless count=20" in line.getMessage()
 
 
 def test_a_leader_without_the_log_that_the_isr_counts_on_says_so(broker, caplog):

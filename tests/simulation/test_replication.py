@@ -6,6 +6,7 @@ from barnabas.cluster.controller import reassignment, replica_state_machine
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending
+from barnabas.log.snapshots import SnapshotStore
 from barnabas.replica.fetcher.replica_fetcher import PartitionFetchState, ReplicaFetcher
 from barnabas.replica.isr import IsrState
 from barnabas.replica.manager import ReplicaManager
@@ -131,6 +132,11 @@ def take_roles_of_past_epochs(monkeypatch):
     monkeypatch.setattr(ReplicaManager, "controller_epoch", 0)
 
 
+def know_one_batch_of_each_producer(monkeypatch):
+    monkeypatch.setattr(SnapshotStore, "_batches_of", lambda *_: None)
+    monkeypatch.setattr(SnapshotStore, "_recall", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "kinds", "first"),
     [
@@ -147,6 +153,7 @@ def take_roles_of_past_epochs(monkeypatch):
         pytest.param(expand_the_isr_without_a_look_at_the_epoch, {"early"}, 140, marks=PATCHES_PARTITION),
         (end_a_reassignment_before_the_new_replicas_are_in_sync, {"early", "lost", "stuck"}, 0),
         (take_roles_of_past_epochs, {"epoch"}, 0),
+        (know_one_batch_of_each_producer, {"unsent", "twice"}, 0),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

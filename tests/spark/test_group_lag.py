@@ -20,6 +20,7 @@ from barnabas.spark.groups.commits import commit_rows
 from barnabas.spark.groups.history import lag_history
 from barnabas.spark.groups.lag import Standing, lag_rows, one_record_at_a_time, rounds, standings
 from barnabas.spark.groups.options import group_options, of_offsets_topic
+from barnabas.spark.groups.source import HistoryReader, HistoryTask
 from barnabas.spark.kafka import shared_fetcher
 from barnabas.spark.logs.segments import find_segments, plan_tasks
 from barnabas.spark.logs.views import read_pieces
@@ -240,3 +241,14 @@ def test_what_retention_took_from_a_group_is_lost(broker):
     (row,) = lag_rows([standing(committed=2, start=6, end=6)], fetcher(options), 30_000).to_pylist()
 
     assert (row["lag"], row["lost"], row["lagSeconds"]) == (4, 4, 0)
+
+
+def test_a_history_has_a_task_for_each_partition_and_an_empty_one_where_there_is_none(directory, tmp_path):
+    def tasks():
+        return HistoryReader(group_options({"path": str(tmp_path)}, "barnabas-lag")).partitions()
+
+    records = [[(0, 0, b"k", b"v")]]
+    directory(__consumer_offsets__dash__0=records)
+    assert tasks() == [HistoryTask([])]  # Spark asks for one at least
+    directory(t__dash__0=records, t__dash__1=records)
+    assert sorted(tp for task in tasks() for tp in task.partitions) == [T0, TopicPartition("t", 1)]

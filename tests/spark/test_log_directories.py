@@ -174,7 +174,9 @@ def test_a_torn_tail_is_left_out_and_counted(partition, tail, caplog):
     assert "a torn tail skipped" in caplog.text
     assert f"{len(tail)} bytes" in caplog.text
     assert [row["tornBytes"] for row in rows(directory, view="segments")] == [0, len(tail)]
+    caplog.clear()
     assert [row["count"] for row in rows(directory, view="batches")] == [4, 5]
+    assert "a torn tail skipped" in caplog.text
 
 
 def test_what_is_torn_in_an_older_segment_is_corrupt(partition):

@@ -139,7 +139,6 @@ def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipel
         ("FROM source", "FROM sorce", "transform.sql: [TABLE_OR_VIEW_NOT_FOUND]"),
         ("FROM source", "FRM source", "transform.sql: [PARSE_SYNTAX_ERROR]"),
         ("FROM source", "FROM (SELECT 1 AS value)", "transform.sql: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
-        ("carrier STRING,", "carrier STRNG,", "format.schema: "),
         ('"departed"', '"delay"', "sink.eventTime.column: delay is int: it must be a timestamp or a date"),
         ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', "sink.partitionBy: the rows have no column none"),
     ],
@@ -232,14 +231,15 @@ def supervised(outcomes, restarts=3):
         sink.batches += batches
         return reason
 
+    said = []
     watch = SimpleNamespace(
-        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=lambda _line: None
+        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=said.append
     )
     try:
         supervisor._supervise(object, sink, watch)
     finally:
         assert next(coming, None) is None
-        assert watch.outcome.restarts == len(stop.pauses)
+        assert watch.outcome.restarts == len(stop.pauses) == len(said)
     return stop.pauses
 
 
@@ -253,6 +253,19 @@ def test_it_gives_up_when_nothing_gets_done():
         supervised([("x", 0)] * 4)
     with pytest.raises(PipelineError, match=r"^p: x "):
         supervised([("x", 0)], restarts=0)
+
+
+@pytest.mark.parametrize(
+    "words", ["Python worker failed to connect back.", "[CANNOT_OPEN_SOCKET] Can not open socket"]
+)
+def test_a_query_whose_python_did_not_start_is_started_again_beside_the_attempts(words):
+    """On a machine that is busy; nothing of the pipeline has run by then."""
+    late = (f"p terminated with exception: {words}", 0)
+    assert supervised([late] * 10 + [(None, 0)], restarts=0) == [1] * 10
+    assert supervised([late, ("x", 0), *[late] * 10, ("x", 0), (None, 0)], restarts=2) == [1, 1, *[1] * 10, 2]
+    assert supervised([late] * 9 + [(late[0], 1)] * 9 + [(None, 0)], restarts=0) == [1] * 18
+    with pytest.raises(PipelineError, match=f"^p: {late[0]}".replace("[", r"\[")):
+        supervised([late] * 11, restarts=0)
 
 
 def columns(*fields):

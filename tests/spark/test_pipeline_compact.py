@@ -17,7 +17,11 @@ from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.compaction import groups, merge
 from barnabas.spark.pipeline.parquet import ParquetFolder
 from barnabas.spark.pipeline.settings import Sink, load
-from barnabas.spark.pipeline.sink import BatchSink, compact
+from barnabas.spark.pipeline.sink import BatchSink, compact, open_table
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import compact_killed
 
 SOURCES = str(Path(barnabas.__file__).parent.parent)
 ENVIRONMENT = {**os.environ, "PYTHONPATH": SOURCES}
@@ -91,6 +95,32 @@ def test_a_kill_before_each_step_leaves_every_row_once(tmp_path, kind, name):
         assert any(death["before"] != expected(3) for death in deaths), "none died between move and removal"
     else:
         assert steps == {"before_commit", "after_commit"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_a_dry_run_writes_nothing_and_says_what_would_come(tmp_path, kind):
+    catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
+    sink = Sink(kind, tmp_path / "t", ("day",), None, "day", "lake.t", catalog)
+    for batch in range(3):
+        compact_killed.append(sink, batch)
+
+    def files():
+        return {path for path in (tmp_path / "t").rglob("*") if path.name != "lock"}
+
+    before = files()
+    planned = compact(sink, SIZE, lambda *_: None, dry_run=True)
+    assert (planned.files_before, planned.files_after, planned.folders) == (6, 2, 2)
+    assert files() == before
+    done = compact(sink, SIZE, lambda *_: None)
+    assert (done.files_after, done.folders) == (2, 2)
+    assert compact_killed.rows(sink) == (expected(3), 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls"), [("parquet", "ParquetFolder"), ("delta", "DeltaFolder"), ("iceberg", "IcebergFolder")]
+)
+def test_each_kind_of_sink_has_its_table(tmp_path, kind, cls):
+    assert type(open_table(Sink(kind, tmp_path, (), None, "day", "a.b", {}))).__name__ == cls
 
 
 def test_order_is_that_of_batches_and_a_second_time_does_nothing(tmp_path):

@@ -116,6 +116,20 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ("[sink]", '[restart]\nbackoff = "x"\n[sink]', "restart.backoff is wrong: Invalid time 'x'"),
         ("[sink]", "[follow]\ngruop = 'g'\n[sink]", "follow.gruop is unknown; did you mean group?"),
         ("[sink]", "[sink", "is no TOML"),
+        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "10"', "trigger is '10', which has no unit: it must be a time such as \"10s\""),
+        ("[sink]", '[restart]\nbackoff = "2"\n[sink]', "restart.backoff is '2', which has no unit"),
+        ("= 100", '= 100\nmaxTriggerDelay = "15"', "source.maxTriggerDelay is '15', which has no unit"),
+        ("127.0.0.1:9092", "${NO_SUCH}", "source.kafka.bootstrap.servers has ${NO_SUCH}, and the environment has no variable NO_SUCH"),
+        ("127.0.0.1:9092", "${NO_SUCH", "names no variable of the environment: it must be as ${NAME}"),
+        ("127.0.0.1:9092", "${1x}", "has '${1x}', which names no variable"),
+        ("127.0.0.1:9092", "$BROKERS", "source: Invalid value $BROKERS for configuration bootstrap.servers: expected host:port"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INTT"\n[sink]', "format.schema says that a is 'INTT', which is no type of Spark's; did you mean INT?"),
+        ("[sink]", '[format]\nkind = "csv"\nschema = "a INT, b"\n[sink]', "format.schema says that b is 'nothing', which is no type"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a STRUCT<b: ARRAY<LONGG>>"\n[sink]', "format.schema says that b is 'LONGG'"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "MAP<STRING, money>"\n[sink]', "is 'money', which is no type of Spark's; there are boolean, tinyint"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INT b INT"\n[sink]', "format.schema has 'b' where ',' belongs"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a ARRAY<INT"\n[sink]', "format.schema has 'its end' where '>' belongs"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INT; b INT"\n[sink]', "format.schema has '; b INT' where"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
@@ -149,3 +163,32 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_what_only_a_run_would_stumble_over_is_refused_by_its_key(read, text, key):
     with pytest.raises(PipelineError, match=key):
         read(text)
+
+
+def test_variables_of_the_environment_are_expanded_in_every_text(read, monkeypatch):
+    monkeypatch.setenv("BROKERS", "b1:9092,b2:9092")
+    monkeypatch.setenv("LAKE_1", "lake")
+    text = WHOLE.replace("127.0.0.1:9092", "${BROKERS}").replace('"table"', '"${LAKE_1}/a-${LAKE_1}"')
+    found = read(
+        text + 'partitionBy = ["${LAKE_1}"]\n[transform]\nsql = "SELECT \'$${x} $5 {y}\' FROM source"'
+    )
+
+    assert found.source["kafka.bootstrap.servers"] == "b1:9092,b2:9092"
+    assert found.sink.path.parts[-2:] == ("lake", "a-lake")
+    assert found.sink.partition_by == ("lake",)
+    assert found.sql == "SELECT '${x} $5 {y}' FROM source"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "a INT, b BIGINT NOT NULL COMMENT 'its', `odd ``name` STRING", "a: int, b: struct<c: string, d: array<map<string, double>>>",
+        "MAP<STRING, ARRAY<INT>>", "array<struct<a: int>>", "d DECIMAL(10,2), e DECIMAL, f numeric(5), g STRUCT<>",
+        "i INTERVAL DAY TO SECOND, c CHAR(3), v VARCHAR(9), s STRING COLLATE UNICODE_CI, t TIME(6), n TIMESTAMP_NTZ",
+        '{"type": "struct", "fields": []}', "a variant, b void",
+    ],
+)  # fmt: skip
+def test_every_type_of_spark_is_taken(read, schema):
+    text = f"[format]\nkind = 'json'\nschema = '''{schema}'''\n[sink]"
+
+    assert read(WHOLE.replace("[sink]", text)).format.schema == schema

@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -15,7 +16,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 
 from barnabas.spark.errors import PipelineError
 from barnabas.spark.pipeline.settings import Sink
-from barnabas.spark.pipeline.sink import BatchSink, open_table, table_schema
+from barnabas.spark.pipeline.sink import BatchSink, compact, open_table, table_schema
 
 pytestmark = pytest.mark.spark
 
@@ -60,6 +61,11 @@ class Lake:
         settings = self.settings(*partition_by)
         rows = self.spark.createDataFrame([], columns).schema
         return table_schema(open_table(settings), settings, self.at, rows)
+
+    def compact(self):
+        """Makes one file of all."""
+        done = compact(self.settings(), 1 << 20, lambda *_: None)
+        assert done.files_after == 1
 
     def iceberg(self):
         return load_catalog("default", uri=f"sqlite:///{self.folder}/catalog.db").load_table("lake.t")
@@ -157,8 +163,123 @@ def test_columns_grow_and_do_not_change(lake):
     assert sorted((row["n"], row["text"], row["at"]) for row in lake.read()) == [
         (1, "a", None), (2, "b", NOON.replace(tzinfo=None)), (3, "c", None),
     ]  # fmt: skip
-    with pytest.raises(PipelineError, match="column n is bigint now and int in the table"):
-        lake.write(3, [(4, "d")], "n BIGINT, text STRING", "text")
+    with pytest.raises(PipelineError, match="column n is string now and int in the table"):
+        lake.write(3, [("4", "d")], "n STRING, text STRING", "text")
+    with pytest.raises(PipelineError, match="column N is n in the table: only upper and lower case differ"):
+        lake.write(3, [(4, "d")], "N INT, text STRING", "text")
+
+
+NARROW = "n INT, x FLOAT, dec DECIMAL(5,2), deep STRUCT<a: INT, list: ARRAY<STRUCT<b: INT>>>, map MAP<STRING, STRUCT<c: INT>>"
+WIDER = "n BIGINT, x DOUBLE, dec DECIMAL(9,2), deep STRUCT<a: BIGINT, list: ARRAY<STRUCT<b: BIGINT>>>, map MAP<STRING, STRUCT<c: BIGINT>>"
+
+
+def deep(row):
+    """A row without order in its structs, and with its map as one."""
+    return {**row, "map": dict(row["map"])}
+
+
+def test_narrower_values_are_taken_as_the_tables_type(lake):
+    lake.write(0, [(2**40, 0.1, Decimal("1234567.25"), (2**41, [(2**42,)]), {"k": (2**43,)})], WIDER)
+    lake.write(1, [(1, 0.5, Decimal("1.25"), (2, [(3,)]), {"k": (4,)})], NARROW)
+
+    old, new = sorted(lake.read(), key=lambda row: -row["n"])
+    assert (old["n"], old["x"], old["deep"]["list"]) == (2**40, 0.1, [{"b": 2**42}])
+    assert deep(new) == {
+        "n": 1, "x": 0.5, "dec": Decimal("1.25"), "deep": {"a": 2, "list": [{"b": 3}]}, "map": {"k": {"c": 4}},
+    }  # fmt: skip
+    assert "bigint" in lake.schema(NARROW).simpleString()
+
+
+def test_wider_values_widen_the_columns_of_iceberg(lake):
+    narrow, wide = (
+        (1, 0.5, Decimal("1.25"), (2, [(3,)]), {"k": (4,)}),
+        (2**40, 0.1, Decimal("1234567.25"), (2**41, [(2**42,)]), {"k": (2**43,)}),
+    )
+    lake.write(0, [narrow], NARROW)
+    if lake.kind == "delta":
+        with pytest.raises(PipelineError, match="column n is bigint now and int in the table"):
+            lake.write(1, [wide], WIDER)
+        with pytest.raises(PipelineError, match=r"column deep\.a is bigint now and int in the table"):
+            lake.schema("n INT, deep STRUCT<a: BIGINT>")
+        return
+    lake.write(1, [wide], WIDER)
+    lake.write(2, [narrow], NARROW)
+
+    found = sorted(map(deep, lake.read()), key=lambda row: row["n"])
+    assert [row["n"] for row in found] == [1, 1, 2**40]
+    assert found[2] == {
+        "n": 2**40, "x": 0.1, "dec": Decimal("1234567.25"), "deep": {"a": 2**41, "list": [{"b": 2**42}]},
+        "map": {"k": {"c": 2**43}},
+    }  # fmt: skip
+    assert found[0] == found[1]
+    assert lake.iceberg().scan("n >= 1 AND n < 2").to_arrow()["n"].to_pylist() == [1, 1]
+    assert lake.iceberg().scan("n > 2").to_arrow()["n"].to_pylist() == [2**40]
+    lake.compact()
+    assert sorted(map(deep, lake.read()), key=lambda row: row["n"]) == found
+    for other in ("n INT, dec DECIMAL(9,4)", "n INT, x DECIMAL(5,2)", "n DOUBLE"):
+        with pytest.raises(PipelineError, match=r"now and .* in the table"):
+            lake.schema(other)
+
+
+def test_structs_get_new_fields_wherever_they_are(lake):
+    narrow, grown = (
+        "n INT, deep STRUCT<a: INT, list: ARRAY<STRUCT<b: INT>>>",
+        "n INT, deep STRUCT<z: STRING, a: INT, list: ARRAY<STRUCT<b: INT, y: STRING>>>",
+    )
+    lake.write(0, [(1, (2, [(3,)]))], narrow)
+    lake.write(1, [(2, ("new", 2, [(3, "y")]))], grown)
+    lake.write(2, [(3, (2, [(3,)]))], narrow)
+
+    def rows():
+        return [row["deep"] for row in sorted(lake.read(), key=lambda row: row["n"])]
+
+    old = {"a": 2, "list": [{"b": 3, "y": None}], "z": None}
+    assert rows() == [old, {"a": 2, "list": [{"b": 3, "y": "y"}], "z": "new"}, old]
+    lake.compact()
+    assert rows() == [old, {"a": 2, "list": [{"b": 3, "y": "y"}], "z": "new"}, old]
+    with pytest.raises(
+        PipelineError, match=r"column deep\.A is deep\.a in the table: only upper and lower case differ"
+    ):
+        lake.schema("deep STRUCT<A: INT>")
+
+
+def test_structs_in_maps_get_new_fields_in_iceberg(lake):
+    lake.write(0, [(1, {"k": (4,)})], "n INT, map MAP<STRING, STRUCT<c: INT>>")
+    grown = "n INT, map MAP<STRING, STRUCT<c: INT, w: DATE>>"
+    if lake.kind == "delta":
+        with pytest.raises(PipelineError, match=r"column map\.w is not in the table"):
+            lake.schema(grown)
+        return
+    lake.write(1, [(2, {"k": (4, NOON.date())})], grown)
+    lake.compact()
+    assert [deep(row)["map"] for row in sorted(lake.read(), key=lambda row: row["n"])] == [
+        {"k": {"c": 4, "w": None}}, {"k": {"c": 4, "w": NOON.date()}},
+    ]  # fmt: skip
+
+
+def test_columns_that_partition_keep_their_types(lake):
+    lake.write(0, [(1, 1)], "n INT, part INT", "part")
+    with pytest.raises(PipelineError, match="column part is bigint now and int in the table"):
+        lake.schema("n INT, part BIGINT", "part")
+
+
+def test_delta_has_bounds_by_which_readers_skip_files(spark, tmp_path):
+    lake = Lake(spark, tmp_path, "delta")
+    for batch in range(3):
+        lake.write(batch, [(batch * 10 + 1, ("a",)), (batch * 10 + 9, None)], "n INT, deep STRUCT<s: STRING>")
+
+    table = DeltaTable(str(tmp_path / "t"))
+    fragments = list(table.to_pyarrow_dataset().get_fragments(filter=pc.field("n") == 19))
+    assert ["batch-0000000001" in fragment.path for fragment in fragments] == [True]
+    # Each of two tasks has written one row of a batch.
+    assert {action["nullCount"]["deep"]["s"] for action in stats_of(tmp_path / "t")} == {0, 1}
+
+
+def stats_of(folder):
+    for log in sorted((folder / "_delta_log").glob("*.json")):
+        for line in log.read_text().splitlines():
+            if "add" in (action := json.loads(line)):
+                yield json.loads(action["add"]["stats"])
 
 
 def test_a_batch_that_comes_again_is_there_once(lake):

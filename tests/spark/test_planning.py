@@ -253,6 +253,29 @@ class TestStream:
         lenient = replace(options, fail_on_data_loss=False)
         assert TopicStream(lenient, Planner(lenient, catalog), lambda: 0.0).ranges(start, end) == []
 
+    def test_a_planned_batch_of_which_a_lost_topic_had_nothing_is_no_loss(self):
+        """The batch reads the other topic; all of the one that is gone was read before."""
+        ids = {"a": "A", "b": "B"}
+        start, end = Place({A0: 9, B0: 1}, ids).encode(), Place({A0: 9, B0: 4}, ids).encode()
+        catalog, options, _ = make({A0: (0, 50), B0: (0, 4)}, streaming=True, subscribe="a,b")
+        catalog.ids = {"a": "again", "b": "B"}
+
+        topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
+        assert topics.ranges(start, end) == [OffsetRange(B0, 1, 4)]
+        one_more = Place({A0: 10, B0: 4}, ids).encode()
+        with pytest.raises(DataLossError, match=r"Partitions {a-0} have been deleted"):
+            topics.ranges(start, one_more)
+
+    def test_a_range_that_retention_has_overtaken_wholly_is_empty_and_not_backwards(self):
+        _, _, topics = stream({A0: (20, 30)}, failOnDataLoss="false")
+
+        assert topics.ranges(Place({A0: 5}, {}).encode(), Place({A0: 10}, {}).encode()) == [
+            OffsetRange(A0, 10, 10)
+        ]
+        assert topics.ranges(Place({A0: 5}, {}).encode(), Place({A0: 25}, {}).encode()) == [
+            OffsetRange(A0, 20, 25)
+        ]
+
     def test_a_topic_that_is_deleted_keeps_its_place_until_it_is_there_again(self):
         catalog, _, topics = stream(
             {A0: (0, 10), B0: (0, 4)}, subscribe="a,b", startingOffsets="earliest", failOnDataLoss="false"

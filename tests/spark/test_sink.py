@@ -49,7 +49,7 @@ def test_all_columns_that_the_connector_knows():
             "t",
             "partition attribute unsupported type bigint",
         ),
-        ({"value": StringType(), "topic": BinaryType()}, "t", "topic attribute unsupported type binary"),
+        ({"value": StringType(), "topic": BinaryType()}, None, "topic attribute unsupported type binary"),
         ({"value": StringType(), "headers": StringType()}, "t", "headers attribute unsupported type string"),
     ],
 )

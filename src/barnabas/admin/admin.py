@@ -18,6 +18,7 @@ from barnabas.admin.groups import Groups
 from barnabas.admin.log_dirs import LogDirs
 from barnabas.admin.offsets import Offsets
 from barnabas.admin.partitions import Partitions
+from barnabas.admin.quotas import Quotas
 from barnabas.admin.topics import Topics
 from barnabas.admin.transactions import Transactions
 from barnabas.client.cluster import Cluster
@@ -50,6 +51,7 @@ class Admin:
         self.coordinators = Coordinators(self._context)
         self.transactions = Transactions(self._context)
         self.features = Features(self._context)
+        self.quotas = Quotas(self._context)
         self.cluster = ClusterInfo(self._context)
 
     async def start(self, *, timeout_ms: float | None = None) -> Self:
@@ -157,6 +159,11 @@ class _BlockingTransactions(Face[Transactions]):
     try_describe_producers = mirrored(Transactions.try_describe_producers)
 
 
+class _BlockingQuotas(Face[Quotas]):
+    describe = mirrored(Quotas.describe)
+    scram_credentials = mirrored(Quotas.scram_credentials)
+
+
 class _BlockingFeatures(Face[Features]):
     describe = mirrored(Features.describe)
     update = mirrored(Features.update)
@@ -184,4 +191,5 @@ class BlockingAdmin(ClientFace[Admin]):
         self.coordinators = _BlockingCoordinators(admin.coordinators, thread)
         self.transactions = _BlockingTransactions(admin.transactions, thread)
         self.features = _BlockingFeatures(admin.features, thread)
+        self.quotas = _BlockingQuotas(admin.quotas, thread)
         self.cluster = _BlockingClusterInfo(admin.cluster, thread)

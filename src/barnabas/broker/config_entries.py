@@ -1,6 +1,7 @@
 """Configurations as DescribeConfigs shows them: value, source, where else it could come from (``ConfigHelper``)."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import dropwhile
 from typing import Final, TypeAlias
 
@@ -39,11 +40,17 @@ def in_order(entries: Iterable[DescribeConfigsResourceResult]) -> Entries:
         buckets *= 2
 
     def place(entry: DescribeConfigsResourceResult) -> tuple[int, int]:
-        hashed = java_hash(entry.name)
-        hashed ^= (hashed & 0xFFFFFFFF) >> 16
+        hashed = _hashed(entry.name)
         return hashed & (buckets - 1), hashed
 
     return sorted(entries, key=place)
+
+
+@lru_cache(maxsize=1024)
+def _hashed(name: str) -> int:
+    """The hash of a name as Scala folds it; there are few names, and all topics have the same."""
+    hashed = java_hash(name)
+    return hashed ^ (hashed & 0xFFFFFFFF) >> 16
 
 
 def topic_entries(broker: Config, config: Config, *, docs: bool = False) -> Entries:

@@ -5,6 +5,7 @@ The checks stand in the order of ``ConfigCommandOptions.checkArgs``, since only 
 
 import re
 from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from barnabas.cli.options import ToolError
@@ -15,6 +16,11 @@ Given = Mapping[str, Any]
 TOPICS: Final = "topics"
 BROKERS: Final = "brokers"
 BROKER_LOGGERS: Final = "broker-loggers"
+USERS: Final = "users"
+CLIENTS: Final = "clients"
+IPS: Final = "ips"
+WITH_QUOTAS: Final = (USERS, CLIENTS, IPS)
+"""Their quotas and credentials can be described, not altered."""
 _SUPPORTED: Final = (TOPICS, BROKERS, BROKER_LOGGERS)
 _TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
 _TYPES_OF_ZOOKEEPER: Final = ("users", "brokers")
@@ -32,6 +38,14 @@ class Entity(NamedTuple):
     def noun(self) -> str:
         """The type as a word for one of them."""
         return self.type[:-1]
+
+
+def quota_entities(given: Given) -> list[Entity]:
+    """Whose quotas checked flags name, where they name users, clients or addresses."""
+    types, names = _types(given), _names(given)
+    if types[0] not in WITH_QUOTAS:
+        return []
+    return [Entity(kind, name) for kind, name in zip_longest(types, names)]
 
 
 def entity_of(given: Given) -> Entity:
@@ -93,6 +107,9 @@ def _check_entity(given: Given) -> None:
         raise ToolError(
             "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be specified"
         )
+    if types[0] in WITH_QUOTAS and given["describe"]:
+        _check_quotas(types, names)
+        return
     if types[0] not in _SUPPORTED:
         raise ToolError(f"Entity type {types[0]} is not supported yet: there are {', '.join(_SUPPORTED)}")
     for name in names:
@@ -102,6 +119,11 @@ def _check_entity(given: Given) -> None:
             )
     if given["describe"] and types[0] == BROKER_LOGGERS and not any(names):
         raise ToolError("an entity name must be specified with --describe of broker-loggers")
+
+
+def _check_quotas(types: list[str], names: list[str]) -> None:
+    if len(names) > len(types):
+        raise ToolError("More entity names specified than entity types")
 
 
 def _check_alter(given: Given) -> None:

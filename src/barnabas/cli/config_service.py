@@ -2,29 +2,36 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import click
 
 from barnabas.admin import Admin, AlterConfigOp, AlterOp, ConfigEntry, ConfigResource, ResourceType
+from barnabas.admin.quotas import ClientQuota, Match, QuotaFilter
 from barnabas.cli.config_flags import (
     BROKER_LOGGERS,
     BROKERS,
+    CLIENTS,
+    IPS,
     TOPICS,
+    USERS,
     Entity,
     Given,
     check_keys,
     deleted_keys,
     entity_of,
     parse_added,
+    quota_entities,
 )
 from barnabas.cli.java_errors import EXECUTION, java_text
 from barnabas.cli.java_order import text_order
 from barnabas.cli.options import ToolError, admin_options, connected_admin, printable, properties
-from barnabas.core.config import Source
+from barnabas.core.config import Source, double_text
 from barnabas.core.errors import BarnabasError
 from barnabas.core.ids import validate_topic_name
+from barnabas.network.errors import UnsupportedVersionError
 
 _TIMEOUT_MS: Final = 30_000
 _RESOURCES: Final = {
@@ -32,6 +39,8 @@ _RESOURCES: Final = {
     BROKERS: ResourceType.BROKER,
     BROKER_LOGGERS: ResourceType.BROKER_LOGGER,
 }
+_QUOTA_ENTITIES: Final = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
+_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 # As DescribeConfigsResponse.ConfigSource names them.
 _SOURCES: Final = {
     Source.TOPIC: "DYNAMIC_TOPIC_CONFIG",
@@ -65,12 +74,51 @@ def run(given: Given, arguments: Sequence[str]) -> None:
 
 async def _run(given: Given) -> None:
     options = admin_options(given["command-config"], given["bootstrap-server"], "barnabas-configs")
-    entity = entity_of(given)
+    entity, quotas_of = entity_of(given), quota_entities(given)
     async with connected_admin(options, _TIMEOUT_MS) as admin:
-        if given["alter"]:
+        if quotas_of:
+            await _describe_quotas(admin, quotas_of)
+        elif given["alter"]:
             await _alter(admin, entity, _added(given), deleted_keys(given))
         else:
             await _describe(admin, entity, everything=given["all"])
+
+
+async def _describe_quotas(admin: Admin, entities: Sequence[Entity]) -> None:
+    """``describeClientQuotaAndUserScramCredentialConfigs``; brokers that keep no quotas have none to show."""
+    filters = []
+    for entity in entities:
+        match = Match.ANY if entity.name is None else Match.NAME if entity.name else Match.DEFAULT
+        filters.append(QuotaFilter(_QUOTA_ENTITIES[entity.type], match, entity.name or None))
+    with suppress(UnsupportedVersionError):
+        for quota in await admin.quotas.describe(filters, timeout_ms=_TIMEOUT_MS):
+            click.echo(printable(_quota_line(quota)))
+    if entities[0].type != USERS or len(entities) > 1 or entities[0].name == "":
+        return
+    named = [entities[0].name] if entities[0].name else []
+    with suppress(UnsupportedVersionError):
+        for user, found in (await admin.quotas.scram_credentials(named, timeout_ms=_TIMEOUT_MS)).items():
+            click.echo(printable(_credentials_line(user, found)))
+
+
+def _quota_line(quota: ClientQuota) -> str:
+    nouns = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+    entity = ", ".join(
+        f"the default {noun}" if quota.entity[kind] is None else f"{noun} '{quota.entity[kind]}'"
+        for kind, noun in nouns.items()
+        if kind in quota.entity
+    )
+    values = ", ".join(f"{key}={double_text(value)}" for key, value in quota.values.items())
+    return f"Quota configs for {entity} are {values}"
+
+
+def _credentials_line(user: str, found: Mapping[int, int] | BarnabasError) -> str:
+    if isinstance(found, BarnabasError):
+        return f"Error retrieving SCRAM credential configs for user-principal '{user}': {java_text(found)}"
+    described = ", ".join(
+        f"{_MECHANISMS.get(kind, 'UNKNOWN')}=iterations={count}" for kind, count in found.items()
+    )
+    return f"SCRAM credential configs for user-principal '{user}' are {described}"
 
 
 def _added(given: Given) -> dict[str, str]:

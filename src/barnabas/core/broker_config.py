@@ -146,6 +146,7 @@ BROKER_CONFIG: Final = ConfigTable(
         ConfigKey("num.recovery.threads.per.data.dir", INT, 1, "How many recovery processes a log directory may use after an unclean stop.", at_least(1), scope=Scope.CLUSTER_WIDE),
         ConfigKey("barnabas.log.names", STRING, "barnabas", "Whether lines of the broker's own log are our events, or are in Kafka's words with the names of its loggers.", one_of("barnabas", "kafka")),
         ConfigKey("barnabas.log.files.check.interval.ms", LONG, 1000, "How often a log that was appended to is looked at, whether its files are still there.", at_least(1)),
+        ConfigKey("barnabas.log.stray.delete.delay.ms", LONG, 604_800_000, "How long the directory of a replica that a reassignment took away while this broker was down is kept, under the suffix -stray; -1 keeps it.", at_least(-1)),
         ConfigKey("barnabas.validate.records", BOOLEAN, False, "Walk the records inside produced batches, as Kafka does, at 0.3 us a record."),
         # Replicas
         ConfigKey("fetch.max.bytes", INT, 57671680, "The largest answer to a fetch, in bytes.", at_least(1024)),

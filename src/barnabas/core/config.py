@@ -332,11 +332,11 @@ def config_text(key: ConfigKey, value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _double_text(value)
+        return double_text(value)
     return ",".join(value) if isinstance(value, list) else str(value)
 
 
-def _double_text(value: float) -> str:
+def double_text(value: float) -> str:
     """As ``Double.toString`` writes it: with an exponent from 10^7 on, and below 10^-3."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)

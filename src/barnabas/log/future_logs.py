@@ -125,6 +125,7 @@ class FutureLogs:
         except OSError as error:
             raise log.refused(error) from error
         try:
+            future.adopt_producers(log)
             if future.log_end_offset < log.log_end_offset:
                 # Compaction left nothing of the last records; the end of the log is where it was.
                 future.roll(self._clock.time_ms(), log.log_end_offset)

@@ -167,6 +167,22 @@ class OffsetIndex(SparseIndex):
         relative, position = found[1]
         return self.base_offset + relative, position
 
+    def leave_out_preallocated(self) -> None:
+        """Counts the entries of a file that may be an active segment's: what is preallocated has no position."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) // 2
+            if self._entry(middle)[1]:
+                low = middle + 1
+            else:
+                high = middle
+        self.entries = low
+
+    def lookup_position(self, position: int) -> int:
+        """The greatest position at or below this one at which a batch begins, as far as the index knows."""
+        found = self._floor(position, 1)
+        return 0 if found is None else found[1][1]
+
     def truncate_to(self, offset: int) -> None:
         """Forgets entries at or above the offset."""
         found = self._floor(offset - self.base_offset - 1, 0)

@@ -36,13 +36,14 @@ class EpochEnd(NamedTuple):
 class LeaderEpochCache:
     """The entries in memory; every change is written to the file before the call returns, but for one: see `fit`."""
 
-    __slots__ = ("_entries", "_file_says_more", "_filesystem", "path")
+    __slots__ = ("_entries", "_file_is_unsure", "_file_says_more", "_filesystem", "path")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self.path = f"{directory}/{LEADER_EPOCHS}"
         self._entries: list[EpochEntry] = self._load()
         self._file_says_more = False
+        self._file_is_unsure = False
 
     def _load(self) -> list[EpochEntry]:
         try:
@@ -133,6 +134,11 @@ class LeaderEpochCache:
         if self._entries or self._file_says_more:
             self._replace([], sync=True)
 
+    def settle(self) -> None:
+        """Has the file say what is in memory, where a change was refused half-way."""
+        if self._file_is_unsure:
+            self._replace(self._entries, sync=False)
+
     def _replace(self, entries: list[EpochEntry], *, sync: bool) -> None:
         lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
         data = encode_checkpoint(lines)
@@ -140,9 +146,12 @@ class LeaderEpochCache:
             self._filesystem.write_atomic(self.path, data, sync=sync)
         except OSError as error:
             if not is_full(error):
+                # Perhaps only the name could not be synced, and the file is the new one already.
+                self._file_is_unsure = True
                 raise
             self._overwrite(data)
         self._entries, self._file_says_more = entries, False
+        self._file_is_unsure = False
 
     def _overwrite(self, data: bytes) -> None:
         """Writes where the file has its room already: a role must change, and a log be cut, on a full disk too.

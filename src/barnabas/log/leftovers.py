@@ -13,6 +13,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.log import gapless
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.names import (
+    BATCHES_SUFFIX,
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -32,7 +33,8 @@ _events: Final = EventLog("log.leftovers")
 def tidy(filesystem: Filesystem, directory: str) -> None:
     """Removes or promotes whatever is not a plain segment file. Raises OSError."""
     names = filesystem.listdir(directory)
-    if all(name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)) or not name[0].isdigit() for name in names):
+    kept = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, BATCHES_SUFFIX)
+    if all(name.endswith(kept) or not name[0].isdigit() for name in names):
         _remove_orphans(filesystem, directory, names)
         return
     cleaned = [base for name in names if (base := _segment_base(name, CLEANED_SUFFIX)) is not None]

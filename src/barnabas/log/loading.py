@@ -148,7 +148,6 @@ class LogLoader:
             targets=targets,
             clean=loading.directory.clean,
             index_interval_bytes=config.index_interval_bytes,
-            log_start_offset=loading.log_starts.get(tp, 0),
             recovery_point=loading.recovery_points.get(tp, 0),
         )
         loading.recovered_bytes += max(1, size)

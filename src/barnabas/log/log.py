@@ -31,6 +31,7 @@ from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import DirectorySync, GroupCommit, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
+from barnabas.log.names import segment_paths
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.replay import apply_batch, marker_in, replay
@@ -550,9 +551,7 @@ class Log:
                 old.seal()
             except OSError:
                 # The old segment goes on; an empty one beyond its next records would end the log at a restart.
-                LogSegment.remove(
-                    self._resources.filesystem, self._resources.files, self.directory, base_offset
-                )
+                self.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
         if old.size:
@@ -830,7 +829,8 @@ class Log:
             self._discard(list(self.segments))
             self.segments.replace(self._new_segment(offset, self.active.created_ms))
             self.leader_epochs.clear()
-            self.snapshots.remove_outside(offset, offset)
+            for snapshot in self.snapshots.offsets:
+                self.snapshots.remove(snapshot)
             self.producers.clear(offset)
         except OSError as error:
             raise self.storage_failed(error) from error
@@ -841,20 +841,51 @@ class Log:
         self.high_watermark = offset
 
     def _discard(self, segments: Sequence[LogSegment]) -> None:
-        """Removes segments that hold nothing anybody was promised."""
-        for segment in segments:
-            for path in segment.retire():
-                self._resources.filesystem.remove(path)
+        """Removes segments that hold nothing anybody was promised.
+
+        The last one first: where the disk refuses one or the process dies, what is left has no hole.
+        """
+        retired: list[str] = []
+        for segment in reversed(segments):
+            retired += segment.retire()
             self.snapshots.remove(segment.base_offset)
+        self.remove_files(retired)
+
+    def check_unread(self, paths: Sequence[str]) -> None:
+        """What is to be unlinked, now or later, is no file of a segment."""
+        unlinked = set(paths)
+        for segment in self.segments:
+            assert unlinked.isdisjoint(segment.paths), f"{segment!r} is read by {self!r}"
+
+    def remove_files(self, paths: Sequence[str]) -> None:
+        """Unlinks files of segments, none that the log reads; but for `Removal`, nothing else does while a log is open.
+
+        Raises OSError.
+        """
+        self.check_unread(paths)
+        for path in paths:
+            self._resources.files.forget(path)
+            self._resources.filesystem.remove(path)
 
     def reload_producers(self) -> None:
         """``rebuildProducerState``: from the newest snapshot and the batches after it."""
-        self.snapshots.remove_outside(self.log_start_offset, self.log_end_offset)
+        # Kafka forgets producers whose records lie below the start of the log. They may still send those again, as they
+        # may while a broker runs, so what the first segment has of them counts.
+        start_offset = self.segments[0].base_offset
+        self.snapshots.remove_outside(start_offset, self.log_end_offset)
         producers = self.producers
-        self.snapshots.load_into(producers, self.log_start_offset)
+        self.snapshots.load_into(producers, start_offset)
         replay(producers, self.segments.reaching(producers.map_end_offset))
         producers.map_end_offset = self.log_end_offset
+        producers.on_log_start(self.log_start_offset)
         producers.on_high_watermark(self._high_watermark)
+
+    def adopt_producers(self, source: "Log") -> None:
+        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log that moved,
+        may have left batches out of what was copied that are remembered there.
+        """
+        self.producers.adopt(source.producers)
+        self.snapshots.remove(source.log_end_offset)  # it would know less
 
     # -- the start of the log ------------------------------------------------------------------------
 
@@ -886,35 +917,46 @@ class Log:
         if count == len(self.segments):
             self.roll(now_ms)
         self.maybe_increment_log_start_offset(self.segments[count].base_offset)
-        dropped = self.segments.take_first(count)
-        retired = []
-        for segment in dropped:
-            retired += segment.retire()
-            self.snapshots.remove(segment.base_offset)
+        retired: list[str] = []
+        try:
+            for _ in range(count):
+                # One that cannot be renamed stays, below the start of the log, until the next clean-up.
+                segment = self.segments[0]
+                retired += segment.retire()
+                self.segments.take_first(1)
+                self.snapshots.remove(segment.base_offset)
+        except OSError as error:
+            if not retired or not is_passing(error):
+                raise
+        self.check_unread(retired)
         return retired
 
     # -- compaction ----------------------------------------------------------------------------------
 
-    def replace_segments(self, sources: Sequence[LogSegment], suffix: str) -> tuple[LogSegment, list[str]]:
-        """``replaceSegments``: from now on the log reads, in the place of these neighbours, the files of the first one's
-        base offset with the suffix; that segment, and the renamed files of the sources. Raises OSError.
-        """
+    def load_segment(self, base_offset: int, suffix: str) -> LogSegment:
+        """A segment in files with the suffix, which is no part of the log yet. Raises OSError."""
         resources = self._resources
-        cleaned = LogSegment.load(
+        return LogSegment.load(
             resources.filesystem,
             resources.files,
             self.directory,
-            sources[0].base_offset,
+            base_offset,
             index_bytes_max=self.config.segment_index_bytes,
             suffix=suffix,
         )
+
+    def replace_segments(self, sources: Sequence[LogSegment], cleaned: LogSegment) -> list[str]:
+        """``replaceSegments``: from now on the log reads the cleaned segment in the place of these neighbours; the renamed
+        files of them. Raises OSError, and may have done half of it by then.
+        """
         self.segments.replace_sealed(sources, cleaned)
         retired = []
         for source in sources:
             retired += source.retire()
         for source in sources[1:]:
             self.snapshots.remove(source.base_offset)
-        return cleaned, retired
+        self.check_unread(retired)
+        return retired
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -927,6 +969,8 @@ class Log:
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
+            self.snapshots.sync()
+            self.leader_epochs.settle()
             self.active.seal()
         except OSError as error:
             raise self.refused(error) from error

@@ -12,7 +12,7 @@ once, the others go on. Without any directory left the broker cannot serve, whic
 Descriptors that run out, and a disk that is full, are no disk error: what needs some is refused until there are some again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from barnabas.core.clock import Clock
@@ -47,6 +47,7 @@ from barnabas.log.removal import Removal
 from barnabas.log.retention import delete_old_segments
 from barnabas.log.retired_names import RetiredNames
 from barnabas.log.shortage import is_full, is_passing
+from barnabas.log.strays import StrayLog, StrayLogs
 
 CHECKPOINT_AFTER_BYTES: Final = 1 << 28
 """While a start recovers, its recovery points are written whenever so much has been scanned."""
@@ -76,13 +77,14 @@ class LogManager:
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         descriptors: int = DESCRIPTORS_MAX * 8,
         recovery_threads: int = 1,
+        stray_delete_delay_ms: int = -1,
     ) -> None:
         """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
 
         `disk_thread` makes system calls that may take long and that nobody waits for; without one they are made in place.
 
         `descriptors` is how many the process may have, `recovery_threads` how many logs of a directory are recovered at
-        the same time (``num.recovery.threads.per.data.dir``).
+        the same time (``num.recovery.threads.per.data.dir``). Strays are deleted after `stray_delete_delay_ms`; -1: never.
         """
         self._recovery_threads = recovery_threads
         self._filesystem = filesystem
@@ -99,6 +101,8 @@ class LogManager:
         """When the log may say again that there are no descriptors, or that a directory has no room."""
         self._unusable: set[TopicPartition] = set()
         """Partitions whose directories are damaged beyond repair: an empty log must not take their place."""
+        self._aside: list[Log] = []
+        """Logs that were taken out of service alone: the checkpoints keep what they say of them."""
         self._vanished: dict[TopicPartition, str] = {}
         """Where a checkpoint names a partition with records, of which there is no directory any more."""
         commits = GroupCommit(clock, syncer or InPlaceSyncer())
@@ -116,6 +120,7 @@ class LogManager:
         self._resources.on_cut = self._cut
         self._loader = LogLoader(filesystem, self._resources, clock, offload, log_config)
         self._removal = Removal(filesystem, clock, disk_thread or InPlace(), self._failed)
+        self._strays = StrayLogs(filesystem, clock, self._removal, stray_delete_delay_ms)
         self._file_watch = FileWatch(self._logs, filesystem, disk_thread or InPlace())
         self._names = {each.path: self._names_in(each) for each in self._directories}
         """New names of directories that were taken out of use, by log directory."""
@@ -152,6 +157,11 @@ class LogManager:
 
     def __iter__(self) -> Iterator[Log]:
         return iter(self._logs.values())
+
+    @property
+    def strays(self) -> Iterable[StrayLog]:
+        """Directories of replicas that are no longer this broker's."""
+        return self._strays.listed()
 
     @property
     def directories(self) -> Sequence[LogDirectory]:
@@ -238,8 +248,11 @@ class LogManager:
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
                 self._removal.tree_later(path, self._log_config("").file_delete_delay_ms)
                 continue
+            if name.endswith(STRAY_DIRECTORY_SUFFIX):
+                self._strays.found(path)
+                continue
             tp = future_partition_of(name) or partition_of(name)
-            if tp is None or name.endswith(STRAY_DIRECTORY_SUFFIX):
+            if tp is None:
                 continue
             if self._filesystem.is_directory(path):
                 yield path, tp
@@ -272,7 +285,7 @@ class LogManager:
                 f"Duplicate log directories for {tp}: {self._logs[tp].directory} and {log.directory}"
             )
         self._take_high_watermark(log, loading.high_watermarks.get(tp, log.log_start_offset))
-        log.first_dirty_offset = loading.cleaned.get(tp, 0)
+        log.first_dirty_offset = self._clean_part(log, loading.cleaned.get(tp, 0))
         self._logs[tp] = log
         loading.recovery_points[tp] = log.recovery_point
         if loading.recovered_bytes >= CHECKPOINT_AFTER_BYTES:
@@ -298,6 +311,21 @@ class LogManager:
                 lost_offsets=checkpoint - log.log_end_offset,
             )
         log.high_watermark = checkpoint
+
+    @staticmethod
+    def _clean_part(log: Log, checkpoint: int) -> int:
+        """Up to where the log is clean. Beyond its end that was said of records which are lost, and not of those that will
+        have their offsets.
+        """
+        if checkpoint <= log.log_end_offset:
+            return checkpoint
+        _events.warning(
+            "cleaner.checkpoint_invalid",
+            partition=log.tp,
+            first_dirty_offset=checkpoint,
+            log_end_offset=log.log_end_offset,
+        )
+        return 0
 
     def _set_aside(self, tp: TopicPartition, path: str, error: Exception) -> None:
         """Takes this partition out of service; the others go on. Of a future log only what was copied is lost."""
@@ -368,6 +396,8 @@ class LogManager:
             else:
                 self._logs[tp] = log
                 self._preferred.pop(tp, None)
+                if lost_from is not None:
+                    self._checkpoint(CLEANED, only=lost_from)  # what has vanished was clean, this one is not
                 return log
         if refused is not None:
             # Nothing is broken: the role is taken later.
@@ -426,9 +456,10 @@ class LogManager:
         self.futures.delete(tp)
         return self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
-    def mark_stray(self, tp: TopicPartition) -> None:
-        """``addStrayLog``: sets a partition aside that no topic owns; it is kept under ``-stray`` for the operator."""
-        self._retire(tp, STRAY_DIRECTORY_SUFFIX)
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """``asyncDelete`` of a stray: sets a replica aside that is no longer this broker's. Raises KAFKA_STORAGE_ERROR."""
+        self.futures.delete(tp)
+        return self._retire(tp, STRAY_DIRECTORY_SUFFIX)
 
     def _retire(self, tp: TopicPartition, suffix: str) -> Pending[None]:
         log = self._logs.pop(tp, None)
@@ -446,6 +477,7 @@ class LogManager:
         )
 
     def _retire_log(self, log: Log, suffix: str) -> Pending[None]:
+        size = log.size
         log.release()
         tp, parent = log.tp, _parent(log)
         self._unique += 1
@@ -460,6 +492,8 @@ class LogManager:
             ) from error
         if suffix == DELETE_DIRECTORY_SUFFIX:
             self._removal.tree_later(target, log.config.file_delete_delay_ms)
+        else:
+            self._strays.add(tp, target, size)
         return self._names[parent].durable(self._resources.commits, was_cleaned=log.first_dirty_offset > 0)
 
     # -- configuration -------------------------------------------------------------------------------
@@ -497,7 +531,8 @@ class LogManager:
         for directory in self._directories.online():
             if only in (None, directory.path):
                 try:
-                    what.write(directory, self._logs_in(directory), sync=sync)
+                    logs = [*self._logs_in(directory), *self._aside_in(directory)]
+                    what.write(directory, logs, sync=sync)
                 except OSError as error:
                     self._take_offline(directory, error)
 
@@ -505,6 +540,9 @@ class LogManager:
         """The current and the future logs in a directory (``logsInDir``)."""
         everything = (*self.futures.logs.values(), *self._logs.values())
         return [log for log in everything if _parent(log) == directory.path]
+
+    def _aside_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self._aside if _parent(log) == directory.path]
 
     def _checkpoint_directory(self, path: str) -> None:
         """Writes all checkpoints of one directory: a log has come to it, or gone."""
@@ -576,7 +614,7 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, logs: list[Log]) -> None:
         try:
-            logs = [log for log in logs if self._close_log(log)]
+            logs = [log for log in logs if self._close_log(log)] + self._aside_in(directory)
             for what in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS):
                 what.write(directory, logs)
             if self._unusable:
@@ -657,6 +695,7 @@ class LogManager:
             return False
         log.release()
         del self._logs[log.tp]
+        self._aside.append(log)
         self._set_aside(log.tp, path, error)
         self._on_offline(path)
         return True

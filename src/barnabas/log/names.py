@@ -9,6 +9,7 @@ INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+BATCHES_SUFFIX: Final = ".batches"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -22,6 +23,11 @@ DIRECTORY_NAME_LENGTH_MAX: Final = 255
 def offset_name(offset: int, suffix: str) -> str:
     """The name of a segment's file: 20 digits, so that names sort like offsets."""
     return f"{offset:020d}{suffix}"
+
+
+def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[str, ...]:
+    """The files of a segment, the ``.log`` first; `state` is what stands behind the kind of file."""
+    return tuple(f"{directory}/{offset_name(base_offset, suffix)}{state}" for suffix in SEGMENT_SUFFIXES)
 
 
 def offset_of(name: str, suffix: str) -> int | None:
@@ -63,3 +69,16 @@ def retired_name(tp: TopicPartition, unique: str, suffix: str) -> str:
     """
     tail = f"-{tp.partition}.{unique}{suffix}"
     return f"{tp.topic[: DIRECTORY_NAME_LENGTH_MAX - len(tail)]}{tail}"
+
+
+def retired_partition_of(name: str, suffix: str) -> TopicPartition | None:
+    """The partition in a name that `retired_name` gave; None for other names. A long topic stays cut."""
+    if not name.endswith(suffix):
+        return None
+    return partition_of(name.removesuffix(suffix).rpartition(".")[0])
+
+
+def retired_at_ms(name: str, suffix: str) -> int | None:
+    """When a directory got its name, if a broker of ours gave it: the first half of the unique part is the time."""
+    digits = name.removesuffix(suffix).rpartition(".")[2]
+    return int(digits[:16], 16) if len(digits) == 32 and set(digits) <= set("0123456789abcdef") else None

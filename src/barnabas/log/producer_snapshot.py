@@ -6,8 +6,8 @@
     {producerId:int64 producerEpoch:int16 lastSequence:int32 lastOffset:int64 offsetDelta:int32
      timestamp:int64 coordinatorEpoch:int32 currentTxnFirstOffset:int64}*
 
-The CRC-32C covers everything behind it. Only the last batch of each producer is kept, so after a restart
-older duplicates are found out of order instead of answered, as in Kafka.
+The CRC-32C covers everything behind it. The file is Kafka's, byte for byte, and has the last batch of each producer only.
+The ones before are in a file of ours beside it: `producer_batches`.
 """
 
 import struct
@@ -44,6 +44,12 @@ def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _FRONT.pack(_VERSION, crc32c(body)) + body
+
+
+def crc_of(snapshot: bytes) -> int:
+    """The checksum that an encoded snapshot carries; what `producer_batches` names its snapshot by."""
+    crc: int = _FRONT.unpack_from(snapshot)[1]
+    return crc
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotEntry]:

@@ -14,13 +14,13 @@ marker may still be lost): the *first unstable offset*.
 leaves no trace here.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.log.producer_batches import BATCH
 from barnabas.log.producer_snapshot import SnapshotEntry
 from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, SEQUENCE_MAX, BatchHeader
 from barnabas.records.control import EndTransactionMarker
@@ -67,7 +67,8 @@ class ProducerState:
     """One producer (``ProducerStateEntry``)."""
 
     __slots__ = (
-        "batches",
+        "_batches",
+        "_packed",
         "coordinator_epoch",
         "current_txn_first_offset",
         "epoch",
@@ -78,37 +79,61 @@ class ProducerState:
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
         self.epoch = NO_PRODUCER_EPOCH
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+        self._batches: list[BatchMetadata] = []
+        self._packed = b""
+        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of again: unpacked,
+        theirs would double the memory of a start, and its time."""
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset: int | None = None
 
     @property
+    def batches(self) -> list[BatchMetadata]:
+        """The last ones of its epoch, the newest at the end; `BATCHES_KEPT` at most."""
+        if self._packed:
+            earlier = [BatchMetadata._make(fields) for fields in BATCH.iter_unpack(self._packed)]
+            self._batches[:0] = earlier
+            self._packed = b""
+        return self._batches
+
+    @property
     def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+        return self._batches[-1].last_sequence if self._batches else NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
-        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+        return self._batches[-1].last_offset if self._batches else NO_OFFSET
 
     def find_duplicate(self, batch: BatchHeader) -> BatchMetadata | None:
         """The remembered batch with the same epoch and sequence numbers."""
         if batch.producer_epoch != self.epoch:
             return None
         last_sequence = batch.last_sequence
-        for known in self.batches:
+        for known in self.batches if self._packed else self._batches:
             if known.last_sequence == last_sequence and known.first_sequence == batch.base_sequence:
                 return known
         return None
 
+    def remember(self, batch: BatchMetadata) -> None:
+        """Takes in the next batch, and forgets the oldest one that is one too many."""
+        batches = self.batches if self._packed else self._batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
+
+    def take_batches(self, other: "ProducerState") -> None:
+        """Remembers what is known elsewhere of the same producer and epoch."""
+        self._batches, self._packed = other.batches, b""
+
     def bump(self, epoch: int) -> None:
         """Begins a new epoch; batches of the old one are no duplicates any more."""
         if epoch != self.epoch:
-            self.batches.clear()
+            self._batches.clear()
+            self._packed = b""
             self.epoch = epoch
 
     def snapshot(self) -> SnapshotEntry:
-        last = self.batches[-1] if self.batches else None
+        last = self._batches[-1] if self._batches else None
         first_offset = self.current_txn_first_offset
         return SnapshotEntry(
             self.producer_id,
@@ -121,17 +146,22 @@ class ProducerState:
             NO_OFFSET if first_offset is None else first_offset,
         )
 
+    def earlier_batches(self) -> bytes:
+        """What a snapshot has no room for: all batches but the last one, packed."""
+        return self._packed + b"".join([BATCH.pack(*batch) for batch in self._batches[:-1]])
+
     def copy(self) -> "ProducerState":
         copy = ProducerState(self.producer_id)
         copy.epoch = self.epoch
-        copy.batches.extend(self.batches)
+        copy._batches = list(self._batches)
+        copy._packed = self._packed
         copy.coordinator_epoch = self.coordinator_epoch
         copy.last_timestamp = self.last_timestamp
         copy.current_txn_first_offset = self.current_txn_first_offset
         return copy
 
     @classmethod
-    def restore(cls, entry: SnapshotEntry) -> "ProducerState":
+    def restore(cls, entry: SnapshotEntry, earlier: bytes) -> "ProducerState":
         state = cls(entry.producer_id)
         state.epoch = entry.producer_epoch
         state.coordinator_epoch = entry.coordinator_epoch
@@ -139,7 +169,8 @@ class ProducerState:
         if entry.current_txn_first_offset >= 0:
             state.current_txn_first_offset = entry.current_txn_first_offset
         if entry.last_offset >= 0:
-            state.batches.append(
+            state._packed = earlier
+            state._batches.append(
                 BatchMetadata(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
             )
         return state
@@ -154,10 +185,10 @@ class ProducerState:
 class ProducerStateManager:
     """The producers of one partition, and its transactions."""
 
-    __slots__ = ("_completed", "_tp", "map_end_offset", "ongoing", "producers")
+    __slots__ = ("_completed", "map_end_offset", "ongoing", "producers", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
-        self._tp = tp
+        self.tp = tp
         self.producers: dict[int, ProducerState] = {}
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction by producer id, in order of offsets."""
@@ -184,7 +215,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {batch.producer_id} at offset {offset} in"
-                f" partition {self._tp}",
+                f" partition {self.tp}",
             )
 
     def check_marker(
@@ -199,14 +230,14 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {batch.producer_id} at offset {offset} in partition"
-                f" {self._tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
+                f" {self.tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
             )
 
     def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {state.producer_id} at offset {offset} in {self._tp} is {epoch}, which is"
+                f"Epoch of producer {state.producer_id} at offset {offset} in {self.tp} is {epoch}, which is"
                 f" smaller than the last seen epoch {state.epoch}",
             )
 
@@ -217,7 +248,7 @@ class ProducerStateManager:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {state.producer_id} at offset {offset}"
-                    f" in partition {self._tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
+                    f" in partition {self.tp}: {batch.producer_epoch} (request epoch), {sequence} (seq."
                     f" number), {state.epoch} (current producer epoch)",
                 )
             return
@@ -227,7 +258,7 @@ class ProducerStateManager:
         raise KafkaError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Out of order sequence number for producer {state.producer_id} at offset {offset} in partition"
-            f" {self._tp}: {sequence} (incoming seq. number), {last} (current end sequence number)",
+            f" {self.tp}: {sequence} (incoming seq. number), {last} (current end sequence number)",
         )
 
     # -- changes -------------------------------------------------------------------------------------
@@ -237,7 +268,7 @@ class ProducerStateManager:
         state = self._state(batch.producer_id)
         state.bump(batch.producer_epoch)
         last_offset = base_offset + batch.last_offset_delta
-        state.batches.append(
+        state.remember(
             BatchMetadata(batch.last_sequence, last_offset, batch.last_offset_delta, batch.max_timestamp)
         )
         state.last_timestamp = batch.max_timestamp
@@ -331,18 +362,37 @@ class ProducerStateManager:
     def snapshot(self) -> list[SnapshotEntry]:
         return [state.snapshot() for state in self.producers.values()]
 
-    def restore(self, entries: Iterable[SnapshotEntry], end_offset: int) -> None:
-        """Replaces everything by a snapshot of the log up to the offset."""
+    def earlier_batches(self) -> list[bytes]:
+        """What the snapshot has no room for, by producer in its order; see `producer_batches`."""
+        return [state.earlier_batches() for state in self.producers.values()]
+
+    def restore(
+        self, entries: Sequence[SnapshotEntry], end_offset: int, earlier: Sequence[bytes] | None = None
+    ) -> None:
+        """Replaces everything by a snapshot of the log up to the offset, and by the batches that lie before its own."""
         self.clear(end_offset)
-        for entry in entries:
-            self.producers[entry.producer_id] = ProducerState.restore(entry)
+        for entry, batches in zip(entries, earlier or [b""] * len(entries), strict=True):
+            self.producers[entry.producer_id] = ProducerState.restore(entry, batches)
         self.ongoing = _open_transactions(self.producers)
+
+    def adopt(self, other: "ProducerStateManager") -> None:
+        """Knows of each producer what `other` does, which is the state of a log with the same records."""
+        self.producers = {each: state.copy() for each, state in other.producers.items()}
+        self.ongoing = dict(other.ongoing)
+
+    def fill_in(self, found: "ProducerStateManager") -> None:
+        """Takes earlier batches from a state that only some of the log before this one's end was replayed into."""
+        for producer_id, known in found.producers.items():
+            state = self.producers.get(producer_id)
+            # Another last batch is one of another epoch, or lies behind what was replayed.
+            if state is not None and state.epoch == known.epoch and state.last_offset == known.last_offset:
+                state.take_batches(known)
 
     def __len__(self) -> int:
         return len(self.producers)
 
     def __repr__(self) -> str:
-        return f"<ProducerStateManager {self._tp} {len(self.producers)} producers, open={self.ongoing}>"
+        return f"<ProducerStateManager {self.tp} {len(self.producers)} producers, open={self.ongoing}>"
 
 
 def _open_transactions(producers: Mapping[int, ProducerState]) -> dict[int, int]:

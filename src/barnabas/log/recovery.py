@@ -133,7 +133,6 @@ def recover_log(
     targets: list[int],
     clean: bool,
     index_interval_bytes: int,
-    log_start_offset: int,
     recovery_point: int = 0,
 ) -> Recovery:
     """Scans the target segments and puts the directory right; what lies below the recovery point is durable already.
@@ -145,7 +144,6 @@ def recover_log(
         directory,
         tp,
         index_interval_bytes=index_interval_bytes,
-        log_start_offset=log_start_offset,
     )
     return recovering.run(targets, clean=clean, recovery_point=recovery_point)
 
@@ -160,12 +158,10 @@ class _Recovering:
         tp: TopicPartition,
         *,
         index_interval_bytes: int,
-        log_start_offset: int,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._interval = index_interval_bytes
-        self._log_start_offset = log_start_offset
         self._bases = base_offsets(filesystem, directory)
         self._is_gapless = gapless.is_noted(filesystem, directory)
         self._epochs = LeaderEpochCache(filesystem, directory)
@@ -179,8 +175,8 @@ class _Recovering:
     def run(self, targets: list[int], *, clean: bool, recovery_point: int) -> Recovery:
         epochs = self._epochs.entries
         if not clean:
-            # Snapshots beyond may be of records that did not survive.
-            self._snapshots.remove_outside(-1, targets[0])
+            # Snapshots beyond may be of records that did not survive; one before all segments knows too little.
+            self._snapshots.remove_outside(self._bases[0], targets[0])
         truncated = 0
         for base in targets:
             self._prepare_producers(base)
@@ -220,7 +216,7 @@ class _Recovering:
         """Brings producer state to the start of a segment: a snapshot, and what was appended since."""
         producers = self._producers
         if not 0 < producers.map_end_offset <= base:
-            self._snapshots.load_into(producers, self._log_start_offset, at_most=base)
+            self._snapshots.load_into(producers, self._bases[0], at_most=base)
         self._txn_index = None
         for earlier, end in itertools.pairwise(self._bases):
             if earlier < base and end > producers.map_end_offset:
@@ -297,4 +293,4 @@ class _Recovering:
                 )
                 for suffix in SEGMENT_SUFFIXES:
                     self._filesystem.remove(f"{self._directory}/{offset_name(later, suffix)}")
-        self._snapshots.remove_outside(-1, end_offset)
+        self._snapshots.remove_outside(0, end_offset)

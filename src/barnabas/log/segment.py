@@ -25,7 +25,6 @@ from barnabas.log.names import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_name,
@@ -155,14 +154,6 @@ class LogSegment:
         segment.time_index.preallocate()
         return segment
 
-    @staticmethod
-    def remove(filesystem: Filesystem, files: DescriptorCache, directory: str, base_offset: int) -> None:
-        """Removes what a creation that failed has left of a segment. Raises OSError."""
-        for suffix in SEGMENT_SUFFIXES:
-            path = f"{directory}/{offset_name(base_offset, suffix)}"
-            files.forget(path)
-            filesystem.remove(path)
-
     @classmethod
     def load(
         cls,
@@ -198,6 +189,11 @@ class LogSegment:
     def file(self) -> File:
         """The open ``.log``: the active segment's own, or one from the cache."""
         return self._active_file or self._files.open(self.path)
+
+    @property
+    def paths(self) -> tuple[str, str, str, str]:
+        """The names of its files as they are now, the ``.log`` first."""
+        return (self.path, self.index.path, self.time_index.path, self.txn_index.path)
 
     @property
     def max_timestamp(self) -> int:
@@ -397,7 +393,8 @@ class LogSegment:
         All behind the index's last entry is looked at where that is little, as it is where time passes in the order of the
         offsets; else the batches behind the last entry of the offset index.
         """
-        timestamp, offset = last = self.time_index.last()
+        last = self.time_index.last()
+        timestamp, offset = last
         with contextlib.suppress(KafkaError, OSError):  # a damaged file knows no better than its index
             behind_entry = self.index.lookup(offset)[1] if timestamp >= 0 else 0
             behind_last = self.index.lookup(self.base_offset + RELATIVE_OFFSET_MAX)[1]
@@ -545,8 +542,12 @@ class LogSegment:
     # -- the end -------------------------------------------------------------------------------------
 
     def change_suffix(self, old: str, new: str) -> None:
-        """``changeFileSuffixes``: renames the files, the log last. Raises OSError."""
-        for each in (self.txn_index, self.time_index, self.index, self):
+        """``changeFileSuffixes``: renames the files, the log first. Raises OSError.
+
+        A start that finds the log under its new name gives the others theirs; the other way round it would take the
+        renamed indexes for those of a segment that is replaced.
+        """
+        for each in (self, self.index, self.time_index, self.txn_index):
             path = each.path.removesuffix(old) + new
             self._files.forget(each.path)
             if self._filesystem.exists(each.path):
@@ -554,19 +555,23 @@ class LogSegment:
             each.path = path
 
     def retire(self) -> list[str]:
-        """Renames the files to ``.deleted`` and returns the new names; open readers keep what they have."""
+        """Renames the files to ``.deleted`` and returns the new names; open readers keep what they have.
+
+        Raises OSError; called again, it goes on where it was refused.
+        """
         retired = []
-        for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
+        for path in self.paths:
             self._files.forget(path)
             if self._filesystem.exists(path):
                 self._filesystem.rename(path, path + DELETED_SUFFIX)
+            if self._filesystem.exists(path + DELETED_SUFFIX):
                 retired.append(path + DELETED_SUFFIX)
         self.rest()
         return retired
 
     def forget_files(self) -> None:
         self.rest()
-        for path in (self.path, self.index.path, self.time_index.path, self.txn_index.path):
+        for path in self.paths:
             self._files.forget(path)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -50,6 +50,7 @@ from barnabas.core.topic_config import topic_config, topic_defaults
 from barnabas.log.cleaner.log_cleaner import LogCleaner
 from barnabas.log.cleaner.settings import CleanerSettings
 from barnabas.log.config import LogConfig
+from barnabas.log.directory import MetaProperties
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint, ListenerConfig
 from barnabas.network.settings import SocketSettings
@@ -72,6 +73,16 @@ KNOWN_POLL_S: Final = 0.002
 """How often the start looks whether the first metadata of the controller is complete."""
 WAITING_LINE_MS_MAX: Final = 10_000
 """How often the log says that the start still waits for the controller."""
+INTERRUPT_POLL_S: Final = 0.1
+"""How often a wait for the store looks whether the start is interrupted."""
+SESSION_MS_MIN: Final = 6_000
+"""ZooKeeper grants no shorter session: two of its ticks, of 3 s by default."""
+SESSION_MARGIN_MS: Final = 10_000
+"""ZooKeeper ends a session up to a tick late, and later where its leader changes."""
+EMBEDDED_SESSION_MS: Final = 2_000
+"""The embedded store sees at once that a process is gone; but a child of it may live for a moment."""
+STRAYS_LOOK_MS_MIN: Final = 100
+"""Replicas that are no longer this broker's are looked for as often as periodic work is late at a start, at most so often."""
 TOPICS_LOOK_MS: Final = 500
 """How often the start looks whether the topics that it waits for are still there."""
 
@@ -138,15 +149,20 @@ class BrokerNode:
 
     async def _start(self) -> None:
         store = await self._open_store()
-        self.cluster_id = await wait(cluster_id(store, self._new_cluster_id))
+        stored_cluster_id = await wait(cluster_id(store, self._new_cluster_id))
         configs = ConfigStore(store, self._clock)
-        logs = await self._open_logs(store, configs)
+        logs = await self._open_logs(store, configs, stored_cluster_id)
         listeners = parse_listeners(self.config)
         server = self._bind(listeners)
         bound_by = self.config
         peers = PeerBrokers(store, self.config)
         await wait(peers.check())
-        registration = BrokerRegistration(store, self._describe_self(listeners, peers.features), self._clock)
+        registration = BrokerRegistration(
+            store,
+            self._describe_self(listeners, peers.features),
+            self._clock,
+            old_session_ms=self._old_session_ms(),
+        )
         parts = self._parts = Parts(
             self.config,
             listeners,
@@ -166,7 +182,8 @@ class BrokerNode:
         topics = await wait(existing_topics(store))
         _name_unknown(tp for tp in logs.logs if tp.topic not in topics)
         await wait(parts.finalized_features.start())
-        await wait(registration.register())
+        if not await self._register(registration):
+            return
         dynamic_listeners = self._dynamic_listeners = DynamicListenerConfig(bound_by, server, registration)
         self._dynamic_config.add_reconfigurable(dynamic_listeners.validate)
         dispatcher = Dispatcher(parts.services)
@@ -185,6 +202,8 @@ class BrokerNode:
         self._start_timers(logs)
         self._start_cleaner(logs)
         await self._serve_metrics(parts, logs, dispatcher, server)
+        between_ms = max(STRAYS_LOOK_MS_MIN, self.config["log.initial.task.delay.ms"])
+        self._repeat("stray-replicas", between_ms, parts.strays.look, delay_ms=between_ms)
         if peers.watched:
             self._repeat("peer-brokers", LOOK_INTERVAL_MS, peers.look)
         parts.replicas.start()
@@ -210,8 +229,10 @@ class BrokerNode:
         await wait(ensure_persistent_paths(store))
         return store
 
-    async def _open_logs(self, store: MetadataStore, configs: ConfigStore) -> LogManager:
-        """Locks, recovers and loads; the directories may decide the broker's id."""
+    async def _open_logs(
+        self, store: MetadataStore, configs: ConfigStore, stored_cluster_id: str | None
+    ) -> LogManager:
+        """Locks, recovers and loads; the directories may decide the broker's id, and which cluster it belongs to."""
         environment = self._environment
         logs = LogManager(
             self.log_dirs,
@@ -225,12 +246,14 @@ class BrokerNode:
             producer_expiration_ms=self.config["producer.id.expiration.ms"],
             descriptors=soft_limit(),
             recovery_threads=self.config["num.recovery.threads.per.data.dir"],
+            stray_delete_delay_ms=self.config["barnabas.log.stray.delete.delay.ms"],
         )
         self._running.callback(environment.offload.close)
         self._running.callback(environment.syncer.close)
         self._running.callback(environment.disk_thread.close)
         self._running.callback(lambda: logs.shutdown(clean=self._stopping_cleanly))
         found = logs.open_directories()
+        self.cluster_id = _cluster_id(stored_cluster_id, found)
         embedded = metadata_path(self.config)
         if found is not None and found.cluster_id not in (None, self.cluster_id) and embedded is not None:
             raise StartError(
@@ -273,6 +296,25 @@ class BrokerNode:
     def _describe_self(self, listeners: ListenerConfig, features: Mapping[str, Any]) -> Broker:
         advertised = listeners.advertise(self.endpoints, socket.gethostname())
         return Broker(self.broker_id, advertised, self.config["broker.rack"], features)
+
+    def _old_session_ms(self) -> float:
+        """How long the registration of a broker that was killed may stay."""
+        if not self.config["zookeeper.connect"]:
+            return EMBEDDED_SESSION_MS
+        session_ms: int = max(self.config["zookeeper.session.timeout.ms"], SESSION_MS_MIN)
+        return session_ms + SESSION_MARGIN_MS
+
+    async def _register(self, registration: BrokerRegistration) -> bool:
+        """Registers this broker, which may have to wait for the end of its last session; False when it is interrupted."""
+        registered = registration.register()
+        done = asyncio.Event()
+        registered.when_done(lambda _: done.set())
+        while not (registered.done or self._interrupted):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), INTERRUPT_POLL_S)
+        if registered.done:
+            registered.result()
+        return not self._interrupted
 
     async def _until_known(self, parts: Parts, store: MetadataStore, topics: set[str]) -> None:
         """Waits for the controller's first metadata: this broker itself, the topics, and the roles of its partitions."""
@@ -342,9 +384,9 @@ class BrokerNode:
             throttle=environment.throttle,
         )
         self._running.push_async_callback(lambda: wait(cleaner.shutdown()))
-        # As the other periodic work (``LogManager.startupWithConfigOverrides``).
-        timer = self._clock.call_later(self.config["log.initial.task.delay.ms"], cleaner.startup)
-        self._running.callback(timer.cancel)
+        # Without ``log.initial.task.delay.ms``, which is for the other periodic work (``LogManager.startup``): a broker that
+        # lives for less than that each time would never compact.
+        cleaner.startup()
 
     async def _serve_metrics(
         self, parts: Parts, logs: LogManager, dispatcher: Dispatcher, server: SocketServer
@@ -467,6 +509,17 @@ async def wait(pending: Pending[T]) -> T:
         pending.when_done(lambda _: done.set())
         await done.wait()
     return pending.result()
+
+
+def _cluster_id(stored: str | None, found: MetaProperties | None) -> str:
+    """The id in the store, or that of the log directories where its znode is unreadable. Raises StartError without either."""
+    known = stored if stored is not None or found is None else found.cluster_id
+    if known is None:
+        raise StartError(
+            "/cluster/id of the metadata store is unreadable, and no log directory says which cluster this is: "
+            "write the id into the znode again; meta.properties of any other broker has it"
+        )
+    return known
 
 
 def _name_unknown(partitions: Iterable[TopicPartition]) -> None:

@@ -6,7 +6,8 @@ import uuid
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.topics import random_uuid
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError
-from barnabas.cluster.store.znodes import decode_topic, topic_path
+from barnabas.cluster.store.unreadable import readable
+from barnabas.cluster.store.znodes import decode_topic, partitions_path, topic_path
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.runtime.journal import PartitionJournal
@@ -75,9 +76,15 @@ def group_coordinator(
 @steps
 def group_partitions(store: MetadataStore, config: Config) -> Steps[int]:
     """How many partitions ``__consumer_offsets`` has, or will have."""
+    path = topic_path(GROUP_METADATA_TOPIC)
     try:
-        data, _ = yield store.get(topic_path(GROUP_METADATA_TOPIC))
+        data, _ = yield store.get(path)
+        topic = readable(store, path, decode_topic, data)
+        if topic is not None:
+            return len(topic.partitions)
+        # A group must not be looked for in another partition once the znode is mended.
+        names: list[str] = yield store.children(partitions_path(GROUP_METADATA_TOPIC))
+        return len(names)
     except NoNodeError:
         count: int = config["offsets.topic.num.partitions"]
         return count
-    return len(decode_topic(data).partitions)

@@ -16,6 +16,7 @@ from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import ConfigAdmin
 from barnabas.cluster.metadata.configs import ConfigStore
+from barnabas.cluster.metadata.decisions import read_decisions
 from barnabas.cluster.metadata.finalized_features import FinalizedFeatures
 from barnabas.cluster.metadata.registration import BrokerRegistration, propagate_log_dir_event
 from barnabas.cluster.metadata.topics import TopicAdmin, TopicDefaults, random_uuid
@@ -47,6 +48,7 @@ from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
+from barnabas.replica.strays import StrayReplicas
 
 _log = EventLog("node.parts")
 
@@ -142,6 +144,9 @@ class Parts:
             quotas=self._quotas,
         )
         logs.on_log_start = self.replicas.log_start_moved
+        self.strays = StrayReplicas(
+            broker_id, epoch, self.replicas, logs.logs, self.metadata, partial(read_decisions, store), clock
+        )
         topics = self._topics = TopicAdmin(store, self.metadata, _topic_defaults(config), rng)
         self._topic_changes = TopicChanges(self.metadata, clock)
         sessions = FetchSessionCache(

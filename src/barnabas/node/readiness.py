@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.store import znodes
-from barnabas.cluster.store.contract import MetadataStore
+from barnabas.cluster.store.contract import MetadataStore, NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.chunks import Chunks
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
@@ -41,6 +42,10 @@ PATIENCE_MS_MIN: Final = 18_000
 ``zookeeper.session.timeout.ms``. With sessions of a second, a controller that dies after it has named this broker is
 replaced by one that sends the topics only later than that.
 """
+
+
+READ_TOPICS_MAX: Final = 100
+"""Of so many missing topics the znodes are read; of more it is only looked whether they are there."""
 
 
 class _Held(NamedTuple):
@@ -117,11 +122,41 @@ def existing_topics(store: MetadataStore) -> Steps[set[str]]:
 
 @steps
 def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]]:
-    """Those of the topics that are there and whose partitions ever had a leader: the controller sends only these."""
+    """Those of the topics that are there and whose partitions ever had a leader: the controller sends only these.
+
+    Nor does it send what it cannot read. That is looked into once few topics are left.
+    """
     names = among & (yield existing_topics(store))
     looks = {name: store.exists(znodes.partitions_path(name)) for name in sorted(names)}
     yield gather(looks.values())
-    return {name for name, look in looks.items() if look.error is not None or look.result() is not None}
+    led = {name for name, look in looks.items() if look.error is not None or look.result() is not None}
+    if len(led) > READ_TOPICS_MAX:
+        return led
+    reads = {name: _is_readable(store, name) for name in sorted(led)}
+    yield gather(reads.values())
+    return {name for name, read in reads.items() if read.error is not None or read.result()}
+
+
+@steps
+def _is_readable(store: MetadataStore, topic: str) -> Steps[bool]:
+    """Whether the znodes of a topic say what it is, and the state of a partition at least."""
+    path = znodes.topic_path(topic)
+    try:
+        data, _ = yield store.get(path)
+        names = yield store.children(znodes.partitions_path(topic))
+    except NoNodeError:
+        return False
+    if readable(store, path, znodes.decode_topic, data) is None:
+        return False
+    for partition in znodes.numbered(names):
+        path = znodes.partition_state_path(TopicPartition(topic, partition))
+        try:
+            data, stat = yield store.get(path)
+        except NoNodeError:
+            continue
+        if readable(store, path, znodes.decode_partition_state, data, stat) is not None:
+            return True
+    return False
 
 
 class FirstMetadata:

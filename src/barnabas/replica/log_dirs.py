@@ -1,7 +1,7 @@
 """What the log directories of a broker hold, and how far each replica lags (``ReplicaManager.describeLogDirs``)."""
 
 import os.path
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from barnabas.core.errors import ErrorCode
@@ -10,6 +10,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.log.directory import LogDirectory
 from barnabas.log.log import Log
+from barnabas.log.strays import StrayLog
 from barnabas.replica.hosted import HostedPartitions
 
 UNKNOWN: Final = -1
@@ -45,11 +46,19 @@ def describe_log_dirs(
     directories: Sequence[LogDirectory],
     logs: Mapping[TopicPartition, Log],
     futures: Mapping[TopicPartition, Log],
+    strays: Iterable[StrayLog],
     hosted: HostedPartitions,
     wanted: Collection[TopicPartition] | None,
 ) -> Sliced[list[LogDirUsage]]:
-    """Every directory, with those of the wanted logs that are in it; None stands for all logs."""
+    """Every directory, with those of the wanted logs that are in it; None stands for all logs.
+
+    Strays come first: where a replica has come back, clients keep the last that they read of a partition.
+    """
     found: dict[str, list[LogUsage]] = {directory.path: [] for directory in directories}
+    for stray in strays:
+        if wanted is None or stray.tp in wanted:
+            found[_above(stray.path)].append(LogUsage(stray.tp, stray.size, UNKNOWN))
+        yield
     for tp in [*logs, *(futures.keys() - logs.keys())] if wanted is None else wanted:
         log, future = logs.get(tp), futures.get(tp)
         if log is not None:
@@ -77,7 +86,11 @@ def _lag_of_future(hosted: HostedPartitions, future: Log) -> int:
 
 
 def _directory(log: Log) -> str:
-    return log.directory.rpartition("/")[0]
+    return _above(log.directory)
+
+
+def _above(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _describe(directory: LogDirectory, logs: Sequence[LogUsage]) -> LogDirUsage:

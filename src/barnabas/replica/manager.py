@@ -28,6 +28,7 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import ProducerState
 from barnabas.log.results import TimestampAndOffset
+from barnabas.log.strays import StrayLog
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -88,6 +89,13 @@ class Logs(Protocol):
 
     def delete(self, tp: TopicPartition) -> Pending[None]:
         """Takes the partition's directory out of use; nothing if there is none. Done when that is durable."""
+
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
+
+    @property
+    def strays(self) -> Iterable[StrayLog]:
+        """Directories that were set aside."""
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes ``replication-offset-checkpoint`` in every log directory."""
@@ -289,8 +297,17 @@ class ReplicaManager:
     def describe_log_dirs(self, wanted: Collection[TopicPartition] | None) -> Sliced[list[LogDirUsage]]:
         """``describeLogDirs``: the log directories with these partitions in them, or with all."""
         return describe_log_dirs(
-            self._logs.directories, self._logs.logs, self._logs.futures.logs, self.partitions, wanted
+            self._logs.directories,
+            self._logs.logs,
+            self._logs.futures.logs,
+            self._logs.strays,
+            self.partitions,
+            wanted,
         )
+
+    def set_aside(self, tp: TopicPartition) -> Pending[None]:
+        """``updateStrayLogs`` for one partition: its replica is no longer this broker's (in `control_queue`)."""
+        return self._changes.set_aside(tp)
 
     def partition(self, tp: TopicPartition) -> Partition | None:
         return self.partitions.online.get(tp)

@@ -67,6 +67,8 @@ class RoleChanges(NamedTuple):
     """Led now, and not before."""
     followers: list[Partition]
     """Following a leader of a new epoch."""
+    leaderless: list[Partition]
+    """To follow a leader that is not alive, or none: they wait for the next LeaderAndIsr."""
 
 
 class Fetchers(Protocol):
@@ -87,6 +89,9 @@ class Logs(Protocol):
 
     def delete(self, tp: TopicPartition) -> Pending[None]:
         """Takes the partition's directory out of use and deletes it later; nothing if there is none. Done when that is durable."""
+
+    def mark_stray(self, tp: TopicPartition) -> Pending[None]:
+        """Sets the partition's directory aside; nothing if there is none. Done when that is durable."""
 
 
 class StateChanges:
@@ -149,7 +154,7 @@ class StateChanges:
         self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
         topic_ids = yield from _topic_ids(request)
         errors: dict[TopicPartition, ErrorCode] = {}
-        roles = RoleChanges([], [])
+        roles = RoleChanges([], [], [])
         each_is_logged = _state_changes.has_debug
         for tp, state in _partition_states(request):
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
@@ -159,6 +164,9 @@ class StateChanges:
             if each_is_logged:
                 self._handled("leader_and_isr", request, tp, state, errors[tp])
             yield
+        if roles.leaderless:
+            # The controller has lost a broker and says next who leads; it is its log that names what nobody can lead.
+            _log.info("partitions.leaderless", count=len(roles.leaderless), first=roles.leaderless[0].tp)
         _state_changes.info(
             "leader_and_isr.handled",
             broker=self._ports.broker_id,
@@ -207,7 +215,7 @@ class StateChanges:
             if self._unmade.get(tp) is not state:
                 return  # the controller has sent another role since, or deleted the partition
             del self._unmade[tp]
-            roles = RoleChanges([], [])
+            roles = RoleChanges([], [], [])
             if self._change(tp, state, topic_id, roles) is ErrorCode.REPLICA_NOT_AVAILABLE:
                 self._change_later(tp, state, topic_id)
                 return
@@ -286,8 +294,9 @@ class StateChanges:
                 )
         elif not self._ports.is_alive(state.leader):
             # The log is made all the same, so that its high watermark is checkpointed (KAFKA-1647).
-            _log.error("partition.leader_unknown", partition=partition.tp, leader=state.leader)
+            _state_changes.error("leader_unavailable", partition=partition.tp, leader=state.leader)
             partition.prepare_log(state, topic_id)
+            roles.leaderless.append(partition)
         elif partition.make_follower(state, topic_id):
             self._fetchers.stop([partition.tp])
             self._wake.progressed(partition.tp)
@@ -357,6 +366,20 @@ class StateChanges:
             partition.close()
         # Also without a partition: a topic may have been deleted while this broker was down.
         return self._logs.delete(tp)
+
+    # --- strays -----------------------------------------------------------------------------------------
+
+    def set_aside(self, tp: TopicPartition) -> Pending[None]:
+        """``updateStrayLogs``: stops a replica that is no longer this broker's, and sets its log aside."""
+        self._unmade.pop(tp, None)
+        self._fetchers.stop([tp])
+        partition = self._hosted.online.pop(tp, None)
+        if partition is not None:
+            partition.close()
+        durable = self._logs.mark_stray(tp)
+        self._listeners.deleted(tp, NO_EPOCH)
+        self._wake.progressed(tp)
+        return durable
 
 
 def _target(partition: Partition) -> InitialFetchState:

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.client.config import ADMIN_CONFIG, CONSUMER_CONFIG, PRODUCER_CONFIG, security_asked_for
+from barnabas.client.config import (
+    ADMIN_CONFIG,
+    CONSUMER_CONFIG,
+    PRODUCER_CONFIG,
+    bootstrap_addresses,
+    security_asked_for,
+)
 from barnabas.core.config import LONG_MAX, ConfigTable, parse_value
 from barnabas.core.errors import ConfigError
 from barnabas.core.ids import TopicPartition
@@ -61,7 +67,7 @@ _UNSUPPORTED_WRITING: Final = {
     "kafka.value.serializer": "Kafka option 'value.serializer' is not supported as value are serialized with "
     "ByteArraySerializer.",
 }
-_TIME_UNITS_MS: Final = {
+TIME_UNITS_MS: Final = {
     "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
 }  # fmt: skip
 
@@ -308,12 +314,13 @@ def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, 
     problem = security_asked_for(given)
     if problem:
         raise OptionError(f"Kafka option {problem}")
-    for table in tables:
-        for name, value in client_options(given, table).items():
-            try:
+    try:
+        for table in tables:
+            for name, value in client_options(given, table).items():
                 parse_value(table[name], value)
-            except ConfigError as error:
-                raise OptionError(str(error)) from None
+        bootstrap_addresses(given["bootstrap.servers"].split(","))
+    except ConfigError as error:
+        raise OptionError(str(error)) from None
     return given
 
 
@@ -369,9 +376,9 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds of Spark's form of a time, such as ``15m`` or ``90s``; ms without a unit. Raises OptionError."""
     match = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", text.strip().lower())
     unit = (match.group(2) or "ms") if match else ""
-    if match is None or unit not in _TIME_UNITS_MS:
-        raise OptionError(f"Invalid time {text!r}: expected a number and one of {', '.join(_TIME_UNITS_MS)}")
-    duration_ms = int(int(match.group(1)) * _TIME_UNITS_MS[unit])
+    if match is None or unit not in TIME_UNITS_MS:
+        raise OptionError(f"Invalid time {text!r}: expected a number and one of {', '.join(TIME_UNITS_MS)}")
+    duration_ms = int(int(match.group(1)) * TIME_UNITS_MS[unit])
     if duration_ms > _DURATION_MAX_MS:
         raise OptionError(f"Invalid time {text!r}: it must be at most {_DURATION_MAX_MS} ms")
     return duration_ms

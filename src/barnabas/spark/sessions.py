@@ -3,8 +3,9 @@
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Halves what a Python task costs: no Nagle, no delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "barnabas.spark.daemon",
+    # How long the JVM and Python wait for each other's connection; 15 s are not enough on a busy machine.
+    "spark.python.authenticate.socketTimeout": "120s",
     # Hadoop forks `chmod` for each checkpoint file; this saves half of a micro-batch's log writing.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     "spark.sql.session.timeZone": "UTC",
@@ -138,9 +141,60 @@ def register(spark: "SparkSession") -> None:
     from barnabas.spark.source import TopicSource
 
     if hasattr(spark, "sparkContext"):  # not with Spark Connect, whose server has it
-        spark.sparkContext.environment.update(_STREAM_ENVIRONMENT)
+        _set_workers_environment(spark.sparkContext.environment)
+        _write_in_any_thread()
     for source in (TopicSource, LogSource, OffsetsSource, LagSource):
         spark.dataSource.register(source)
+
+
+def _set_workers_environment(environment: dict[str, str]) -> None:
+    """What the processes of Python sources get: see `register`, and `early/sitecustomize.py` for the path."""
+    environment.update(_STREAM_ENVIRONMENT)
+    early = str(Path(__file__).with_name("early"))
+    places = [
+        place for place in environment.get("PYTHONPATH", "").split(os.pathsep) if place not in {"", early}
+    ]
+    environment["PYTHONPATH"] = os.pathsep.join([early, *places])
+
+
+def _write_in_any_thread() -> None:
+    """Has each write and each start of a stream find our sources, in whatever thread of Python it is.
+
+    Spark looks for sources in Python in the session that is active in the JVM's thread, and there alone. A thread of
+    Python has a thread of the JVM, in which none is: the source was not found (DATA_SOURCE_NOT_FOUND). Reads make
+    their own session active by themselves.
+    """
+    from pyspark.sql.readwriter import DataFrameWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    for kind, names in (
+        (DataFrameWriter, ("save", "saveAsTable", "insertInto")),
+        (DataStreamWriter, ("start", "toTable")),
+    ):
+        for name in names:
+            call = getattr(kind, name)
+            if not hasattr(call, "__wrapped__"):
+                setattr(kind, name, _in_its_session(call))
+
+
+def _in_its_session(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A writer's method that runs while the writer's session is the active one of the thread."""
+
+    @wraps(call)
+    def active(writer: Any, *args: Any, **kwargs: Any) -> Any:
+        spark = writer._spark  # noqa: SLF001 - PySpark has no other name for it
+        sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession  # noqa: SLF001
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+        try:
+            return call(writer, *args, **kwargs)
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
+
+    return active
 
 
 def cores() -> int:

@@ -50,6 +50,8 @@ def check_columns(schema: StructType, topic: str | None) -> None:
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
         )
     for name, allowed in _TYPES.items():
+        if name == "topic" and topic is not None:
+            continue  # the option wins, and the column is not looked at
         if name in types and types[name] not in allowed:
             raise OptionError(
                 f"{name} attribute unsupported type {types[name]}. {name} must be a(n) {' or '.join(allowed)}"

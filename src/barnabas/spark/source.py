@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -34,6 +34,7 @@ from barnabas.spark.options import SourceOptions, check_reading, sink_options, s
 from barnabas.spark.planner import Planner
 from barnabas.spark.ranges import OffsetRange, Packing, plan_tasks
 from barnabas.spark.stream import TopicStream
+from barnabas.spark.tables import TableSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ class TopicTask(InputPartition):  # type: ignore[misc]
     """Of the topics that the ranges were planned for."""
 
 
-class TopicSource(DataSource):  # type: ignore[misc]
+class TopicSource(TableSource):
     """Topics, read and written, in batches and as streams."""
 
     @classmethod
@@ -76,16 +77,18 @@ class TopicSource(DataSource):  # type: ignore[misc]
     def schema(self) -> StructType:
         """The columns; with ``includeHeaders`` one more. Spark asks for them at ``load()``: so wrong options show there."""
         with in_one_line():
-            return SCHEMA_WITH_HEADERS if check_reading(self.options) else SCHEMA
+            return self.noted(SCHEMA_WITH_HEADERS if check_reading(self.given()) else SCHEMA)
 
     def reader(self, schema: StructType) -> "BatchTopicReader":
         """A batch read."""
+        self.take_options(schema)
         with in_one_line():
             self._check_schema(schema)
             return BatchTopicReader(source_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> "StreamTopicReader":  # noqa: N802
         """A streaming read."""
+        self.take_options(schema)
         try:
             with in_one_line():
                 self._check_schema(schema)
@@ -97,6 +100,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         """A batch write."""
         from barnabas.spark.sink import BatchTopicWriter
 
+        self.take_options(schema)
         with in_one_line():
             if overwrite:
                 raise OptionError("Save mode Overwrite not allowed for Kafka. Allowed save modes are Append")
@@ -108,6 +112,7 @@ class TopicSource(DataSource):  # type: ignore[misc]
         """
         from barnabas.spark.sink import StreamTopicWriter
 
+        self.take_options(schema)
         with in_one_line():
             return StreamTopicWriter(sink_options(self.options), schema)
 

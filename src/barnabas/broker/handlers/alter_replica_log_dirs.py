@@ -7,11 +7,13 @@ Versions:  v2 flexible.
 Not implemented: nothing.
 """
 
+from collections.abc import Mapping
+
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced_by_time
-from barnabas.core.errors import ErrorCode
+from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -23,7 +25,19 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 )
 
 
-@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(0, 2))
+def _failed(
+    request: AlterReplicaLogDirsRequest, error: KafkaError, _version: int
+) -> Sliced[AlterReplicaLogDirsResponse]:
+    outcome: dict[TopicPartition, ErrorCode] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for partition in topic.partitions:
+                outcome[TopicPartition(topic.name, partition)] = error.code
+                yield
+    return (yield from _response(outcome))
+
+
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(0, 2), failed=_failed)
 @sliced_by_time
 def alter_replica_log_dirs(
     context: RequestContext, request: AlterReplicaLogDirsRequest
@@ -36,11 +50,16 @@ def alter_replica_log_dirs(
             for partition in topic.partitions:
                 wanted[TopicPartition(topic.name, partition)] = directory.path
                 yield
-    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    outcome: dict[TopicPartition, ErrorCode] = {}
     for tp, path in wanted.items():
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        if is_allowed:
-            error = moves.alter(tp, path)
+        outcome[tp] = moves.alter(tp, path) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        yield
+    return (yield from _response(outcome))
+
+
+def _response(outcome: Mapping[TopicPartition, ErrorCode]) -> Sliced[AlterReplicaLogDirsResponse]:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for tp, error in outcome.items():
         result = topics.setdefault(tp.topic, AlterReplicaLogDirTopicResult(topic_name=tp.topic))
         result.partitions.append(
             AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)

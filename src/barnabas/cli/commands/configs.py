@@ -17,7 +17,12 @@ from barnabas.cli.options import (
 @click.option("--describe", is_flag=True, help="Show what was changed while the cluster ran.")
 @click.option("--alter", is_flag=True, help="Set values, or put them back to their defaults.")
 @click.option("--all", is_flag=True, help="With --describe: all keys, those of files and defaults too.")
-@click.option("--entity-type", multiple=True, metavar="TYPE", help="topics, brokers or broker-loggers.")
+@click.option(
+    "--entity-type",
+    multiple=True,
+    metavar="TYPE",
+    help="topics, brokers or broker-loggers; with --describe also users, clients or ips.",
+)
 @click.option("--entity-name", multiple=True, metavar="NAME", help="The topic's name, or the broker's id.")
 @click.option("--entity-default", is_flag=True, help="With brokers: what holds for all of them.")
 @click.option("--topic", metavar="NAME", help="Short for --entity-type topics --entity-name NAME.")
@@ -40,7 +45,8 @@ from barnabas.cli.options import (
 def configs(ctx: click.Context, /, **_given: object) -> None:
     """Show and change settings of topics and brokers, with the flags and lines of kafka-configs.sh.
 
-    Clients, users, addresses and client metrics, which that script also knows, are not supported yet.
+    Quotas of users, clients and addresses and credentials of users are shown where brokers keep them; to change them,
+    and client metrics, is not supported yet.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ from barnabas.cluster.controller.states import PartitionPhase, ReplicaPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -87,8 +88,10 @@ def process_broker_modification(term: Term, name: str) -> Steps[None]:
         data, _ = yield term.watches.get(znodes.broker_path(broker_id))
     except NoNodeError:
         return
-    old, new = term.context.live_brokers.get(broker_id), znodes.decode_broker(broker_id, data)
-    if old is not None and (old.endpoints, old.features) != (new.endpoints, new.features):
+    path = znodes.broker_path(broker_id)
+    old = term.context.live_brokers.get(broker_id)
+    new = readable(term.store.store, path, znodes.decode_broker, broker_id, data)
+    if old is not None and new is not None and (old.endpoints, old.features) != (new.endpoints, new.features):
         _events.info("broker_modified", broker=new)
         term.context.live_brokers[broker_id] = new
         yield term.batch.send_update_metadata([])
@@ -104,7 +107,12 @@ def process_log_dir_event_notification(term: Term) -> Steps[None]:
     paths = [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in names]
     reads = [term.store.store.get(path) for path in paths]
     yield gather(reads)
-    broker_ids = {znodes.decode_log_dir_event(each.result()[0]) for each in reads if each.error is None}
+    named = (
+        readable(term.store.store, path, znodes.decode_log_dir_event, read.result()[0])
+        for path, read in zip(paths, reads, strict=True)
+        if read.error is None
+    )
+    broker_ids = {broker_id for broker_id in named if broker_id is not None}
     try:
         yield term.replicas.handle(term.context.replicas_on(broker_ids), ReplicaPhase.ONLINE)
     finally:
@@ -130,7 +138,12 @@ def process_leader_and_isr_response(
     before = term.context.offline_log_dirs.get(broker_id, set())
     now = (before - online) | failed
     term.context.offline_log_dirs[broker_id] = now
-    newly = [Replica(tp, broker_id) for tp in sorted(now - before)]
+    # A late answer may be of a partition that has been deleted, or moved away, since.
+    newly = [
+        Replica(tp, broker_id)
+        for tp in sorted(now - before)
+        if broker_id in term.context.assignment(tp).replicas
+    ]
     if newly:
         _events.warning("replicas_offline", broker=broker_id, partitions=[str(each.tp) for each in newly])
         yield term.on_replicas_become_offline(newly)

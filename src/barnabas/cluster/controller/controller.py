@@ -83,6 +83,8 @@ T = TypeVar("T")
 FIRST_REBALANCE_DELAY_MS: Final = 5_000
 ELECTION_RETRY_MS: Final = 1_000
 """How long to wait before another try when the store failed in the middle of an election or a registration."""
+ELECTION_RETRY_MS_MAX: Final = 60_000
+"""Each election that fails doubles the time until the next; so far."""
 
 
 class KafkaController:
@@ -106,6 +108,11 @@ class KafkaController:
         self._queue = ControllerEventManager(self._event_failed)
         self._term: Term | None = None
         self._rebalance_timer: Timer | None = None
+        self._election_retry_ms = ELECTION_RETRY_MS
+        self._election_failure = ""
+        """Why the last election failed, as the log says already."""
+        self._stands_later = False
+        """Its last election failed, and its next one waits for the timer."""
         self._closed = False
         self.active_controller_id = NO_BROKER
         """The broker that is elected, as far as this one knows."""
@@ -289,32 +296,49 @@ class KafkaController:
     @steps
     def _maybe_resign(self) -> Steps[None]:
         yield self._watch_controller()
-        self.active_controller_id = yield office.holder(self._store)
+        self.active_controller_id = yield office.holder(self._store, self._config.broker_id)
         if self.active_controller_id != self._config.broker_id:
             self._resign()
 
     @steps
     def _elect(self) -> Steps[None]:
-        self.active_controller_id = yield office.holder(self._store)
+        self.active_controller_id = yield office.holder(self._store, self._config.broker_id)
         if self.active_controller_id != NO_BROKER:
             _events.debug("controller_is_elected", controller=self.active_controller_id)
+            return
+        if self._stands_later:
             return
         try:
             epoch, version = yield office.claim(self._store, self._config.broker_id, self._clock.time_ms())
             self.active_controller_id = self._config.broker_id
             _events.info("elected", broker=self._config.broker_id, epoch=epoch)
             yield self._begin_term(epoch, version)
+            self._election_retry_ms, self._election_failure = ELECTION_RETRY_MS, ""
         except ControllerMovedError:
             yield self._maybe_resign()
         except SessionExpiredError:
             raise  # /controller went with the session; the next session stands for election
         except Exception as error:
-            # A store that does not answer is no mistake of this program.
-            _events.error("election_failed", error=error, exc_info=not isinstance(error, StoreError))
-            self._clock.call_later(ELECTION_RETRY_MS, self._elect_later)
+            self._election_failed(error)
             yield self._give_up_office()
 
+    def _election_failed(self, error: Exception) -> None:
+        """Says so once, and stands for election again after a while; longer each time."""
+        retry_ms, failure = self._election_retry_ms, f"{type(error).__name__}: {error}"
+        self._election_retry_ms = min(2 * retry_ms, ELECTION_RETRY_MS_MAX)
+        if failure == self._election_failure:
+            _events.debug("election_failed_again", error=error, again_in_ms=retry_ms)
+        else:
+            # A store that does not answer is no mistake of this program.
+            exc_info = not isinstance(error, StoreError)
+            _events.error("election_failed", error=error, again_in_ms=retry_ms, exc_info=exc_info)
+        self._election_failure = failure
+        # /controller goes now, which calls for an election at once: this broker lets the others go first.
+        self._stands_later = True
+        self._clock.call_later(retry_ms, self._elect_later)
+
     def _elect_later(self) -> None:
+        self._stands_later = False
         if not self._closed:
             self._queue.put(Event("Reelect", self._process_reelect))
 

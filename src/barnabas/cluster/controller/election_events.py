@@ -12,6 +12,7 @@ from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
@@ -87,12 +88,9 @@ def process_zk_preferred_replica_election(term: Term) -> Steps[None]:
         return
     try:
         data, _ = yield term.store.store.get(path)
-        partitions = znodes.decode_partitions(data)
     except NoNodeError:
         return
-    except (ValueError, KeyError, TypeError) as error:
-        _events.error("preferred_election_unreadable", path=path, error=error)
-        partitions = []
+    partitions = readable(term.store.store, path, znodes.decode_partitions, data) or []
     results = yield process_replica_leader_election(term, partitions, ElectionType.PREFERRED)
     _events.info("preferred_election", results=results)
     yield term.store.delete_quietly([path])

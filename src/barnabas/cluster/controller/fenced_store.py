@@ -17,13 +17,14 @@ from barnabas.cluster.store.contract import (
     Create,
     Delete,
     MetadataStore,
-    NodeExistsError,
     NoNodeError,
     Operation,
     SessionExpiredError,
     SetData,
     StoreError,
 )
+from barnabas.cluster.store.payload import UnreadableZnodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
@@ -107,10 +108,12 @@ class FencedStore:
             for tp, read in zip(some, reads, strict=True):
                 if isinstance(read.error, SessionExpiredError):
                     raise ControllerMovedError(SESSION_OVER) from read.error
-                try:
-                    states[tp] = znodes.decode_partition_state(*read.result())
-                except (StoreError, ValueError, KeyError, TypeError) as error:
-                    states[tp] = error
+                if isinstance(read.error, StoreError):
+                    states[tp] = read.error
+                    continue
+                path = znodes.partition_state_path(tp)
+                state = readable(self.store, path, znodes.decode_partition_state, *read.result())
+                states[tp] = UnreadableZnodeError(f"{path} is unreadable") if state is None else state
         return states
 
     @steps
@@ -166,20 +169,24 @@ class FencedStore:
         enabled = {}
         for topic in dict.fromkeys(topics):
             own = yield self.config(topic)
+            if own is None:
+                enabled[topic] = False  # the settings may forbid what cannot be undone
+                continue
             value = own.get("unclean.leader.election.enable")
             enabled[topic] = default if value is None else value.strip().lower() == "true"
         return enabled
 
     @steps
-    def config(self, topic: str) -> Steps[dict[str, str]]:
-        """A topic's own settings; none where there is no znode."""
+    def config(self, topic: str) -> Steps[dict[str, str] | None]:
+        """A topic's own settings; none where there is no znode, None where it is unreadable."""
+        path = znodes.config_path("topics", znodes.sanitize(topic))
         try:
-            data, _ = yield self.store.get(znodes.config_path("topics", znodes.sanitize(topic)))
+            data, _ = yield self.store.get(path)
         except NoNodeError:
             return {}
         except SessionExpiredError as error:
             raise ControllerMovedError(SESSION_OVER) from error
-        return znodes.decode_config(data)
+        return readable(self.store, path, znodes.decode_config, data)
 
     @steps
     def children(self, path: str) -> Steps[list[str]]:
@@ -231,8 +238,6 @@ def _lots(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _failure(pending: "Pending[Any]") -> Exception | None:
-    if isinstance(pending.error, NodeExistsError):
-        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{pending.error.path} exists already")
     return pending.error if isinstance(pending.error, Exception) else None
 
 

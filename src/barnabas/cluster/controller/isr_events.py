@@ -13,6 +13,7 @@ from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import LeaderAndIsr, LeaderRecoveryState, PartitionLeadership
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import ZERO_UUID, TopicPartition
@@ -27,6 +28,8 @@ from barnabas.protocol.messages.alter_partition import (
 )
 
 _events: Final = EventLog("cluster.controller.isr")
+
+_RECOVERY_STATES: Final = frozenset(LeaderRecoveryState)
 
 Verdict: TypeAlias = ErrorCode | LeaderAndIsr | None
 """A refusal, the state that stands already, or None: the state must be written."""
@@ -62,6 +65,9 @@ def alter_partitions(
                 unknown.partitions.append(_refused(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
             tp = TopicPartition(name, partition.partition_index)
+            if partition.leader_recovery_state not in _RECOVERY_STATES:
+                verdicts[tp] = ErrorCode.INVALID_REQUEST
+                continue
             proposals[tp] = _proposal(request, partition, version)
             verdicts[tp] = _judge(context, tp, proposals[tp], version)
     to_write = {tp: proposals[tp] for tp, verdict in verdicts.items() if verdict is None}
@@ -105,13 +111,9 @@ def process_isr_change_notification(term: Term) -> Steps[None]:
     yield gather(reads)
     changed: dict[TopicPartition, None] = {}
     for path, read in zip(paths, reads, strict=True):
-        try:
-            named = znodes.decode_partitions(read.result()[0])
-        except NoNodeError:
+        if isinstance(read.error, NoNodeError):
             continue
-        except (ValueError, KeyError, TypeError) as error:
-            _events.error("isr_change_unreadable", path=path, error=error)
-            continue
+        named = readable(term.store.store, path, znodes.decode_partitions, read.result()[0]) or []
         changed |= {tp: None for tp in named if context.assignment(tp).replicas}
     try:
         if changed:

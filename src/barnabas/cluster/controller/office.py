@@ -1,9 +1,14 @@
 """The office of the controller in the store: who holds it, how it is claimed, how it is given up.
 
 /controller names the broker that holds it and goes with the session of that broker; /controller_epoch counts the terms.
+An epoch that is unreadable must not end the cluster, and must never be used again: brokers refuse what comes with an
+epoch below the last one that they have seen. So the next epoch is far above all that are named in partitions' states.
 """
 
+from typing import Final
+
 from barnabas.cluster.controller.fenced_store import ControllerMovedError, FencedStore
+from barnabas.cluster.leadership import PartitionLeadership
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
     BadVersionError,
@@ -15,21 +20,30 @@ from barnabas.cluster.store.contract import (
     Operation,
     SetData,
 )
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import NO_BROKER
+from barnabas.core.ids import NO_BROKER, TopicPartition
 from barnabas.core.pending import Steps, steps
 
 _events = EventLog("cluster.controller")
 
+EPOCH_LEAP: Final = 10_000
+"""So many terms may have passed in which no partition got a leader."""
+
 
 @steps
-def holder(store: MetadataStore) -> Steps[int]:
-    """The broker that is elected; `NO_BROKER` while none is."""
+def holder(store: MetadataStore, own_id: int) -> Steps[int]:
+    """The broker that is elected; `NO_BROKER` while none is, or while it is not known which."""
     try:
-        data, _ = yield store.get(znodes.CONTROLLER)
+        data, stat = yield store.get(znodes.CONTROLLER)
     except NoNodeError:
         return NO_BROKER
-    return znodes.decode_controller(data)
+    broker_id = readable(store, znodes.CONTROLLER, znodes.decode_controller, data)
+    if broker_id is not None:
+        return broker_id
+    # The session that made it says at least whether it is this broker's. A broker that claims the office of another
+    # one finds the znode in the way, and waits until it changes or goes.
+    return own_id if stat.ephemeral_owner == store.session_id else NO_BROKER
 
 
 @steps
@@ -38,12 +52,12 @@ def claim(store: MetadataStore, broker_id: int, now_ms: int) -> Steps[tuple[int,
     epoch, version = yield _epoch(store)
     operations: list[Operation] = [
         Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, now_ms), ephemeral=True),
-        SetData(znodes.CONTROLLER_EPOCH, str(epoch + 1).encode(), version),
+        SetData(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1), version),
     ]
     try:
         _, stat = yield store.multi(operations)
     except (NodeExistsError, BadVersionError) as error:
-        mine = (yield holder(store)) == broker_id
+        mine = (yield holder(store, broker_id)) == broker_id
         now, now_version = yield _epoch(store)
         if mine and now == epoch + 1:
             return now, now_version  # an answer was lost: the znodes are ours
@@ -59,11 +73,29 @@ def _epoch(store: MetadataStore) -> Steps[tuple[int, int]]:
             data, stat = yield store.get(znodes.CONTROLLER_EPOCH)
         except NoNodeError:
             try:
-                yield store.create(znodes.CONTROLLER_EPOCH, b"0")
+                yield store.create(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
             except NodeExistsError:
                 _events.debug("controller_epoch_created_by_another")
             continue
-        return int(data), stat.version
+        epoch = readable(store, znodes.CONTROLLER_EPOCH, znodes.decode_controller_epoch, data)
+        if epoch is None:
+            epoch = (yield _last_epoch_of_partitions(store)) + EPOCH_LEAP
+        return epoch, stat.version
+
+
+@steps
+def _last_epoch_of_partitions(store: MetadataStore) -> Steps[int]:
+    """The epoch of the last controller that gave a partition its leader, as far as the states can be read."""
+    reader = FencedStore(store, epoch=0, epoch_version=0)
+    partitions = []
+    for topic in (yield reader.children(znodes.TOPICS)):
+        names = yield reader.children(znodes.partitions_path(topic))
+        partitions += [TopicPartition(topic, number) for number in znodes.numbered(names)]
+    states = yield reader.partition_states(partitions)
+    return max(
+        (each.controller_epoch for each in states.values() if isinstance(each, PartitionLeadership)),
+        default=0,
+    )
 
 
 @steps

@@ -24,6 +24,7 @@ from barnabas.cluster.controller.states import (
     movable,
 )
 from barnabas.cluster.leadership import LeaderAndIsr, PartitionLeadership
+from barnabas.cluster.store.contract import NodeExistsError
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
@@ -57,9 +58,9 @@ class PartitionStateMachine:
         self.unclean_election_default = unclean_election_default
 
     @steps
-    def startup(self) -> Steps[None]:
+    def startup(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Gives each known partition its phase, and elects leaders for those that have none."""
-        for tp in self._context.all_partitions():
+        for tp in partitions:
             known = self._context.leadership.get(tp)
             if known is None:
                 phase = PartitionPhase.NEW
@@ -149,8 +150,12 @@ class PartitionStateMachine:
         for tp, leadership in first.items():
             if slices.over():
                 yield slices.next_turn()
-            if failures[tp] is not None:
-                failed[tp] = failures[tp]
+            failure = failures[tp]
+            if failure is not None:
+                failed[tp] = failure
+                if isinstance(failure, NodeExistsError):
+                    # Its state could not be read, or was written meanwhile: an election goes on from that state.
+                    self._context.partition_phases[tp] = PartitionPhase.OFFLINE
                 continue
             self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)
             created.append(tp)

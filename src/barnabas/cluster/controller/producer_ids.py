@@ -5,6 +5,7 @@ from typing import NamedTuple
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, MetadataStore
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.pending import Steps, steps
@@ -29,16 +30,19 @@ def process_allocate_producer_ids(term: Term, broker_id: int, broker_epoch: int)
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
     if known != broker_epoch:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-    block: ProducerIdBlock = yield allocate_block(term.store.store, broker_id)
+    block: ProducerIdBlock = yield allocate_block(term.store.store, broker_id, term.clock.time_ms())
     return block
 
 
 @steps
-def allocate_block(store: MetadataStore, broker_id: int) -> Steps[ProducerIdBlock]:
+def allocate_block(store: MetadataStore, broker_id: int, now_ms: int) -> Steps[ProducerIdBlock]:
     """The next block; tried again where another broker took it first."""
     while True:
         data, stat = yield store.get(znodes.PRODUCER_ID_BLOCK)
-        last = znodes.decode_producer_ids_end(data) if data else -1
+        last = readable(store, znodes.PRODUCER_ID_BLOCK, znodes.decode_producer_ids_end, data)
+        if last is None:
+            # No id may be given out twice. In a thousand a millisecond since 1970 none has been given out yet.
+            last = now_ms * znodes.PRODUCER_ID_BLOCK_SIZE
         if last > LONG_MAX - znodes.PRODUCER_ID_BLOCK_SIZE:
             raise ProducerIdsExhaustedError("Have exhausted all producerIds.")
         payload = znodes.encode_producer_ids(broker_id, last + 1)

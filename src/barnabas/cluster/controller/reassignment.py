@@ -28,9 +28,10 @@ from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment, TopicAssignment
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, Delete, NoNodeError, SetData, StoreError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Steps, steps
 
 _events: Final = EventLog("cluster.controller.reassignment")
@@ -100,7 +101,7 @@ def maybe_resume_reassignments(
     for tp in list(context.being_reassigned):
         assignment = context.assignment(tp)
         if not context.being_deleted(tp.topic) and should_resume(tp, assignment):
-            yield on_partition_reassignment(term, tp, assignment)
+            yield _carry_on(term, tp, assignment)
 
 
 @steps
@@ -109,7 +110,21 @@ def maybe_complete_reassignments(term: Term, partitions: Iterable[TopicPartition
     for tp in partitions:
         assignment = term.context.assignment(tp)
         if tp in term.context.being_reassigned and (yield _is_complete(term, tp, assignment)):
-            yield on_partition_reassignment(term, tp, assignment)
+            yield _carry_on(term, tp, assignment)
+
+
+@steps
+def _carry_on(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[KafkaError | None]:
+    """Does what is next for one partition. What is wrong with it stops neither the others nor an election."""
+    try:
+        yield on_partition_reassignment(term, tp, assignment)
+    except (ControllerMovedError, BatchNotSentError):
+        raise
+    except Exception as error:
+        known = isinstance(error, (StoreError, StateChangeFailedError))
+        _events.error("reassignment_failed", partition=tp, error=error, exc_info=not known)
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return None
 
 
 def list_partition_reassignments(
@@ -131,15 +146,15 @@ def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: Replic
     context = term.context
     term.deletion.halt([tp.topic], reason="topic reassignment in progress")
     yield _update_current_reassignment(term, tp, assignment)
+    if tp not in context.leadership:
+        # No replica lived when the partition was made: there is nothing to copy, and AR may be its first replicas.
+        yield _make_new(term, tp, assignment)
+        yield term.partitions.handle([tp], PartitionPhase.ONLINE, Strategy.OFFLINE)
     if not (yield _is_complete(term, tp, assignment)):
         # A1. The leader hears of the wider assignment, and AR of its leader.
         yield _update_leader_epoch_and_send(term, tp, assignment)
-        # A2. AR are new replicas, unless an earlier controller or start has brought them further.
-        adding = [Replica(tp, broker_id) for broker_id in assignment.adding]
-        unknown = (None, ReplicaPhase.NON_EXISTENT)
-        yield term.replicas.handle(
-            [each for each in adding if context.replica_phases.get(each) in unknown], ReplicaPhase.NEW
-        )
+        # A2. AR are new replicas.
+        yield _make_new(term, tp, assignment)
         return
     # B1. AR are online.
     yield term.replicas.handle([Replica(tp, each) for each in assignment.adding], ReplicaPhase.ONLINE)
@@ -159,6 +174,16 @@ def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: Replic
     # B8. Every broker hears of the new replicas.
     yield term.batch.send_update_metadata([tp])
     yield term.deletion.resume_for([tp.topic])
+
+
+@steps
+def _make_new(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
+    """AR are new replicas, unless an earlier controller or start has brought them further."""
+    adding = [Replica(tp, broker_id) for broker_id in assignment.adding]
+    unknown = (None, ReplicaPhase.NON_EXISTENT)
+    yield term.replicas.handle(
+        [each for each in adding if term.context.replica_phases.get(each) in unknown], ReplicaPhase.NEW
+    )
 
 
 @steps
@@ -241,7 +266,9 @@ def _update_leader_epoch(term: Term, tp: TopicPartition) -> Steps[PartitionLeade
 @steps
 def _move_leader_if_required(term: Term, tp: TopicPartition, completed: ReplicaAssignment) -> Steps[None]:
     """``moveReassignedPartitionLeaderIfRequired``."""
-    leader = term.context.leadership[tp].leader
+    leadership = term.context.leadership.get(tp)
+    # A partition whose replicas were all dead when it was made has had no leader yet: it may get its first one.
+    leader = NO_LEADER if leadership is None else leadership.leader
     if leader in completed.replicas and term.context.is_online(leader, tp):
         yield _update_leader_epoch_and_send(term, tp, completed)
     else:
@@ -270,7 +297,9 @@ def _write_assignment(term: Term, tp: TopicPartition, assignment: ReplicaAssignm
     path = znodes.topic_path(tp.topic)
     while True:
         data, stat = yield term.store.store.get(path)
-        topic = znodes.decode_topic(data)
+        topic = readable(term.store.store, path, znodes.decode_topic, data)
+        if topic is None:
+            raise StateChangeFailedError(f"cannot write the assignment of {tp}: {path} is unreadable")
         payload = znodes.encode_topic(
             TopicAssignment(topic.topic_id, {**topic.partitions, tp.partition: assignment})
         )
@@ -285,12 +314,9 @@ def _write_assignment(term: Term, tp: TopicPartition, assignment: ReplicaAssignm
 def _read_znode(term: Term) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
     try:
         data, _ = yield term.store.store.get(znodes.REASSIGN_PARTITIONS)
-        return znodes.decode_reassignment(data)
     except NoNodeError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
-        _events.error("reassignment_unreadable", path=znodes.REASSIGN_PARTITIONS, error=error)
-        return {}
+    return readable(term.store.store, znodes.REASSIGN_PARTITIONS, znodes.decode_reassignment, data) or {}
 
 
 @steps
@@ -329,21 +355,12 @@ def _trigger(
         if term.context.being_deleted(tp.topic) or not term.context.assignment(tp).replicas:
             results[tp] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
             continue
-        try:
-            if (yield _drops_the_isr(term, tp, assignment)):
-                results[tp] = _invalid(
-                    f"Unable to change the assignment of partition {tp} because it would require an unclean leader election."
-                )
-                continue
-            yield on_partition_reassignment(term, tp, assignment)
-        except (ControllerMovedError, BatchNotSentError):
-            raise
-        except Exception as error:
-            known = isinstance(error, (StoreError, StateChangeFailedError))
-            _events.error("reassignment_failed", partition=tp, error=error, exc_info=not known)
-            results[tp] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        else:
-            results[tp] = None
+        if (yield _drops_the_isr(term, tp, assignment)):
+            results[tp] = _invalid(
+                f"Unable to change the assignment of partition {tp} because it would require an unclean leader election."
+            )
+            continue
+        results[tp] = yield _carry_on(term, tp, assignment)
     return results
 
 

@@ -40,10 +40,10 @@ class ReplicaStateMachine:
         self._clock = clock
 
     @steps
-    def startup(self) -> Steps[None]:
-        """Gives each known replica its phase; those that can serve hear of their partitions."""
+    def startup(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Gives each replica of known partitions its phase; those that can serve hear of their partitions."""
         online, offline = [], []
-        for replica in self._context.replicas_of(self._context.all_partitions()):
+        for replica in self._context.replicas_of(partitions):
             if self._context.is_online(replica.broker_id, replica.tp):
                 self._context.replica_phases[replica] = ReplicaPhase.ONLINE
                 online.append(replica)

@@ -39,6 +39,7 @@ from barnabas.cluster.store.contract import (
     NoNodeError,
     SetData,
 )
+from barnabas.cluster.store.unreadable import readable, report_unreadable
 from barnabas.core.clock import Clock
 from barnabas.core.config import Config
 from barnabas.core.eventlog import EventLog
@@ -146,8 +147,8 @@ class Term:
         yield self.deletion.init(marked, [*halted, *moving])
         # A broker must know the live brokers before it hears which leader to follow.
         yield self.batch.send_update_metadata([])
-        yield self.replicas.startup()
-        yield self.partitions.startup()
+        yield self.replicas.startup(self.context.all_partitions())
+        yield self.partitions.startup(self.context.all_partitions())
         _events.info("controller_ready", epoch=self.context.epoch, brokers=sorted(self.context.live_brokers))
 
     @steps
@@ -157,7 +158,8 @@ class Term:
             yield self.store.write(Create(znodes.FEATURE, znodes.encode_feature()))
         except NodeExistsError:
             data, stat = yield self.store.store.get(znodes.FEATURE)
-            if not znodes.decode_feature_enabled(data):
+            enabled = readable(self.store.store, znodes.FEATURE, znodes.decode_feature_enabled, data)
+            if enabled is False:  # one that is unreadable may hold anything: it is left as it is
                 yield self.store.write(SetData(znodes.FEATURE, znodes.encode_feature(), stat.version))
 
     def end(self) -> None:
@@ -177,11 +179,15 @@ class Term:
         self.context.set_topics(topics)
         assignments = yield self.read_topics(topics)
         yield self.adopt_topics(assignments)
-        states = yield self.store.partition_states(self.context.all_partitions())
+        yield self._read_leadership(self.context.all_partitions())
+        yield self.watch_brokers(self.context.live_brokers)
+
+    @steps
+    def _read_leadership(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        states = yield self.store.partition_states(partitions)
         self.context.leadership |= {
             tp: state for tp, state in states.items() if isinstance(state, PartitionLeadership)
         }
-        yield self.watch_brokers(self.context.live_brokers)
 
     # --------------------------------------------------------------------------------------- reading
 
@@ -191,14 +197,20 @@ class Term:
 
         A broker that the controller or the other brokers cannot reach never becomes live: no partition gets it as leader.
         """
-        ids = yield self.watches.children(znodes.BROKER_IDS)
-        reads = {int(name): self.store.store.get(f"{znodes.BROKER_IDS}/{name}") for name in ids}
-        yield gather(reads.values())
+        names = yield self.watches.children(znodes.BROKER_IDS)
+        ids = znodes.numbered(names)
+        reads = [self.store.store.get(znodes.broker_path(broker_id)) for broker_id in ids]
+        yield gather(reads)
         brokers = []
-        for broker_id, read in sorted(reads.items()):
+        for broker_id, read in zip(ids, reads, strict=True):
             try:
                 data, stat = read.result()
-                broker = znodes.decode_broker(broker_id, data)
+                path = znodes.broker_path(broker_id)
+                broker = readable(self.store.store, path, znodes.decode_broker, broker_id, data)
+                if broker is None and self.context.broker_epochs.get(broker_id) == stat.czxid:
+                    broker = self.context.live_brokers[broker_id]  # it is still there, as it was known
+                if broker is None:
+                    continue
                 for listener in dict.fromkeys((self.config.listener, self.config.inter_broker_listener)):
                     broker.required_endpoint(listener)
                 brokers.append((broker, stat.czxid))
@@ -208,8 +220,6 @@ class Term:
                 _events.error(
                     "broker_not_live", broker=broker_id, reason=error, mend="give that broker the listener"
                 )
-            except (ValueError, KeyError, TypeError) as error:
-                _events.error("broker_registration_unreadable", broker=broker_id, error=error)
         return brokers
 
     @steps
@@ -219,17 +229,21 @@ class Term:
 
     @steps
     def read_topics(self, topics: Sequence[str]) -> Steps[dict[str, TopicAssignment]]:
-        """Assignments and ids of topics; the term hears when they are written."""
+        """Assignments and ids of topics; the term hears when they are written.
+
+        A topic whose znode is unreadable is held apart: `context.topics` has its name, and nothing else is known of it.
+        """
         reads = [self.watches.get(znodes.topic_path(topic)) for topic in topics]
         yield gather(reads)
         found = {}
         for topic, read in zip(topics, reads, strict=True):
-            try:
-                found[topic] = znodes.decode_topic(read.result()[0])
-            except NoNodeError:
+            if isinstance(read.error, NoNodeError):
                 continue  # deleted in between, which is an event of its own
-            except (ValueError, KeyError, TypeError) as error:
-                _events.error("topic_assignment_unreadable", topic=topic, error=error)
+            data, _ = read.result()
+            path = znodes.topic_path(topic)
+            assignment = readable(self.store.store, path, znodes.decode_topic, data)
+            if assignment is not None:
+                found[topic] = assignment
         return found
 
     @steps
@@ -237,6 +251,12 @@ class Term:
         """Takes topics into the context, and gives an id to those that have none (made before IBP 2.8)."""
         for topic, assignment in assignments.items():
             topic_id = assignment.topic_id
+            owner = topic if topic_id is None else self.context.topic_names.get(topic_id, topic)
+            if owner != topic:
+                # Requests name topics by id: with two topics of one id neither could be served.
+                path = znodes.topic_path(topic)
+                report_unreadable(self.store.store, path, f"topic_id is that of topic {owner}")
+                continue
             if topic_id is None:
                 topic_id = self._new_uuid()
                 payload = znodes.encode_topic(TopicAssignment(topic_id, assignment.partitions))
@@ -247,6 +267,16 @@ class Term:
                 self.context.assign(tp, replicas)
                 if replicas.being_reassigned:
                     self.context.being_reassigned[tp] = None
+
+    @steps
+    def serve(self, assignments: dict[str, TopicAssignment]) -> Steps[None]:
+        """Takes over topics that are led and followed already, as `begin` does with all of them."""
+        yield self.adopt_topics(assignments)
+        partitions = [tp for topic in assignments for tp in self.context.partitions_of(topic)]
+        yield self._read_leadership(partitions)
+        yield self.batch.send_update_metadata(partitions)
+        yield self.replicas.startup(partitions)
+        yield self.partitions.startup(partitions)
 
     # ----------------------------------------------------------------------- what several events need
 

@@ -74,10 +74,19 @@ class TopicDeletionManager:
 
     @steps
     def replicas_failed(self, replicas: Iterable[Replica]) -> Steps[None]:
-        """``failReplicaDeletion``: brokers could not delete these replicas, or are gone."""
-        failed = [replica for replica in replicas if self._context.being_deleted(replica.topic)]
+        """``failReplicaDeletion``: brokers could not delete these replicas, or are gone.
+
+        What such a broker has deleted before stays deleted.
+        """
+        phases = self._context.replica_phases
+        failed = [
+            replica
+            for replica in replicas
+            if self._context.being_deleted(replica.topic)
+            and phases.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL
+        ]
         if failed:
-            yield self._replicas.handle(failed, ReplicaPhase.DELETION_INELIGIBLE)
+            yield self._make_ineligible(failed)
             self.halt({replica.topic for replica in failed}, reason="replica deletion failure")
             yield self.resume()
 
@@ -87,6 +96,20 @@ class TopicDeletionManager:
         deleted = [replica for replica in replicas if self._context.being_deleted(replica.topic)]
         yield self._replicas.handle(deleted, ReplicaPhase.DELETION_SUCCESSFUL)
         yield self.resume()
+
+    @steps
+    def _make_ineligible(self, replicas: Iterable[Replica]) -> Steps[None]:
+        """Replicas that cannot be deleted now, whatever they were when their broker or its disk failed.
+
+        One whose deletion had not begun (its topic was halted, or its broker was down when it was made) goes offline first.
+        """
+        phases = self._context.replica_phases
+        waiting = [each for each in replicas if phases.get(each) is not ReplicaPhase.DELETION_INELIGIBLE]
+        serving = (ReplicaPhase.NEW, ReplicaPhase.ONLINE)
+        yield self._replicas.handle(
+            [each for each in waiting if phases.get(each) in serving], ReplicaPhase.OFFLINE
+        )
+        yield self._replicas.handle(waiting, ReplicaPhase.DELETION_INELIGIBLE)
 
     def halt(self, topics: Iterable[str], reason: str) -> None:
         """``markTopicIneligibleForDeletion``: these topics cannot be deleted now."""
@@ -160,12 +183,10 @@ class TopicDeletionManager:
         dead: list[Replica] = []
         alive: list[Replica] = []
         for replica in context.replicas_of(tp for topic in topics for tp in context.partitions_of(topic)):
-            if not context.is_online(replica.broker_id, replica.tp):
-                dead.append(replica)
-            elif phases.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
-                alive.append(replica)
-        ineligible = [each for each in dead if phases.get(each) is not ReplicaPhase.DELETION_INELIGIBLE]
-        yield self._replicas.handle(ineligible, ReplicaPhase.DELETION_INELIGIBLE)
+            if phases.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL:
+                continue  # its broker need not be there any more
+            (alive if context.is_online(replica.broker_id, replica.tp) else dead).append(replica)
+        yield self._make_ineligible(dead)
         yield self._replicas.handle(alive, ReplicaPhase.OFFLINE)
         yield self._replicas.handle(alive, ReplicaPhase.DELETION_STARTED)
         if dead:

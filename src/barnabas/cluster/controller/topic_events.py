@@ -3,10 +3,13 @@
 from typing import Final
 
 from barnabas.cluster.controller.context import Replica
+from barnabas.cluster.controller.reassignment import maybe_resume_reassignments
+from barnabas.cluster.controller.states import ReplicaPhase
 from barnabas.cluster.controller.term import Term
 from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import NoNodeError, SetData
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -41,13 +44,18 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
         data, _ = yield term.watches.get(znodes.topic_path(topic))
     except NoNodeError:
         return
-    assignment = znodes.decode_topic(data)
+    assignment = readable(term.store.store, znodes.topic_path(topic), znodes.decode_topic, data)
+    if assignment is None or topic not in context.topics:
+        return
+    if topic not in context.assignments:
+        yield _serve_again(term, topic, assignment)
+        return
     added = {
         TopicPartition(topic, partition): replicas
         for partition, replicas in assignment.partitions.items()
         if not context.assignment(TopicPartition(topic, partition)).replicas
     }
-    if not added or topic not in context.topics:
+    if not added:
         return
     if context.being_deleted(topic):
         _events.warning("partitions_not_added", topic=topic, reason="the topic is being deleted")
@@ -60,12 +68,21 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
 
 
 @steps
+def _serve_again(term: Term, topic: str, assignment: TopicAssignment) -> Steps[None]:
+    """A topic was held apart because its znode was unreadable, and the znode is mended: as at the beginning of a term."""
+    _events.info("topic_served_again", topic=topic)
+    yield term.serve({topic: assignment})
+    yield maybe_resume_reassignments(term, lambda tp, _: tp.topic == topic)
+    yield term.deletion.resume_for([topic])
+
+
+@steps
 def _restore_assignment(term: Term, topic: str, written: TopicAssignment) -> Steps[None]:
     """``restorePartitionReplicaAssignment``: takes out partitions that were added while the topic is being deleted."""
     existing: dict[int, ReplicaAssignment] = {
-        int(name): written.partitions[int(name)]
-        for name in (yield term.store.children(znodes.partitions_path(topic)))
-        if int(name) in written.partitions
+        partition: written.partitions[partition]
+        for partition in znodes.numbered((yield term.store.children(znodes.partitions_path(topic))))
+        if partition in written.partitions
     }
     payload = znodes.encode_topic(TopicAssignment(written.topic_id, existing))
     yield term.store.write(SetData(znodes.topic_path(topic), payload))
@@ -91,9 +108,17 @@ def process_topic_deletion(term: Term) -> Steps[None]:
 def process_stop_replica_response(
     term: Term, broker_id: int, error: ErrorCode, errors: dict[TopicPartition, ErrorCode]
 ) -> Steps[None]:
-    """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to."""
-    failed = {tp for tp, code in errors.items() if error or code}
-    yield term.deletion.replicas_failed([Replica(tp, broker_id) for tp in sorted(failed)])
-    done = [Replica(tp, broker_id) for tp in errors if tp not in failed]
+    """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to.
+
+    An answer counts for a deletion that is under way. A late one may be of a replica that a reassignment took away, or of
+    a broker that has died since.
+    """
+    phases = term.context.replica_phases
+    asked = [
+        tp for tp in sorted(errors) if phases.get(Replica(tp, broker_id)) is ReplicaPhase.DELETION_STARTED
+    ]
+    failed = [Replica(tp, broker_id) for tp in asked if error or errors[tp]]
+    yield term.deletion.replicas_failed(failed)
+    done = [Replica(tp, broker_id) for tp in asked if not (error or errors[tp])]
     if done:
         yield term.deletion.replicas_deleted(done)

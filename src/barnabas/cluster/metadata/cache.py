@@ -116,6 +116,8 @@ class MetadataCache:
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self.snapshot = Snapshot()
+        self._different_listeners: dict[int, list[str]] = {}
+        """The brokers without the same listeners as this one, as the log has named them."""
 
     @property
     def controller_id(self) -> int:
@@ -206,8 +208,10 @@ class MetadataCache:
             if names.keys() != own.keys() and len(different) < _DIFFERENT_NAMED_MAX:
                 different[broker_id] = sorted(names)
             yield
-        if different:
+        # Every update of the metadata names all brokers. The line is for an operator who adds a listener: once is enough.
+        if different and different != self._different_listeners:
             _events.error("listeners_not_identical", own=sorted(own), brokers=different)
+        self._different_listeners = different
 
     def __repr__(self) -> str:
         snapshot = self.snapshot

@@ -11,16 +11,21 @@ a LeaderAndIsr request names before their logs are opened, and `topic` answers f
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final, TypeAlias
 
 from barnabas.cluster.metadata.registration import ensure_paths
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import Change, MetadataStore, NodeExistsError, NoNodeError, WatchEvent
+from barnabas.cluster.store.payload import UnreadableZnodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.core.clock import Clock
-from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.core.config import Config
+from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, Steps, gather, steps
+from barnabas.core.topic_config import TOPIC_CONFIG, topic_config
 
 _events: Final = EventLog("cluster.configs")
 
@@ -31,6 +36,8 @@ OnConfigChange: TypeAlias = Callable[[ConfigChange, Mapping[str, str]], object]
 """Is called with an entity whose settings changed, and all settings that it has now."""
 
 _NONE: Final[Mapping[str, str]] = {}
+_UNREADABLE: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""What counts for a topic whose settings are unreadable: they may say that its records are kept for years."""
 
 
 class ConfigStore:
@@ -49,12 +56,15 @@ class ConfigStore:
 
     @steps
     def read(self, entity_type: str, entity: str) -> Steps[dict[str, str]]:
-        """The settings of an entity (its name as `znodes.sanitize` gives it); none where there is no znode."""
+        """The settings of an entity (its name as `znodes.sanitize` gives it); none where its znode is not there or
+        is unreadable.
+        """
+        path = znodes.config_path(entity_type, entity)
         try:
-            data, _ = yield self._store.get(znodes.config_path(entity_type, entity))
+            data, _ = yield self._store.get(path)
         except NoNodeError:
             return {}
-        return znodes.decode_config(data)
+        return readable(self._store, path, znodes.decode_config, data) or {}
 
     @steps
     def write(self, entity_type: str, entity: str, values: Mapping[str, str]) -> Steps[None]:
@@ -121,7 +131,18 @@ class ConfigStore:
     @steps
     def _read_topic(self, topic: str) -> Steps[None]:
         # Kept as soon as it is read: once all are, a notice may have brought newer settings of this one.
-        self._topics[topic] = yield self.read("topics", znodes.sanitize(topic))
+        self._topics[topic] = yield self._topic_settings(znodes.sanitize(topic))
+
+    @steps
+    def _topic_settings(self, entity: str) -> Steps[Mapping[str, str]]:
+        """The settings that count for a topic."""
+        path = znodes.config_path("topics", entity)
+        try:
+            data, _ = yield self._store.get(path)
+        except NoNodeError:
+            return _NONE
+        settings = readable(self._store, path, _decode_topic_config, data)
+        return _UNREADABLE if settings is None else settings
 
     def forget(self, topics: Iterable[str]) -> None:
         """Topics are deleted: one of the same name is another topic."""
@@ -169,18 +190,19 @@ class ConfigStore:
             return
         if _number(name) > self._last_notice:
             self._last_notice = _number(name)
-            try:
-                yield self._apply(znodes.decode_config_change(data))
-            except (ValueError, KeyError, TypeError) as error:
-                _events.error("config_notice_unreadable", path=path, error=error)
+            change = readable(self._store, path, znodes.decode_config_change, data)
+            if change is not None:
+                yield self._apply(change)
         if self._clock.time_ms() - stat.created_ms > NOTICE_LIFE_MS:
             yield self._purge(path)
 
     @steps
     def _apply(self, change: ConfigChange) -> Steps[None]:
-        values = yield self.read(change.entity_type, change.entity)
         if change.entity_type == "topics":
+            values = yield self._topic_settings(change.entity)
             self._topics[znodes.desanitize(change.entity)] = values
+        else:
+            values = yield self.read(change.entity_type, change.entity)
         _events.info("config_changed", type=change.entity_type, entity=change.entity)
         self._on_change(change, values)
 
@@ -213,5 +235,25 @@ def check_config_size(values: Mapping[str, str]) -> None:
         )
 
 
+def _decode_topic_config(data: bytes | None) -> dict[str, str]:
+    """The settings of a topic that a log can have. Raises UnreadableZnodeError.
+
+    As in Kafka a name that is not known counts for nothing. A value that cannot be ends Kafka's start.
+    """
+    settings = {name: value for name, value in znodes.decode_config(data).items() if name in TOPIC_CONFIG}
+    try:
+        topic_config(_topic_defaults(), settings)
+    except ConfigError as error:
+        raise UnreadableZnodeError(str(error)) from error
+    return settings
+
+
+@cache
+def _topic_defaults() -> Config:
+    return TOPIC_CONFIG.parse({})
+
+
 def _number(name: str) -> int:
-    return int(name.rpartition("_")[2])
+    """The number of a notice; -1 for a name that no notice has."""
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else -1

@@ -12,6 +12,7 @@ from typing import Any, Final
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import MetadataStore
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.pending import Steps, gather, steps
 
 GROUP_VERSION: Final = "group.version"
@@ -29,11 +30,15 @@ def knows_consumer_groups(broker: Broker) -> bool:
 def forgetful_brokers(store: MetadataStore) -> Steps[list[int]]:
     """The registered brokers that would forget groups of the consumer protocol, by id."""
     names = yield store.children(znodes.BROKER_IDS)
-    reads = {int(name): store.get(znodes.broker_path(int(name))) for name in names}
+    reads = {broker_id: store.get(znodes.broker_path(broker_id)) for broker_id in znodes.numbered(names)}
     yield gather(reads.values())
-    return sorted(
-        broker_id
-        for broker_id, read in reads.items()
-        # A broker that left in between cannot lead.
-        if read.error is None and not knows_consumer_groups(znodes.decode_broker(broker_id, read.result()[0]))
-    )
+    forgetful = []
+    for broker_id, read in reads.items():
+        if read.error is not None:
+            continue  # a broker that left in between cannot lead
+        data, _ = read.result()
+        broker = readable(store, znodes.broker_path(broker_id), znodes.decode_broker, broker_id, data)
+        # Nor can one whose registration the controller cannot read.
+        if broker is not None and not knows_consumer_groups(broker):
+            forgetful.append(broker_id)
+    return forgetful

@@ -9,6 +9,7 @@ from typing import Final
 
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import MetadataStore, NoNodeError, WatchEvent
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, Steps, steps
 
@@ -57,12 +58,9 @@ class FinalizedFeatures:
             return
         try:
             data, stat = yield self._store.get(znodes.FEATURE)
-            levels = znodes.decode_features(data)
         except NoNodeError:
             return  # the watch has fired
-        except (ValueError, KeyError, TypeError) as error:
-            _log.error("features_unreadable", path=znodes.FEATURE, error=error)
-            levels = None
+        levels = readable(self._store, znodes.FEATURE, znodes.decode_features, data)
         if levels:
             # Kafka's brokers end here.
             _log.error(

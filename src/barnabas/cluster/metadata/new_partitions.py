@@ -11,6 +11,7 @@ from barnabas.cluster.leadership import ReplicaAssignment, TopicAssignment
 from barnabas.cluster.metadata.placement import BrokerRack, assign_replicas
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import BadVersionError, MetadataStore, NoNodeError
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import is_topic_name
@@ -70,7 +71,9 @@ def _read(store: MetadataStore, topic: str) -> Steps[tuple[TopicAssignment, int]
         data, stat = yield store.get(znodes.topic_path(topic))
     except NoNodeError as error:
         raise _unknown(topic) from error
-    assignment = znodes.decode_topic(data)
+    assignment = readable(store, znodes.topic_path(topic), znodes.decode_topic, data)
+    if assignment is None:
+        raise _unknown(topic)
     if any(each.being_reassigned for each in assignment.partitions.values()):
         raise KafkaError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,

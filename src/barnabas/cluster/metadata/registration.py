@@ -1,6 +1,7 @@
 """How a broker enters the cluster: the znodes that must exist, the cluster id, its own registration."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from barnabas.cluster.brokers import Broker
@@ -13,11 +14,13 @@ from barnabas.cluster.store.contract import (
     Operation,
     SetData,
     Stat,
+    WatchEvent,
 )
+from barnabas.cluster.store.unreadable import readable
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.pending import Steps, gather, steps
+from barnabas.core.pending import Pending, Steps, gather, steps
 
 _events: Final = EventLog("cluster.registration")
 
@@ -44,8 +47,8 @@ def ensure_paths(store: MetadataStore, paths: Iterable[str]) -> Steps[None]:
 
 
 @steps
-def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str]:
-    """The cluster's id; the first broker of a new cluster decides on it."""
+def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str | None]:
+    """The cluster's id; the first broker of a new cluster decides on it. None where its znode is unreadable."""
     try:
         data, _ = yield store.get(znodes.CLUSTER_ID)
     except NoNodeError:
@@ -57,7 +60,7 @@ def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str]:
             data, _ = yield store.get(znodes.CLUSTER_ID)
         else:
             return chosen
-    return znodes.decode_cluster_id(data)
+    return readable(store, znodes.CLUSTER_ID, znodes.decode_cluster_id, data)
 
 
 @steps
@@ -76,11 +79,18 @@ def propagate_log_dir_event(store: MetadataStore, broker_id: int) -> Steps[None]
 
 
 class BrokerRegistration:
-    """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart."""
+    """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart.
 
-    def __init__(self, store: MetadataStore, broker: Broker, clock: Clock) -> None:
+    A broker that was killed leaves its znode until its session has ended. `old_session_ms` is how long that may take: so
+    long a broker that finds its id taken waits for the znode to go. One that stays is that of another broker.
+    """
+
+    def __init__(
+        self, store: MetadataStore, broker: Broker, clock: Clock, *, old_session_ms: float = 0
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._old_session_ms = old_session_ms
         self.broker = broker
         self.broker_epoch = -1
 
@@ -89,12 +99,29 @@ class BrokerRegistration:
         """The new broker epoch. Raises RegistrationError with one line that says who is in the way."""
         yield self._check_addresses()
         path = znodes.broker_path(self.broker.id)
-        try:
-            # As Kafka does: create, then write, so that one transaction yields the stat.
-            operations: list[Operation] = [Create(path, ephemeral=True), SetData(path, self._payload(), 0)]
-            _, stat = yield self._store.multi(operations)
-        except NodeExistsError:
-            stat = yield self._existing(path)
+        old: Stat | None = None
+        while True:
+            try:
+                # As Kafka does: create, then write, so that one transaction yields the stat.
+                operations: list[Operation] = [
+                    Create(path, ephemeral=True),
+                    SetData(path, self._payload(), 0),
+                ]
+                _, stat = yield self._store.multi(operations)
+                break
+            except NodeExistsError:
+                stat = yield self._store.exists(path)
+            if stat is None:
+                continue  # it went in between
+            if stat.ephemeral_owner == self._store.session_id:
+                break  # ours: a repeated request finds what the first one made
+            # The first one found may be that of an earlier life of this broker. One that came after it is not.
+            if old is not None or (yield self._outlives_its_session(path, stat)):
+                raise RegistrationError(
+                    f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
+                    "another broker.id, or stop the other one"
+                )
+            old = stat
         self.broker_epoch = stat.czxid
         _events.info("broker_registered", broker=self.broker.id, epoch=stat.czxid)
         return self.broker_epoch
@@ -109,30 +136,46 @@ class BrokerRegistration:
         return znodes.encode_broker(self.broker, self._clock.time_ms())
 
     @steps
-    def _existing(self, path: str) -> Steps[Stat]:
-        """Our own znode, when a repeated request finds what the first one made."""
-        stat: Stat | None = yield self._store.exists(path)
-        if stat is None or stat.ephemeral_owner != self._store.session_id:
-            raise RegistrationError(
-                f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
-                "another broker.id, or stop the other one"
+    def _outlives_its_session(self, path: str, old: Stat) -> Steps[bool]:
+        """Waits until this znode is gone; whether it is still there when any session without a broker has ended."""
+        left_ms = self._old_session_ms
+        if left_ms > 0:
+            _events.warning(
+                "registration_waits",
+                broker=self.broker.id,
+                at_most_ms=left_ms,
+                reason="the id is registered; if that is an earlier life of this broker, its session ends soon",
             )
-        return stat
+        deadline_ms = self._clock.monotonic_ms() + left_ms
+        while left_ms > 0:
+            changed: Pending[WatchEvent | None] = Pending()
+            stat: Stat | None = yield self._store.exists(path, changed.complete)
+            if stat is None or stat.czxid != old.czxid:
+                return False
+            timer = self._clock.call_later(left_ms, partial(changed.complete, None))
+            yield changed
+            timer.cancel()
+            left_ms = deadline_ms - self._clock.monotonic_ms()
+        stat = yield self._store.exists(path)
+        return stat is not None and stat.czxid == old.czxid
 
     @steps
     def _check_addresses(self) -> Steps[None]:
         own = {(endpoint.host, endpoint.port) for endpoint in self.broker.endpoints}
         names = yield self._store.children(znodes.BROKER_IDS)
         reads = {
-            int(name): self._store.get(znodes.broker_path(int(name)))
-            for name in names
-            if int(name) != self.broker.id
+            broker_id: self._store.get(znodes.broker_path(broker_id))
+            for broker_id in znodes.numbered(names)
+            if broker_id != self.broker.id
         }
         yield gather(reads.values())
         for broker_id, read in reads.items():
             if read.error is not None:
                 continue  # it left in between
-            other = znodes.decode_broker(broker_id, read.result()[0])
+            path, (data, _) = znodes.broker_path(broker_id), read.result()
+            other = readable(self._store, path, znodes.decode_broker, broker_id, data)
+            if other is None:
+                continue  # nobody can tell where it listens
             common = own & {(endpoint.host, endpoint.port) for endpoint in other.endpoints}
             if common:
                 listed = ",".join(f"{host}:{port}" for host, port in sorted(common))

@@ -1,11 +1,10 @@
 """Paths and payloads of Kafka 3.9's znodes (``kafka.zk.ZkData``).
 
 Payloads are JSON in UTF-8 without blanks; readers look keys up by name and accept the older versions that
-Kafka's readers accept. A payload that cannot be read raises ValueError, KeyError or TypeError: the caller
-knows what to do about whose znode it is.
+Kafka's readers accept. A payload that cannot be read raises UnreadableZnodeError, whatever is wrong with it;
+`unreadable.readable` says so in the log, and what is done without that znode.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +19,19 @@ from barnabas.cluster.leadership import (
     TopicAssignment,
 )
 from barnabas.cluster.store.contract import Stat
-from barnabas.core.ids import TopicPartition, Uuid, uuid_from_text, uuid_text
+from barnabas.cluster.store.payload import (
+    INT_MAX,
+    UnreadableZnodeError,
+    broker_ids,
+    decode_json,
+    encode_json,
+    field,
+    number_field,
+    number_of_text,
+    typed,
+)
+from barnabas.core.config import LONG_MAX
+from barnabas.core.ids import NO_LEADER, TopicPartition, Uuid, uuid_from_text, uuid_text
 from barnabas.network.endpoints import Endpoint
 
 CONTROLLER: Final = "/controller"
@@ -65,20 +76,6 @@ def ancestors(path: str) -> list[str]:
     """The paths above a path, outermost first, without the root."""
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(2, len(parts))]
-
-
-def encode_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def decode_json(data: bytes | None) -> dict[str, Any]:
-    """The object in a payload. Raises ValueError or TypeError when there is none."""
-    if data is None:
-        raise ValueError("the znode holds no data")
-    value = json.loads(data)
-    if not isinstance(value, dict):
-        raise TypeError(f"the znode holds {value!r} instead of an object")
-    return value
 
 
 # ------------------------------------------------------------------------------------------- paths
@@ -137,7 +134,17 @@ def encode_controller(broker_id: int, now_ms: int) -> bytes:
 
 def decode_controller(data: bytes | None) -> int:
     """The broker id in /controller."""
-    return int(decode_json(data)["brokerid"])
+    return number_field(decode_json(data), "brokerid")
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """/controller_epoch, which is no JSON."""
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    """The epoch of the last controller; below the greatest number, as the next one is greater."""
+    return number_of_text((data or b"").decode("latin-1"), "it", most=INT_MAX - 1)
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -147,7 +154,10 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 def decode_cluster_id(data: bytes | None) -> str:
     """The cluster id."""
-    return str(decode_json(data)["id"])
+    cluster_id = field(decode_json(data), "id", str)
+    if not cluster_id:
+        raise UnreadableZnodeError("id is empty")
+    return cluster_id
 
 
 def encode_feature() -> bytes:
@@ -157,12 +167,21 @@ def encode_feature() -> bytes:
 
 def decode_feature_enabled(data: bytes | None) -> bool:
     """Whether /feature says that features may be finalized."""
-    return int(decode_json(data)["status"]) == 1
+    return _decode_feature(data) is not None
 
 
 def decode_features(data: bytes | None) -> dict[str, Any] | None:
     """The features of /feature with their levels; None while they may not be finalized."""
-    return dict(decode_json(data)["features"]) if decode_feature_enabled(data) else None
+    return _decode_feature(data)
+
+
+def _decode_feature(data: bytes | None) -> dict[str, Any] | None:
+    value = decode_json(data)
+    version, status = number_field(value, "version"), number_field(value, "status")
+    if version not in (1, 2):
+        raise UnreadableZnodeError(f"version is {version}, and only 1 and 2 are known")
+    features = dict(field(value, "features", dict))
+    return features if status == 1 else None
 
 
 def encode_producer_ids(broker_id: int, first: int) -> bytes:
@@ -171,9 +190,11 @@ def encode_producer_ids(broker_id: int, first: int) -> bytes:
     return encode_json({"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(end)})
 
 
-def decode_producer_ids_end(data: bytes) -> int:
-    """The last id of the latest block."""
-    return int(decode_json(data)["block_end"])
+def decode_producer_ids_end(data: bytes | None) -> int:
+    """The last id of the latest block; -1 before the first."""
+    return (
+        number_of_text(field(decode_json(data), "block_end", str), "block_end", most=LONG_MAX) if data else -1
+    )
 
 
 # ---------------------------------------------------------------------------------------- brokers
@@ -200,22 +221,38 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
 def decode_broker(broker_id: int, data: bytes | None) -> Broker:
     """The broker in /brokers/ids/<id>, versions 1 to 5."""
     value = decode_json(data)
-    if not 1 <= value["version"] <= 5:
-        raise ValueError(f"broker {broker_id} is registered with the unknown version {value['version']}")
-    if value["version"] == 1:
-        return Broker(broker_id, (Endpoint("PLAINTEXT", value["host"], value["port"]),))
-    protocols = value.get("listener_security_protocol_map", {})
-    endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
-    return Broker(broker_id, endpoints, value.get("rack"), value.get("features", {}))
+    version = number_field(value, "version")
+    if not 1 <= version <= 5:
+        raise UnreadableZnodeError(f"version is {version}, and only 1 to 5 are known")
+    if version == 1:
+        port = number_field(value, "port")
+        return Broker(broker_id, (Endpoint("PLAINTEXT", field(value, "host", str), port),))
+    protocols = field(value, "listener_security_protocol_map", dict, {})
+    endpoints = tuple(
+        _endpoint(typed(text, str, "an endpoint"), protocols) for text in field(value, "endpoints", list)
+    )
+    rack = value.get("rack")
+    if rack is not None:
+        rack = typed(rack, str, "rack")
+    return Broker(broker_id, endpoints, rack, field(value, "features", dict, {}))
 
 
-def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+def _endpoint(text: str, protocols: Mapping[str, Any]) -> Endpoint:
     listener, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
-    protocol = protocols.get(listener, listener)
+    protocol = typed(protocols.get(listener, listener), str, f"the protocol of {listener}")
     if protocol not in SECURITY_PROTOCOLS:
-        raise ValueError(f"listener {listener} has the unknown security protocol {protocol}")
-    return Endpoint(listener, host.strip("[]"), int(port), protocol)
+        raise UnreadableZnodeError(f"listener {listener} has the unknown security protocol {protocol}")
+    return Endpoint(listener, host.strip("[]"), number_of_text(port, f"the port of {listener}"), protocol)
+
+
+def numbered(names: Iterable[str]) -> list[int]:
+    """Names below a znode that are numbers, of brokers or of partitions; others are nobody's."""
+    return sorted(
+        int(name)
+        for name in names
+        if name.isascii() and name.isdigit() and len(name) <= len(str(INT_MAX)) and int(name) <= INT_MAX
+    )
 
 
 # ----------------------------------------------------------------------------------------- topics
@@ -240,14 +277,22 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 def decode_topic(data: bytes | None) -> TopicAssignment:
     """The assignment in /brokers/topics/<topic>, versions 1 to 3."""
     value = decode_json(data)
-    adding, removing = value.get("adding_replicas", {}), value.get("removing_replicas", {})
+    adding = field(value, "adding_replicas", dict, {})
+    removing = field(value, "removing_replicas", dict, {})
     partitions = {
-        int(partition): ReplicaAssignment(
-            tuple(replicas), tuple(adding.get(partition, ())), tuple(removing.get(partition, ()))
+        number_of_text(partition, "a partition"): ReplicaAssignment(
+            broker_ids(replicas, f"partition {partition}"),
+            broker_ids(adding.get(partition, []), "adding_replicas"),
+            broker_ids(removing.get(partition, []), "removing_replicas"),
         )
-        for partition, replicas in value["partitions"].items()
+        for partition, replicas in field(value, "partitions", dict).items()
     }
-    topic_id: Uuid | None = uuid_from_text(value["topic_id"]) if "topic_id" in value else None
+    topic_id: Uuid | None = None
+    if "topic_id" in value:
+        try:
+            topic_id = uuid_from_text(field(value, "topic_id", str))
+        except ValueError as error:
+            raise UnreadableZnodeError(f"topic_id is no id: {error}") from error
     return TopicAssignment(topic_id, dict(sorted(partitions.items())))
 
 
@@ -269,14 +314,15 @@ def encode_partition_state(leadership: PartitionLeadership) -> bytes:
 def decode_partition_state(data: bytes | None, stat: Stat) -> PartitionLeadership:
     """Leader and ISR of a partition; the partition epoch is the znode's version."""
     value = decode_json(data)
+    recovery_state = number_field(value, "leader_recovery_state", 0, most=max(LeaderRecoveryState))
     state = LeaderAndIsr(
-        value["leader"],
-        tuple(value["isr"]),
-        value["leader_epoch"],
-        LeaderRecoveryState(value.get("leader_recovery_state", 0)),
+        number_field(value, "leader", least=NO_LEADER),
+        broker_ids(field(value, "isr", list), "isr"),
+        number_field(value, "leader_epoch"),
+        LeaderRecoveryState(recovery_state),
         stat.version,
     )
-    return PartitionLeadership(state, value["controller_epoch"])
+    return PartitionLeadership(state, number_field(value, "controller_epoch"))
 
 
 # ------------------------------------------------------------------------- config and administration
@@ -297,7 +343,10 @@ def encode_config(values: Mapping[str, str]) -> bytes:
 
 def decode_config(data: bytes | None) -> dict[str, str]:
     """The settings in /config/<type>/<entity>; none where there is no data."""
-    return dict(decode_json(data)["config"]) if data else {}
+    if not data:
+        return {}
+    config = field(decode_json(data), "config", dict)
+    return {name: typed(value, str, f"the value of {name}") for name, value in config.items()}
 
 
 def encode_config_change(change: ConfigChange) -> bytes:
@@ -308,9 +357,14 @@ def encode_config_change(change: ConfigChange) -> bytes:
 def decode_config_change(data: bytes | None) -> ConfigChange:
     """The entity that a notice names, versions 1 and 2."""
     value = decode_json(data)
-    if value["version"] == 1:
-        return ConfigChange(value["entity_type"], value["entity_name"])
-    entity_type, _, entity = value["entity_path"].partition("/")
+    version = number_field(value, "version")
+    if version == 1:
+        return ConfigChange(field(value, "entity_type", str), field(value, "entity_name", str))
+    if version != 2:
+        raise UnreadableZnodeError(f"version is {version}, and only 1 and 2 are known")
+    entity_type, separator, entity = field(value, "entity_path", str).partition("/")
+    if not (entity_type and separator and entity):
+        raise UnreadableZnodeError("entity_path names no entity")
     return ConfigChange(entity_type, entity)
 
 
@@ -322,7 +376,12 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 
 def decode_partitions(data: bytes | None) -> list[TopicPartition]:
     """The partitions that `encode_partitions` wrote."""
-    return [TopicPartition(each["topic"], each["partition"]) for each in decode_json(data)["partitions"]]
+    return [_partition(each) for each in field(decode_json(data), "partitions", list)]
+
+
+def _partition(value: Any) -> TopicPartition:
+    fields = typed(value, dict, "a partition")
+    return TopicPartition(field(fields, "topic", str), number_field(fields, "partition"))
 
 
 def encode_reassignment(partitions: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -337,8 +396,8 @@ def encode_reassignment(partitions: Mapping[TopicPartition, Sequence[int]]) -> b
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
     """The partitions and brokers that `encode_reassignment` wrote."""
     return {
-        TopicPartition(each["topic"], each["partition"]): tuple(each["replicas"])
-        for each in decode_json(data)["partitions"]
+        _partition(each): broker_ids(each.get("replicas"), "replicas")
+        for each in field(decode_json(data), "partitions", list)
     }
 
 
@@ -349,4 +408,4 @@ def encode_log_dir_event(broker_id: int) -> bytes:
 
 def decode_log_dir_event(data: bytes | None) -> int:
     """The broker that a log directory failed on."""
-    return int(decode_json(data)["broker"])
+    return number_field(decode_json(data), "broker")

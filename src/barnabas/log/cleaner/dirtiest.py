@@ -5,11 +5,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from barnabas.core.config import LONG_MAX
-from barnabas.core.eventlog import EventLog
 from barnabas.log.log import Log
 from barnabas.log.segment import LogSegment
-
-_events = EventLog("log.cleaner")
 
 
 class LogToClean(NamedTuple):
@@ -61,16 +58,7 @@ def to_clean(log: Log, now_ms: int) -> LogToClean | None:
 def first_dirty_offset(log: Log) -> int:
     """Where the dirty part begins: as the checkpoint says, if that can be, else with the log."""
     offset = log.first_dirty_offset
-    if log.log_start_offset <= offset <= log.log_end_offset:
-        return offset
-    if offset > log.log_end_offset:
-        _events.warning(
-            "cleaner.checkpoint_invalid",
-            partition=log.tp,
-            first_dirty_offset=offset,
-            log_end_offset=log.log_end_offset,
-        )
-    return log.log_start_offset
+    return offset if log.log_start_offset <= offset <= log.log_end_offset else log.log_start_offset
 
 
 def _is_overdue(dirty: Sequence[LogSegment], now_ms: int, lag_ms: int) -> bool:

@@ -30,6 +30,7 @@ from barnabas.log.cleaner.work import (
     CleanerError,
     Cleaning,
     CleaningAbortedError,
+    MapLostError,
     Source,
     Throttle,
     build_map,
@@ -41,7 +42,7 @@ from barnabas.log.flush import Syncer
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.log import Log
 from barnabas.log.manager import LogManager
-from barnabas.log.names import CLEANED_SUFFIX, LOG_SUFFIX, offset_name
+from barnabas.log.names import CLEANED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, offset_name
 from barnabas.log.segment import LogSegment
 from barnabas.log.shortage import is_full
 
@@ -116,12 +117,14 @@ class LogCleaner:
         self._is_closed = True
         given_up = dict(self._outputs)
         for log in given_up:
-            self.abort(log)
+            with contextlib.suppress(KafkaError):
+                self.abort(log)
         self._stop(self._cleaners)
         self._cleaners = []
         for log, base_offset in given_up.items():
             # A child writes on until its next look at the output file.
-            remove_output(self._disk, log.directory, base_offset)
+            with contextlib.suppress(KafkaError):  # then the log is offline, which has its line
+                remove_output(log, base_offset)
         return gather(self._replacing)
 
     def reconfigure(self, settings: CleanerSettings) -> None:
@@ -147,10 +150,13 @@ class LogCleaner:
             cleaner.offload.close()
 
     def abort(self, log: Log) -> None:
-        """``abortCleaning``: what was written for this log counts no more; the child notices before its next block."""
+        """``abortCleaning``: what was written for this log counts no more; the child notices before its next block.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
         base_offset = self._outputs.pop(log, None)
         if base_offset is not None:
-            remove_output(self._disk, log.directory, base_offset)
+            remove_output(log, base_offset)
 
     def _cut(self, log: Log) -> None:
         """Records at the end of a log are cut off: what superseded others may be among them."""
@@ -260,7 +266,10 @@ class LogCleaner:
     def _failed(self, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError) or self._is_closed or log.offline:
             _events.info("cleaner.aborted", partition=log.tp)
-        elif isinstance(error, ChildEndedError) or (isinstance(error, OSError) and is_full(error)):
+        elif isinstance(error, (ChildEndedError, MapLostError)) or (
+            isinstance(error, OSError) and is_full(error)
+        ):
+            # The next one begins with the segments as they are by then.
             _events.warning("cleaner.postponed", partition=log.tp, error=error)
         elif isinstance(error, OSError):
             log.refused(error)
@@ -289,7 +298,9 @@ class LogCleaner:
         try:
             self._open_output(log, cleaning.output_base)
             end_offset: int = yield offload.run(build_map, self._disk, cleaning)
-            transactions = CleanedTransactions(cleaning.aborted)
+            # Of the whole log: its segments are read from the first one on, and so are the markers of all.
+            aborted = log.aborted_transactions(log.segments[0].base_offset, target.end_offset)
+            transactions = CleanedTransactions(aborted)
             for group in self._groups(target, end_offset):
 
                 def check(group: Sequence[LogSegment] = group) -> None:
@@ -305,10 +316,11 @@ class LogCleaner:
                 check()
                 yield stage(log, cleaning.output_base, disk=self._disk, syncer=self._syncer)
                 check()
-                # From here on the result is the log's.
+                swap = log.load_segment(cleaning.output_base, SWAP_SUFFIX)
+                # From here on the result is the log's, and nothing removes it.
                 del self._outputs[log]
                 has_output = False
-                replacing = replace(log, group, disk=self._disk, syncer=self._syncer)
+                replacing = replace(log, group, swap, disk=self._disk, syncer=self._syncer)
                 self._replacing.add(replacing)
                 replacing.when_done(self._replacing.discard)
                 retired = yield replacing
@@ -323,7 +335,7 @@ class LogCleaner:
             del self._running[cleaning.directory]
             if has_output:
                 # Also where it was given up before: the child may have written more until it noticed.
-                remove_output(self._disk, log.directory, cleaning.output_base)
+                remove_output(log, cleaning.output_base)
         _log_stats(log, target.first_dirty_offset, end_offset, stats)
         return stats
 
@@ -340,7 +352,9 @@ class LogCleaner:
             first_dirty_offset=target.first_dirty_offset,
             dirty=_sources(target.dirty),
             end_offset=target.end_offset,
-            aborted=log.aborted_transactions(log.segments[0].base_offset, target.end_offset),
+            # Of the dirty part alone (``buildOffsetMap``): the marker of any other transaction is not read there, and what
+            # its producer commits later would be taken for aborted.
+            aborted=log.aborted_transactions(target.first_dirty_offset, target.end_offset),
             now_ms=self._clock.time_ms(),
             delete_retention_ms=log.config.delete_retention_ms,
             index_interval_bytes=log.config.index_interval_bytes,
@@ -366,7 +380,7 @@ class LogCleaner:
         """Makes the output file, without which the child stops."""
         self.abort(log)
         self._outputs[log] = base_offset
-        remove_output(self._disk, log.directory, base_offset)
+        remove_output(log, base_offset)
         path = f"{log.directory}/{offset_name(base_offset, LOG_SUFFIX)}{CLEANED_SUFFIX}"
         self._disk.open(path, create=True)
 

@@ -1,7 +1,8 @@
 """What the child process does: functions of plain values that read segments and write a cleaned one.
 
-The child keeps the offset map from one call to the next; one that does not have it (its predecessor was killed) makes it
-again from the same segments, of which those that are cleaned already hold the same last records.
+The child keeps the offset map from one call to the next. One that does not have it, because its predecessor was killed, says
+so with `MapLostError`, and the log is cleaned again from the start: the map cannot be made once more, as the segments
+that it was made of may have been replaced since.
 
 Each function looks for its output file before every block, and stops with `CleaningAbortedError` once the file is gone.
 """
@@ -47,6 +48,10 @@ class CleanerError(BarnabasError):
     """A log that cannot be cleaned as it is; says why."""
 
 
+class MapLostError(BarnabasError):
+    """This process has no offset map of the cleaning: the one that had it was killed."""
+
+
 class Source(NamedTuple):
     """A segment to read: its base offset, and how many bytes of the file belong to it."""
 
@@ -72,6 +77,7 @@ class Cleaning(NamedTuple):
     end_offset: int
     """Where the last dirty segment ends."""
     aborted: Sequence[AbortedTxn]
+    """The aborted transactions of the dirty part, for the offset map."""
     now_ms: int
     delete_retention_ms: int
     index_interval_bytes: int
@@ -87,17 +93,6 @@ _map_of_process: list[tuple[int, OffsetMap]] = []
 
 def build_map(disk: Filesystem, cleaning: Cleaning) -> int:
     """``buildOffsetMap``: the offset up to which the log can be cleaned; the end of the dirty part unless the map gets full."""
-    return _map_for(disk, cleaning).latest_offset + 1
-
-
-def forget_map() -> None:
-    """Gives the memory of the map back."""
-    _map_of_process.clear()
-
-
-def _map_for(disk: Filesystem, cleaning: Cleaning) -> OffsetMap:
-    if _map_of_process and _map_of_process[0][0] == cleaning.number:
-        return _map_of_process[0][1]
     forget_map()
     # No more room than all dirty offsets need, so that small logs take little memory.
     offsets = cleaning.end_offset - cleaning.first_dirty_offset
@@ -110,7 +105,19 @@ def _map_for(disk: Filesystem, cleaning: Cleaning) -> OffsetMap:
             "raise log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads"
         )
     _map_of_process.append((cleaning.number, offset_map))
-    return offset_map
+    return offset_map.latest_offset + 1
+
+
+def forget_map() -> None:
+    """Gives the memory of the map back."""
+    _map_of_process.clear()
+
+
+def _map_of(cleaning: Cleaning) -> OffsetMap:
+    for number, offset_map in _map_of_process:
+        if number == cleaning.number:
+            return offset_map
+    raise MapLostError(cleaning.directory)
 
 
 def _fill(offset_map: OffsetMap, disk: Filesystem, cleaning: Cleaning) -> None:
@@ -150,7 +157,7 @@ def clean_segments(
     stem = f"{cleaning.directory}/{offset_name(group[0].base_offset, '')}"
     transactions.retained.clear()
     batch_filter = BatchFilter(
-        _map_for(disk, cleaning),
+        _map_of(cleaning),
         transactions,
         last_records,
         now_ms=cleaning.now_ms,

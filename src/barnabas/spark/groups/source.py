@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from barnabas.core.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -15,6 +15,7 @@ from barnabas.spark.logs.segments import find_segments
 from barnabas.spark.logs.source import LogReader
 from barnabas.spark.ranges import pack
 from barnabas.spark.source import BatchTopicReader
+from barnabas.spark.tables import TableSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,7 +39,7 @@ _HISTORY: Final = (
 )
 
 
-class OffsetsSource(DataSource):  # type: ignore[misc]
+class OffsetsSource(TableSource):
     """What groups have committed: the records of ``__consumer_offsets``."""
 
     @classmethod
@@ -46,14 +47,15 @@ class OffsetsSource(DataSource):  # type: ignore[misc]
         """The name for ``format(...)``."""
         return "barnabas-offsets"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            group_options(self.options, self.name())
-        return _COMMITS
+            group_options(self.given(), self.name())
+        return self.noted(_COMMITS)
 
-    def reader(self, schema: StructType) -> "OffsetsReader":  # noqa: ARG002 - PySpark's signature
+    def reader(self, schema: StructType) -> "OffsetsReader":
         """A batch read."""
+        self.take_options(schema)
         return OffsetsReader(group_options(self.options, self.name()))
 
 
@@ -81,7 +83,7 @@ class OffsetsReader(DataSourceReader):  # type: ignore[misc]
             yield commit_rows(records, self._options)
 
 
-class LagSource(DataSource):  # type: ignore[misc]
+class LagSource(TableSource):
     """The lag of groups: of brokers now, of log directories at each commit."""
 
     @classmethod
@@ -89,14 +91,15 @@ class LagSource(DataSource):  # type: ignore[misc]
         """The name for ``format(...)``."""
         return "barnabas-lag"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """The columns."""
         with in_one_line():
-            options = group_options(self.options, self.name())
-        return _LAG if options.logs is None else _HISTORY
+            options = group_options(self.given(), self.name())
+        return self.noted(_LAG if options.logs is None else _HISTORY)
 
-    def reader(self, schema: StructType) -> "LagReader | HistoryReader":  # noqa: ARG002 - PySpark's signature
+    def reader(self, schema: StructType) -> "LagReader | HistoryReader":
         """A batch read."""
+        self.take_options(schema)
         options = group_options(self.options, self.name())
         return LagReader(options) if options.logs is None else HistoryReader(options)
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from barnabas.spark.errors import in_one_line
 from barnabas.spark.logs.options import LogOptions, View, log_options
 from barnabas.spark.logs.segments import Piece, find_segments, plan_tasks
 from barnabas.spark.source import SCHEMA, SCHEMA_WITH_HEADERS
+from barnabas.spark.tables import TableSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ class LogTask(InputPartition):  # type: ignore[misc]
     pieces: list[Piece]
 
 
-class LogSource(DataSource):  # type: ignore[misc]
+class LogSource(TableSource):
     """Log directories, read as a batch."""
 
     @classmethod
@@ -44,19 +45,24 @@ class LogSource(DataSource):  # type: ignore[misc]
         """The name for ``format(...)``."""
         return "barnabas-log"
 
-    def schema(self) -> StructType | str:
+    def schema(self) -> StructType:
         """The columns of the view. Spark asks for them at ``load()``: so wrong options show there."""
         with in_one_line():
-            options = log_options(self.options)
-        if options.view is View.RECORDS:
-            return SCHEMA_WITH_HEADERS if options.include_headers else SCHEMA
-        if options.view is View.SEGMENTS:
-            return _SEGMENTS
-        return f"{_BATCHES}, uncompressedBytes bigint" if options.uncompressed_bytes else _BATCHES
+            options = log_options(self.given())
+        return self.noted(_columns(options))
 
-    def reader(self, schema: StructType) -> "LogReader":  # noqa: ARG002 - PySpark's signature
+    def reader(self, schema: StructType) -> "LogReader":
         """A batch read."""
+        self.take_options(schema)
         return LogReader(log_options(self.options))
+
+
+def _columns(options: LogOptions) -> StructType | str:
+    if options.view is View.RECORDS:
+        return SCHEMA_WITH_HEADERS if options.include_headers else SCHEMA
+    if options.view is View.SEGMENTS:
+        return _SEGMENTS
+    return f"{_BATCHES}, uncompressedBytes bigint" if options.uncompressed_bytes else _BATCHES
 
 
 class LogReader(DataSourceReader):  # type: ignore[misc]

@@ -44,7 +44,7 @@ def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[lis
 def merge(sources: Sequence[Path], target: Path) -> None:
     """Writes the rows of all sources to one file, in their order, and synchronises it.
 
-    Columns are those of the newest source, which comes last; older rows have null where they lack one.
+    Columns are those of all sources, in the order of the newest one, which comes last; rows have null where they lack one.
     Raises PipelineError for files that cannot be read, and for a disk that takes no more.
     """
     import pyarrow as pa
@@ -63,8 +63,10 @@ def _write(sources: Sequence[Path], target: Path) -> None:
     import pyarrow.parquet as pq
 
     newest = pq.ParquetFile(sources[-1])
-    # Columns are added and never taken away, so the others add none; a column may be nullable in one source only.
-    schema = pa.unify_schemas([newest.schema_arrow, *(pq.read_schema(source) for source in sources[:-1])])
+    # Columns and fields are added and never taken away, and become wider and never narrower; a column may be nullable
+    # in one source only.
+    older = (pq.read_schema(source) for source in sources[:-1])
+    schema = pa.unify_schemas([newest.schema_arrow, *older], promote_options="permissive")
     schema = schema.with_metadata(newest.schema_arrow.metadata)
     # As Spark writes them: no schema of Arrow's, and decimals as whole numbers.
     with pq.ParquetWriter(
@@ -115,7 +117,9 @@ def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
 
     have = set(batch.schema.names)
     columns = [
-        batch.column(field.name) if field.name in have else pa.nulls(batch.num_rows, field.type)
+        batch.column(field.name).cast(field.type)
+        if field.name in have
+        else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

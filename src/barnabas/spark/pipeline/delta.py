@@ -16,7 +16,9 @@ from deltalake.transaction import AddAction
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.compaction import groups
-from barnabas.spark.pipeline.logged import LoggedTable
+from barnabas.spark.pipeline.evolution import Growth
+from barnabas.spark.pipeline.logged import LoggedTable, shape
+from barnabas.spark.pipeline.stats import statistics
 from barnabas.spark.pipeline.table import (
     Compacted,
     State,
@@ -39,6 +41,8 @@ class DeltaFolder(LoggedTable):
         "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary", "date", "timestamp",
         "timestamp_ntz",
     })  # fmt: skip
+    # delta-rs has not the table feature typeWidening, and cannot compact files whose maps differ in their structs.
+    growth: ClassVar = Growth(fields_in_structs=True)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, files=folder)
@@ -74,10 +78,10 @@ class DeltaFolder(LoggedTable):
             )
         else:
             before = table.version()
-            have = {field["name"] for field in _columns(table)["fields"]}
-            added = [field for field in schema["fields"] if field["name"] not in have]
-            if added:
-                table.alter.add_columns(_schema(added).fields)
+            have = {field["name"]: shape(field["type"]) for field in _columns(table)["fields"]}
+            grown = [field for field in schema["fields"] if have.get(field["name"]) != shape(field["type"])]
+            if grown:  # of a struct that is there delta-rs adds the fields that are not
+                table.alter.add_columns(_schema(grown).fields)
         self._synchronise_behind(before)
 
     def _commit(self, query: str, batch: int, files: Sequence[Path]) -> None:
@@ -150,7 +154,7 @@ class DeltaFolder(LoggedTable):
             partition_values=_partition(path),
             modification_time=status.st_mtime_ns // 1_000_000,
             data_change=True,
-            stats=json.dumps({"numRecords": pq.read_metadata(file).num_rows}),
+            stats=statistics(pq.read_metadata(file)),
         )
 
 

@@ -51,7 +51,7 @@ def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
     if form.decoder is not None:
         from barnabas.spark.pipeline.formats import decoder
 
-        return decoder.decoded(frame, form.decoder, keep_malformed=form.keep_malformed)
+        return decoder.decoded(frame, form.decoder, form.ids, keep_malformed=form.keep_malformed)
     from pyspark.sql import functions as sql
 
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema

@@ -22,7 +22,8 @@ from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
 from barnabas.spark.errors import PipelineError, first_line
 from barnabas.spark.pipeline.compaction import groups, merge
-from barnabas.spark.pipeline.logged import LoggedTable
+from barnabas.spark.pipeline.evolution import Growth
+from barnabas.spark.pipeline.logged import LoggedTable, shape
 from barnabas.spark.pipeline.table import Compacted, State, Step, synchronise, synchronise_up
 
 _QUERY: Final = "barnabas.query"
@@ -49,6 +50,7 @@ class IcebergFolder(LoggedTable):
 
     keeps_partition_columns: ClassVar = True
     types: ClassVar = frozenset({*_TYPES, "decimal"})
+    growth: ClassVar = Growth(fields_in_structs=True, fields_in_maps=True, wider_types=True)
 
     def __init__(self, folder: Path, table: str, catalog: Mapping[str, str]) -> None:
         super().__init__(folder, files=folder / "data")
@@ -86,7 +88,7 @@ class IcebergFolder(LoggedTable):
     def _prepare(self, query: str, schema: dict[str, Any], layout: Sequence[str]) -> None:
         table, columns = self._newest(), pa.schema(_arrow(schema))
         if table is not None:
-            if set(columns.names) - set(table.schema().column_names):
+            if shape(_spark(table.schema().as_struct())) != shape(schema):
                 with table.update_schema() as update:
                     update.union_by_name(columns)
             return

@@ -77,3 +77,14 @@ def _simple_types(kind: Any) -> Iterator[str]:
         yield from _simple_types(kind["valueType"])
     else:
         yield kind["type"]  # one of a user's own
+
+
+def shape(kind: Any) -> Any:
+    """A type of Spark's JSON without what may be null in it: those of one shape hold the same values."""
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "struct":
+        return tuple((field["name"], shape(field["type"])) for field in kind["fields"])
+    if kind["type"] == "array":
+        return ("array", shape(kind["elementType"]))
+    return ("map", shape(kind["keyType"]), shape(kind["valueType"]))

@@ -69,6 +69,19 @@ class Section:
             raise self.wrong(key, f"is {value!r}: it must be a whole number from 0 to {most}")
         return value
 
+    def wholes(self, key: str, *, most: int) -> tuple[int, ...]:
+        """A list of whole numbers from 0 to `most`, empty unless given; one that is given has some."""
+        value = self._take(key)
+        if value is None:
+            return ()
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(type(one) is int and 0 <= one <= most for one in value)
+        ):
+            raise self.wrong(key, f"is {value!r}: it must be a list of whole numbers from 0 to {most}")
+        return tuple(value)
+
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of texts, empty unless given."""
         value = self._take(key)

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from barnabas.spark import ddl
 from barnabas.spark.errors import FormatError, OptionError, PipelineError
-from barnabas.spark.options import SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.options import TIME_UNITS_MS, SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.section import Section, unknown
 
 if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 FORMATS: Final = ("binary", "json", "csv", "avro", "protobuf")
 SINKS: Final = ("parquet", "delta", "iceberg")
@@ -29,6 +32,7 @@ _SOURCE_OPTIONS: Final = (
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
     "corruptBatches",
 )  # fmt: skip
+_WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -44,6 +48,8 @@ class Format:
     """Whether a value that does not fit becomes a row with it in ``_corrupt_record``; else it ends the query."""
     decoder: "Decoder | None" = None
     """What reads the values of a format with a schema of its own, such as Avro."""
+    ids: "SchemaIds | None" = None
+    """Which ids of a schema registry the values may have, where they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ def load(path: Path) -> Pipeline:
     """The pipeline of a file. Raises PipelineError with one line that begins with the file's name."""
     try:
         with path.open("rb") as file:
-            return _pipeline(Section(tomllib.load(file)), path.absolute())
+            values = expanded(tomllib.load(file), os.environ)
+        return _pipeline(Section(values), path.absolute())
     except OSError as error:
         raise PipelineError(f"{path}: {error.strerror}") from None
     except PipelineError as error:
@@ -116,16 +123,17 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         raise top.wrong("name", f"is {name!r}: it must be a name, not a path, as the log is named after it")
     source, options = _source(top.section("source"))
     sql, python = _transform(top.section("transform"))
+    checkpoint = _local(top, "checkpoint", path.parent)
     restart, follow = top.section("restart"), top.section("follow")
     pipeline = Pipeline(
         name=name,
         folder=path.parent,
-        checkpoint=_local(top, "checkpoint", path.parent),
+        checkpoint=checkpoint,
         log=_local(top, "log", path.parent, f"{name}.log"),
         trigger=_trigger(top),
         source=source,
         source_options=options,
-        format=_format(top.section("format"), path.parent),
+        format=_format(top.section("format"), path.parent, checkpoint),
         sql=sql,
         python=python,
         sink=_sink(top.section("sink"), path.parent),
@@ -154,35 +162,56 @@ def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
     for name in options:
         if name.lower() not in known and not name.lower().startswith("kafka."):
             raise section.wrong(name, unknown(name, _SOURCE_OPTIONS))
+        if name.lower() == "maxtriggerdelay":
+            _require_unit(section, name, options[name])
     try:
         return options, source_options(options, streaming=True, quiet=True)
     except OptionError as error:
         raise PipelineError(f"source: {error}") from None
 
 
-def _format(section: Section, folder: Path) -> Format:
+def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
     kind = section.choice("kind", FORMATS, "binary")
     if kind == "binary":
         found = Format(kind)
     else:
-        decoder = _decoder(section, kind, folder) if kind in {"avro", "protobuf"} else None
+        decoder, ids = None, None
+        if kind in {"avro", "protobuf"}:
+            confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
+            decoder = _decoder(section, kind, folder, confluent=confluent)
+            ids = _schema_ids(section, checkpoint, confluent=confluent)
         found = Format(
             kind,
             section.text("schema"),
             section.text("delimiter", ",") if kind == "csv" else ",",
             section.choice("malformed", ("fail", "keep"), "fail") == "keep",
             decoder,
+            ids,
         )
     section.close()
+    if kind in {"json", "csv"}:
+        _check_columns(section, found.schema)
     if found.decoder is not None and found.keep_malformed and CORRUPT in found.decoder.type.names:
         raise section.wrong("schema", f"has a field {CORRUPT}, which malformed values are kept in")
     return found
 
 
-def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
+def _check_columns(section: Section, schema: str) -> None:
+    """Refuses what Spark would refuse once it runs: a type that there is not, or what is no list of columns."""
+    if schema.startswith("{"):
+        return  # Spark's other form, its JSON
+    try:
+        if _WHOLE_TYPE.match(schema):
+            ddl.whole_type(schema)
+        else:
+            ddl.columns(schema)
+    except ddl.DdlError as error:
+        raise section.wrong("schema", str(error)) from None
+
+
+def _decoder(section: Section, kind: str, folder: Path, *, confluent: bool) -> "Decoder":
     """What reads Avro or Protobuf by the schema of a file."""
     schema = section.text("schema")
-    confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
     try:
         if kind == "avro":
             from barnabas.spark.pipeline.formats.avro import AvroDecoder
@@ -206,6 +235,18 @@ def _decoder(section: Section, kind: str, folder: Path) -> "Decoder":
         raise section.wrong(error.key, str(error)) from None
     except ValueError as error:
         raise section.wrong("schema", f"is {schema!r}: {error}") from None
+
+
+def _schema_ids(section: Section, checkpoint: Path, *, confluent: bool) -> "SchemaIds | None":
+    """Which schemas' values are read, where they have ids."""
+    named = section.wholes("schemaIds", most=2**31 - 1)
+    if not confluent:
+        if named:
+            raise section.wrong("schemaIds", 'has no use without header = "confluent"')
+        return None
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
+
+    return SchemaIds(checkpoint, named)
 
 
 def _transform(section: Section) -> tuple[str | None, str | None]:
@@ -259,6 +300,7 @@ def _trigger(top: Section) -> dict[str, str | bool]:
     text = top.text("trigger", "availableNow")
     if text in {"availableNow", "once"}:
         return {text: True}
+    _require_unit(top, "trigger", text)
     try:
         return {"processingTime": f"{parse_duration_ms(text)} milliseconds"}
     except OptionError:
@@ -268,10 +310,22 @@ def _trigger(top: Section) -> dict[str, str | bool]:
 
 
 def _duration(section: Section, key: str, default: str) -> int:
+    text = section.text(key, default)
+    _require_unit(section, key, text)
     try:
-        return parse_duration_ms(section.text(key, default))
+        return parse_duration_ms(text)
     except OptionError as error:
         raise section.wrong(key, f"is wrong: {error}") from None
+
+
+def _require_unit(section: Section, key: str, text: str) -> None:
+    """Refuses a bare number: Spark takes it for milliseconds, and who writes it means seconds."""
+    if text.strip().isdigit():
+        raise section.wrong(
+            key,
+            f'is {text!r}, which has no unit: it must be a time such as "{text.strip()}s"; '
+            f"there are {', '.join(TIME_UNITS_MS)}",
+        )
 
 
 def _local(section: Section, key: str, folder: Path, default: str | None = None) -> Path:

@@ -69,7 +69,8 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
             f"{sink.path} is partitioned by {', '.join(state.layout) or 'nothing'}, "
             f"not by {', '.join(sink.layout) or 'nothing'}: give the pipeline another path"
         )
-    schema = merged(StructType.fromJson(state.schema) if state is not None else None, rows)
+    known = StructType.fromJson(state.schema) if state is not None else None
+    schema = merged(known, rows, table.growth, sink.layout)
     for field in schema.fields:
         if not table.takes(field.jsonValue()):
             raise PipelineError(
@@ -159,16 +160,10 @@ class BatchSink:
 
     def _stage(self, frame: "DataFrame", folder: Path) -> Iterator[tuple[str, int]]:
         """Writes the files; those with rows, and how many."""
-        import pyarrow.parquet as pq
         from pyspark.sql import functions as sql
 
-        have = set(frame.columns)
-        columns = [
-            sql.col(f"`{field.name}`")
-            if field.name in have
-            else sql.lit(None).cast(field.dataType).alias(field.name)
-            for field in self._schema.fields
-        ]
+        # By name: null where the rows have no such column or field, and narrower numbers as the table's.
+        frame, columns = frame.to(self._schema), [sql.col(f"`{field.name}`") for field in self._schema.fields]
         layout = list(self._sink.layout)
         if (
             self._table.keeps_partition_columns
@@ -177,19 +172,27 @@ class BatchSink:
             layout = [f"_{name}" for name in layout]
         # Spark's own INT96 has neither statistics nor a place in the formats with a log.
         frame.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        seen, found = Observation(), 0
+        seen = Observation()
         counted = frame.select(*columns).observe(seen, sql.count(sql.lit(1)).alias("rows"))
         counted.write.partitionBy(*layout).parquet(f"file://{folder}")
-        for path in folder.rglob("*.parquet"):
-            rows = pq.read_metadata(path).num_rows
-            found += rows
-            if rows:
-                yield path.relative_to(folder).as_posix(), rows
-        if found != seen.get["rows"]:
-            raise PipelineError(
-                f"of {seen.get['rows']:,} rows that were written to {folder} {found:,} are there: the driver and all "
-                "executors must share the file system of sink.path"
-            )
+        yield from complete(folder, seen.get["rows"])
+
+
+def complete(folder: Path, written: int) -> Iterator[tuple[str, int]]:
+    """The files of a folder that have rows, and how many. Raises PipelineError unless all rows are in them."""
+    import pyarrow.parquet as pq
+
+    found = 0
+    for path in folder.rglob("*.parquet"):
+        rows = pq.read_metadata(path).num_rows
+        found += rows
+        if rows:
+            yield path.relative_to(folder).as_posix(), rows
+    if found != written:
+        raise PipelineError(
+            f"of {written:,} rows that were written to {folder} {found:,} are there: the driver and all "
+            "executors must share the file system of sink.path"
+        )
 
 
 def _told_apart(field: StructField) -> "Column":

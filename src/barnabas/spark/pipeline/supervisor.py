@@ -7,6 +7,7 @@ something done, and what cannot work ends soon, with the reason in one line.
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 0.5
 """How often the query's progress is looked at, and a request to stop."""
 _BACKOFF_MAX_S: Final = 60.0
+_NOT_STARTED: Final = re.compile(r"failed to connect back|CANNOT_OPEN_SOCKET|Accept timed out")
+_STARTS_MAX: Final = 10
+"""How many times in a row a query whose Python did not start is started again, beside ``restart.attempts``."""
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
@@ -79,6 +83,8 @@ def run(
     outcome = Outcome()
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
+        if pipeline.format.ids is not None:
+            pipeline.format.ids.prepare()
         watch = _Watch(spark, pipeline, console, stop or threading.Event(), outcome)
         _look_for_brokers(watch)
         _supervise(lambda: _start(frame, sink, pipeline), sink, watch)
@@ -110,14 +116,24 @@ def _start(frame: "DataFrame", sink: BatchSink, pipeline: Pipeline) -> "Streamin
 
 
 def _supervise(start: "Callable[[], StreamingQuery]", sink: BatchSink, watch: "_Watch") -> None:
-    pipeline, failed = watch.pipeline, 0
+    pipeline, failed, not_started = watch.pipeline, 0, 0
     while True:
         batches, sink.failure = sink.batches, None
         reason = watch.follow(start())
         if reason is None or watch.stop.is_set():
             return
         reason = sink.failure or reason
-        failed = 1 if sink.batches > batches else failed + 1
+        if sink.batches > batches:  # it gets something done: the count begins again
+            failed = not_started = 0
+        if _NOT_STARTED.search(reason) and not_started < _STARTS_MAX:
+            # Nothing of the pipeline has run: a process of Spark was too slow on a busy machine.
+            not_started += 1
+            watch.say(f"did not start: {reason}; start {not_started + 1} follows")
+            if watch.stop.wait(pipeline.backoff_ms / 1000):
+                return
+            watch.outcome.restarts += 1
+            continue
+        failed, not_started = failed + 1, 0
         if failed > pipeline.restarts:
             tries = f"gave up after {failed - 1} restarts: " if failed > 1 else ""
             raise PipelineError(f"{pipeline.name}: {tries}{reason}{_see(pipeline)}")

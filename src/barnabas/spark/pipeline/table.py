@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Self
 
 from barnabas.spark.errors import PipelineError
+from barnabas.spark.pipeline.evolution import Growth
 
 OURS: Final = "_barnabas"
 """The folder in a table's folder that is not part of it; readers leave out all names that begin so."""
@@ -55,6 +56,8 @@ class Table(ABC):
 
     keeps_partition_columns: ClassVar = False
     """Whether files hold the columns that they are partitioned by; else only the names of their folders do."""
+    growth: ClassVar = Growth()
+    """What the columns of the table may become."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,13 +1,16 @@
 """Producers and consumers of the model, and the answers that they got."""
 
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.core.chunks import materialize
+from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
-from barnabas.core.pending import Pending
+from barnabas.core.pending import Pending, gather
+from barnabas.log.producers import BATCHES_KEPT
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.records.batch import build_batch
 from barnabas.records.record import Record
@@ -88,6 +91,91 @@ class Producer(Client):
             return answer if isinstance(answer, Pending) else Pending.of(answer)
 
         self._wire.call(self, leader, append, lambda _: None)
+
+
+class Unanswered(NamedTuple):
+    """A batch of an idempotent producer that nobody has answered."""
+
+    sequence: int
+    values: list[bytes]
+    batch: bytes
+
+
+class IdempotentProducer(Client):
+    """Has up to five batches of a partition on their way, in one pipeline, and sends again what got no answer.
+
+    Its records may be there once only, and in order, whatever befalls the brokers. Where a leader refuses one it gives
+    nothing up: a leader of the past may not know what a later one has acknowledged.
+    """
+
+    def __init__(
+        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
+    ) -> None:
+        super().__init__(name, clock, rng, wire, brokers, judge)
+        self.unanswered: defaultdict[TopicPartition, list[Unanswered]] = defaultdict(list)
+        self.refused: dict[TopicPartition, ErrorCode] = {}
+        """What the oldest unanswered batch of a partition got last."""
+        self._sequences: Counter[TopicPartition] = Counter()
+        self._waiting: set[TopicPartition] = set()
+
+    def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
+        """Sends what a partition has; after it is stopped only what was sent before."""
+        tp = self._rng.choice(tps)
+        if tp not in self._waiting:
+            self._send(tp)
+        if not self.stopping or any(self.unanswered.values()):
+            self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
+
+    def _send(self, tp: TopicPartition) -> None:
+        leader = self._leader(tp)
+        if leader is None:
+            return
+        sent = self.unanswered[tp]
+        while not self.stopping and len(sent) < BATCHES_KEPT:
+            sent.append(self._next(tp))
+        batches = list(sent)
+        if not batches:
+            return
+
+        def append_all() -> Pending[list[AppendResult]]:
+            outcomes = [self._append(leader, tp, each) for each in batches]
+            return gather(outcomes).then(lambda _: [outcome.result() for outcome in outcomes])
+
+        self._waiting.add(tp)
+        self._wire.call(self, leader, append_all, lambda answer: self._answered(tp, batches, answer))
+
+    def _next(self, tp: TopicPartition) -> Unanswered:
+        values = [self._judge.new_value(self.name) for _ in range(self._rng.randint(1, 3))]
+        now_ms = self._clock.time_ms()
+        batch = build_batch(
+            [Record(place, now_ms, None, value) for place, value in enumerate(values)],
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=self._sequences[tp],
+        )
+        self._sequences[tp] += len(values)
+        return Unanswered(self._sequences[tp], values, bytes(batch))
+
+    def _append(self, leader: Broker, tp: TopicPartition, sent: Unanswered) -> Pending[AppendResult]:
+        appender = leader.replicas.appender
+        answer = appender.acknowledge(
+            [appender.append(tp, bytearray(sent.batch), ACKS_ALL)], ACKS_ALL, _TIMEOUT_MS
+        )
+        watched = answer if isinstance(answer, Pending) else Pending.of(answer)
+        watched.when_done(lambda done: self._judge.acknowledged(leader, tp, done.result()[0], sent.values))
+        return watched.then(lambda results: results[0])
+
+    def _answered(
+        self, tp: TopicPartition, batches: list[Unanswered], answer: Pending[list[AppendResult]]
+    ) -> None:
+        self._waiting.discard(tp)
+        if answer.error is not None:
+            return
+        for sent, result in zip(batches, answer.result(), strict=True):
+            if result.error is not ErrorCode.NONE:
+                self.refused[tp] = result.error
+                return  # it is sent again, and all behind it
+            self.unanswered[tp].remove(sent)
 
 
 class Consumer(Client):

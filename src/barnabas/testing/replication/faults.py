@@ -9,6 +9,7 @@ cut           some ways between a broker and others are closed
 idle          the fetchers of a broker get no answers
 stall         the store answers one broker, or all, only after seconds: its calls, its answers or both wait
 clock         the wall clock of a broker jumps by up to minutes, and is set right later
+all           (in scenarios with an idempotent producer) all brokers die at once while one of them stands still
 disk          a broker dies and comes back with an empty disk, as soon as no ISR has it any more, and none that is proposed
 ============  ==========================================================================================
 
@@ -91,6 +92,28 @@ class Faults:
         elif victims:
             self.injected += 1
             KINDS[kind](self, self._rng.choice(busy or victims))
+
+    def run_all(self, rng: Random) -> None:
+        """Kills all brokers now and then, some time after one of them was frozen: what was sent since is unanswered."""
+
+        def freeze() -> None:
+            victims = list(live(self._brokers))
+            if self._healed or not victims:
+                return
+            rng.choice(victims).freeze(_SESSION_MS, 1)
+            self._clock.call_later(rng.uniform(100, 600), kill)
+
+        def kill() -> None:
+            if self._healed:
+                return
+            self.injected += 1
+            self._trace("fault: all brokers are killed")
+            for broker in self._brokers.values():
+                broker.kill()
+                self._clock.call_later(rng.expovariate(1 / 300), broker.start)
+            self._clock.call_later(1_500 + rng.expovariate(1 / 2_000), freeze)
+
+        self._clock.call_later(rng.expovariate(1 / 1_000), freeze)
 
     def heal(self) -> None:
         """All ways are open, all clocks right, all brokers run."""

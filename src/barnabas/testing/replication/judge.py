@@ -6,6 +6,8 @@ early         a record was acknowledged with acks=all, or shown to a consumer, t
               does not have: the ISR as it is in the store; or a replica joined that without what was acknowledged before
 lost          an acknowledged record is not at its offset in the end
 unread        a consumer was given a record that is not at that offset in the end
+twice         a record of the idempotent producer is there again, or out of order
+unsent        the idempotent producer cannot get a batch accepted although nothing is wrong any more
 different     two replicas do not hold the same bytes in the end
 epoch         an epoch went back, or two brokers led a partition in one epoch, or two states have one partition epoch
 stuck         in the end a partition has no leader, an ISR that lacks a replica, a high watermark below its end, or is
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from barnabas.log.log import Log
     from barnabas.replica.partition import Partition
 
+IDEMPOTENT: Final = "idempotent"
+"""The producer whose records may be there once only."""
 _WHOLE: Final = 1 << 30
 _STATE: Final = "/state"
 _TOPIC: Final = re.compile(f"{znodes.TOPICS}/[^/]+")
@@ -240,6 +244,10 @@ class Judge:
             if deleted:
                 self.anomalies.append(f"stuck: {broker.name} still has {sorted(deleted)}")
 
+    def unsent(self, tp: TopicPartition, values: list[bytes], error: ErrorCode) -> None:
+        """Nothing is wrong any more, and a batch of the idempotent producer is still not accepted."""
+        self.anomalies.append(f"unsent: {values} of {tp} got {error.name}")
+
     def _stored(self, tp: TopicPartition) -> LeaderAndIsr | None:
         znode = self._table.find(znodes.partition_state_path(tp))
         return None if znode is None else znodes.decode_partition_state(znode.data, znode.stat).leader_and_isr
@@ -258,6 +266,9 @@ class Judge:
                 )
         answers = self.answers[tp]
         there = dict(values_of(first))
+        once = [value for value in there.values() if value.startswith(IDEMPOTENT.encode())]
+        if once != sorted(set(once)):  # their numbers rise
+            self.anomalies.append(f"twice: {tp} has {once} of the idempotent producer")
         for offset, value in answers.acked:
             if there.get(offset) != value:
                 self.anomalies.append(f"lost: {value!r} was acknowledged at {tp}:{offset}")

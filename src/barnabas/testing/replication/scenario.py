@@ -5,13 +5,14 @@ from random import Random
 from typing import Final, TextIO
 
 from barnabas.cluster.metadata.topics import NewTopic
+from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.log.config import LogConfig
 from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.broker import Broker, Brokers
-from barnabas.testing.replication.clients import Client, Consumer, Producer
+from barnabas.testing.replication.clients import Client, Consumer, IdempotentProducer, Producer
 from barnabas.testing.replication.faults import Faults
-from barnabas.testing.replication.judge import Judge, JudgedEnsemble
+from barnabas.testing.replication.judge import IDEMPOTENT, Judge, JudgedEnsemble
 from barnabas.testing.replication.operator import DEEDS, Operator, topic_admin
 from barnabas.testing.replication.wire import Wire
 from barnabas.testing.simulation.trace import Trace
@@ -21,6 +22,8 @@ _BEGIN_MS: Final = 1_000.0
 _HEAL_MS: Final = 5_000.0
 _SETTLE_MS: Final = 2_500.0
 _TOPIC: Final = "orders"
+IDEMPOTENT_SHARE: Final = 0.3
+"""How many seeds have an idempotent producer, and all brokers killed at once."""
 
 
 @dataclass(slots=True)
@@ -96,6 +99,14 @@ class Scenario:
             Producer("producer-1", self.clock, new_rng(), wire, self.brokers, self.judge),
             Consumer("consumer-2", self.clock, new_rng(), wire, self.brokers, self.judge, nearest=nearest),
         ]
+        # In some seeds, and by choices of its own, so that the other seeds stay what they are.
+        self._own_rng = Random(f"{seed}/idempotent")
+        self._idempotent: IdempotentProducer | None = None
+        if self._own_rng.random() < IDEMPOTENT_SHARE:
+            self._idempotent = IdempotentProducer(
+                IDEMPOTENT, self.clock, self._own_rng, wire, self.brokers, self.judge
+            )
+            self._clients.append(self._idempotent)
         self._operator = Operator(
             self.clock,
             new_rng(),
@@ -126,6 +137,8 @@ class Scenario:
             client.run(self._tps, self._rng.choice([100.0, 250.0]))
         self._operator.run(self._rng.choice([500.0, 2_000.0]))
         self._faults.run()
+        if self._idempotent is not None:
+            self._faults.run_all(self._own_rng)
         self._pass(self._seconds * 1000)
         self._operator.stopping = True
         self._faults.heal()
@@ -134,6 +147,11 @@ class Scenario:
             client.stopping = True
         self._pass(_SETTLE_MS)
         self.judge.final()
+        if self._idempotent is not None:
+            for tp, left in self._idempotent.unanswered.items():
+                if left:
+                    error = self._idempotent.refused.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR)
+                    self.judge.unsent(tp, left[0].values, error)
         return self._report()
 
     def _report(self) -> Report:

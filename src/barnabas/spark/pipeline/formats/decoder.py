@@ -1,6 +1,6 @@
 """What a format by schema is, and the one way from binary values to a column of structs, batch by batch of Arrow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ from barnabas.spark.pipeline.formats import CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
 _FRAME_BYTES: Final = 5
 _COLUMNS_MAX: Final = 10_000
@@ -45,8 +47,10 @@ class Decoder(Protocol):
         """What `parse` gave, None for a null, as one array of `type`. Raises where one of them does not fit."""
 
 
-def decoded(frame: "DataFrame", decoder: Decoder, *, keep_malformed: bool) -> "DataFrame":
-    """The columns of the data source with ``value`` as the decoder's struct."""
+def decoded(
+    frame: "DataFrame", decoder: Decoder, ids: "SchemaIds | None" = None, *, keep_malformed: bool
+) -> "DataFrame":
+    """The columns of the data source with ``value`` as the decoder's struct; with `ids`, of these schemas alone."""
     from pyspark.sql import functions as sql
 
     kind = decoder.type
@@ -56,7 +60,11 @@ def decoded(frame: "DataFrame", decoder: Decoder, *, keep_malformed: bool) -> "D
     # The annotations are how Spark knows that the function takes and gives Arrow's arrays.
     def decode(value: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:
         with in_one_line():
-            column, malformed = column_of(decoder, value.to_pylist())
+            values = value.to_pylist()
+            if ids is None:
+                column, malformed = column_of(decoder, values)
+            else:
+                column, malformed = ids.column_of(decoder, values, topic.to_pylist())
             if keep_malformed:
                 return with_malformed(column, value, malformed)
             for row, why in malformed.items():
@@ -69,13 +77,19 @@ def decoded(frame: "DataFrame", decoder: Decoder, *, keep_malformed: bool) -> "D
     return frame.withColumn("value", function("value", "topic", "partition", "offset"))
 
 
-def column_of(decoder: Decoder, values: Sequence[bytes | None]) -> tuple[pa.StructArray, dict[int, str]]:
-    """The values as an array, null where one is null or malformed, and why by the rows of the malformed ones."""
+def column_of(
+    decoder: Decoder, values: Sequence[bytes | None], parse: Callable[[int, bytes], Any] | None = None
+) -> tuple[pa.StructArray, dict[int, str]]:
+    """The values as an array, null where one is null or malformed, and why by the rows of the malformed ones.
+
+    `parse` gets a value with its row where the decoder's own way does not do.
+    """
+    parse = parse or (lambda _, value: decoder.parse(value))
     parsed: list[Any] = []
     malformed: dict[int, str] = {}
     for row, value in enumerate(values):
         try:
-            parsed.append(None if value is None else decoder.parse(value))
+            parsed.append(None if value is None else parse(row, value))
         except (
             Exception
         ) as error:  # the values are anybody's: whatever the library raises says that it is malformed
