@@ -229,7 +229,9 @@ class TestRetention:
         log, _ = self.log(cleanup_policy=("compact",), retention_bytes=1, retention_ms=1)
         assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == 0
         log.maybe_increment_log_start_offset(2)
-        assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == 1, "what DeleteRecords has passed goes all the same"
+        assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == 1, (
+            "what DeleteRecords has passed goes all the same"
+        )
 
     def test_by_time_to_the_millisecond(self):
         log, _ = self.log(retention_ms=5500)
