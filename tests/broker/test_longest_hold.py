@@ -9,6 +9,7 @@ a larger one is refused while it is decoded.
 """
 
 import gc
+import logging
 import os
 import time
 
@@ -199,7 +200,15 @@ def allowed_ms():
 
 
 @pytest.fixture
-def timed(make_world, monkeypatch):
+def without_a_log():
+    """A broker writes its lines; pytest keeps each, with all that it names, and the collector walks that."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def timed(make_world, monkeypatch, without_a_log):
     """A broker on a clock that times its callbacks, with one topic."""
     monkeypatch.setitem(make_world.__init__.__globals__, "Clock", TurnClock)
     world = make_world(group_coordinator_rebalance_protocols="classic,consumer")

@@ -362,7 +362,7 @@ that was appended to is looked at once a second (`barnabas.log.files.check.inter
 directory, is gone, the partition takes and serves nothing more (KAFKA_STORAGE_ERROR, `log.files_removed`), and another
 replica leads; the line has the offsets in doubt. Without another replica, what was acknowledged after the removal is
 lost: at most what came in one interval and the look itself. A closed segment is missed by its first reader, or by
-retention, with the same result. *While it runs* is the moment before that look. Kafka's broker goes on acknowledging until the
+retention, with the same result. *While it runs* is the moment before that look. By its source Kafka's broker goes on acknowledging until the
 segment is full, however long that takes, and then its whole log directory goes offline.
 Kafka's column is from the source of 3.9, that of the znodes from starts of 3.9.2.
 """

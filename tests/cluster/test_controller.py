@@ -1209,6 +1209,25 @@ def test_an_election_that_the_store_fails_is_tried_again(make_cluster):
     assert broker.cache.controller_id == 0
 
 
+def test_a_store_that_refuses_a_call_is_said_without_a_traceback(three, caplog):
+    write, failures = three.ensemble.write, [StoreUnavailableError("/latest_producer_id_block")]
+
+    def fail_once(session_id, operations):
+        if failures and operations[-1].path == "/latest_producer_id_block":
+            raise failures.pop()
+        return write(session_id, operations)
+
+    three.ensemble.write = fail_once
+    epoch = three.brokers[1].registration.broker_epoch
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    answer = three.wait(three.controller.controller.allocate_producer_ids(request))
+
+    assert answer.error_code != ErrorCode.NONE
+    (line,) = [record for record in caplog.records if "event_failed" in record.message]
+    assert line.exc_info is None
+    assert "/latest_producer_id_block" in line.message
+
+
 def test_the_same_on_the_embedded_store(loop, make_cluster, tmp_path):
     cluster = make_cluster(
         0, 1, 2, make_store=lambda: SqliteStore(tmp_path / "store.db", loop.call_soon, synchronous="OFF")

@@ -83,7 +83,8 @@ def produce_again_and_again(bootstrap: str, count: int) -> None:
 def produce_more(bootstrap: str, number: int) -> set[bytes]:
     """The same producers abort and then delete keys that earlier passes have cleaned; the keys that are gone now."""
     gone = set()
-    filler = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    # A batch larger than a segment is refused.
+    filler = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": 10})
     for codec in CODECS:
         own = {"transactional.id": codec, "compression.type": codec}
         transactional = Producer({"bootstrap.servers": bootstrap, **own})

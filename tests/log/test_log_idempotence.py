@@ -159,7 +159,8 @@ class IdempotentProducers(RuleBasedStateMachine):
         self.dies_at(step, actions[what])
         if what == "truncate":
             self.sent = sent  # as far as it is there
-        if what == "send" and how == "kill" and self.world.disk.exists(path):
+        names = [name for name in self.world.disk.listdir(self.log.directory) if name.endswith(".log")]
+        if what == "send" and how == "kill" and path.endswith(max(names)):
             # The last write ends at any byte.
             file = self.world.disk.open(path)
             file.truncate(max(size, file.size() - torn))
@@ -195,7 +196,14 @@ class IdempotentProducers(RuleBasedStateMachine):
         if self.has_lost_power:
             # Snapshots are not synced. What the log does not have any more may be forgotten with them.
             held = {header.base_offset for segment in self.log.segments for header in segment.headers_from(0)}
-            self.sent = [each for each in self.sent if each.offset in held]
+            kept = []
+            for each in self.sent:
+                if each.offset in held:
+                    kept.append(each)
+                elif each.next_offset <= self.log.log_end_offset:
+                    # A deletion that was undone in part has left a hole, and something newer may be known than what is held.
+                    kept = [other for other in kept if other.producer != each.producer]
+            self.sent = kept
             self.has_lost_power = False
         self.look()
 

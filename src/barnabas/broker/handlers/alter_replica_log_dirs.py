@@ -7,8 +7,6 @@ Versions:  v2 flexible.
 Not implemented: nothing.
 """
 
-from collections.abc import Mapping
-
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
@@ -28,13 +26,13 @@ from barnabas.protocol.messages.alter_replica_log_dirs import (
 def _failed(
     request: AlterReplicaLogDirsRequest, error: KafkaError, _version: int
 ) -> Sliced[AlterReplicaLogDirsResponse]:
-    outcome: dict[TopicPartition, ErrorCode] = {}
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for partition in topic.partitions:
-                outcome[TopicPartition(topic.name, partition)] = error.code
+                _add(topics, TopicPartition(topic.name, partition), error.code)
                 yield
-    return (yield from _response(outcome))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
 @handles(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(0, 2), failed=_failed)
@@ -50,19 +48,15 @@ def alter_replica_log_dirs(
             for partition in topic.partitions:
                 wanted[TopicPartition(topic.name, partition)] = directory.path
                 yield
-    outcome: dict[TopicPartition, ErrorCode] = {}
-    for tp, path in wanted.items():
-        outcome[tp] = moves.alter(tp, path) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        yield
-    return (yield from _response(outcome))
-
-
-def _response(outcome: Mapping[TopicPartition, ErrorCode]) -> Sliced[AlterReplicaLogDirsResponse]:
     topics: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for tp, error in outcome.items():
-        result = topics.setdefault(tp.topic, AlterReplicaLogDirTopicResult(topic_name=tp.topic))
-        result.partitions.append(
-            AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)
-        )
+    for tp, path in wanted.items():
+        _add(topics, tp, moves.alter(tp, path) if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         yield
     return AlterReplicaLogDirsResponse(results=list(topics.values()))
+
+
+def _add(topics: dict[str, AlterReplicaLogDirTopicResult], tp: TopicPartition, error: ErrorCode) -> None:
+    result = topics.setdefault(tp.topic, AlterReplicaLogDirTopicResult(topic_name=tp.topic))
+    result.partitions.append(
+        AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=error)
+    )

@@ -57,6 +57,7 @@ from barnabas.cluster.store.contract import (
     SessionExpiredError,
     Stat,
     StoreError,
+    StoreUnavailableError,
     WatchEvent,
 )
 from barnabas.core.clock import Clock, Timer
@@ -432,7 +433,9 @@ class KafkaController:
         if isinstance(error, SessionExpiredError):
             _events.info("event_lost_with_its_session", event_name=event.name)
         elif not isinstance(error, KafkaError):
-            _events.error("event_failed", event_name=event.name, error=error, exc_info=error)
+            # A store that refuses a call is no mistake of this program.
+            exc_info = None if isinstance(error, StoreUnavailableError) else error
+            _events.error("event_failed", event_name=event.name, error=error, exc_info=exc_info)
         return Pending.of(None)
 
     def _leader_and_isr_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
