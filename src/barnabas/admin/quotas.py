@@ -1,4 +1,4 @@
-"""``admin.quotas``: what users, clients and addresses may use, and how users prove who they are; read only."""
+"""``admin.quotas``: quotas of users, clients and addresses, and SCRAM credentials of users; read only."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -75,7 +75,10 @@ class Quotas:
     async def scram_credentials(
         self, users: Iterable[str] = (), *, timeout_ms: float | None = None
     ) -> dict[str, dict[int, int] | BarnabasError]:
-        """The iterations by mechanism (1: SCRAM-SHA-256, 2: SCRAM-SHA-512) of these users or of all; those without are left out."""
+        """The iterations by mechanism (1: SCRAM-SHA-256, 2: SCRAM-SHA-512) of these users, or of all.
+
+        Users without credentials are left out.
+        """
         response = await self._context.cluster.send_to_any(
             DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users]),
             DescribeUserScramCredentialsResponse,

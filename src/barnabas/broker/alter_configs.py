@@ -115,7 +115,7 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
 def _alter_loggers(
     context: RequestContext, name: str, change: Sequence[AlterConfigOp], *, validate_only: bool
 ) -> None:
-    """``RuntimeLoggerManager.applyChangesForResource``: all of the changes, or none and what is wrong with the first."""
+    """``RuntimeLoggerManager.applyChangesForResource``: all of the changes, or none where one is wrong."""
     context.require_cluster(Operation.ALTER_CONFIGS)
     check_broker_id(name, context.broker.broker_id)
     for operation in change:

@@ -37,7 +37,8 @@ Entries: TypeAlias = list[DescribeConfigsResourceResult]
 def in_order(entries: Iterable[DescribeConfigsResourceResult]) -> Entries:
     """Entries as Kafka answers them, which collects them in a hash map of Scala: a bucket after the other.
 
-    The map has twice as many buckets whenever it is three quarters full. Tools print what they are sent in this order.
+    The map has twice as many buckets whenever it is three quarters full. Tools print what they are sent in
+    this order.
     """
     entries = list(entries)
     buckets = 16

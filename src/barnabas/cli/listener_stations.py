@@ -50,7 +50,7 @@ async def of_broker(admin: Admin, broker: int, timeout_ms: int) -> tuple[dict[st
 
 
 async def listener_of(admin: Admin, broker: Broker, timeout_ms: int) -> str | None:
-    """The listener by which a client reaches the broker, with its security protocol; None where nobody may ask for it."""
+    """The listener by which a client reaches the broker, and its protocol; None where it may not ask."""
     try:
         listeners = ListenerConfig.parse(*await of_broker(admin, broker.node_id, timeout_ms))
     except (ConfigError, KafkaError):

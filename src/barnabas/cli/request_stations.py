@@ -1,7 +1,9 @@
-"""What ``barnabas explain request`` finds: one request on its way through a broker, and the times of each station.
+"""What ``barnabas explain request`` finds: one request on its way through a broker, and the times of each
+station.
 
-A request is sent over a connection that stands already, so that what the client measures is the way itself. What the
-broker spent where is in no answer: it is in the broker's metrics, for the last thousand requests of that kind.
+A request is sent over a connection that stands already, so that what the client measures is the way itself.
+What the broker spent where is in no answer: it is in the broker's metrics, for the last thousand requests of
+that kind.
 """
 
 import time
@@ -177,7 +179,10 @@ async def walk(
     broker: int | None,
     timeout_ms: int,
 ) -> RequestStations:
-    """Sends one request. Raises ClickException for a broker or a partition that is not there, and BarnabasError."""
+    """Sends one request.
+
+    Raises ClickException for a broker or a partition that is not there, and BarnabasError.
+    """
     cluster = Cluster(
         client_config(ADMIN_CONFIG, {name.replace(".", "_"): value for name, value in options.items()}),
         in_flight_max=1,
@@ -241,7 +246,9 @@ async def _end_offset(cluster: Cluster, target: Broker, subject: Subject, timeou
 
 
 Times = Mapping[str, Mapping[str, float]]
-"""A broker's times of one kind of request: by metric, then by quantile, or "count" for how many were measured."""
+"""A broker's times of one kind of request: by metric, then by quantile, or "count" for how many were
+measured.
+"""
 
 
 def read_times(url: str, kind: Kind, timeout_s: float) -> Times:

@@ -197,7 +197,7 @@ class Sender:
         assert isinstance(error, Exception)
         for queue, batch in sent:
             if isinstance(error, DisconnectedError | OSError):
-                # With acks=0 as well: a request that needs no answer has not been sent when its connection is lost.
+                # With acks=0 as well: a request that needs no answer was not sent then.
                 self._again(queue, batch, error)
             else:
                 self._give_up(queue, batch, error)

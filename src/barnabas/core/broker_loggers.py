@@ -1,9 +1,9 @@
-"""The loggers of the broker and their levels, which clients may read and change while it runs (KIP-412, ``Log4jController``).
+"""The loggers of the broker, whose levels clients may read and change (KIP-412, ``Log4jController``).
 
-A logger goes by the name that its lines have, ``barnabas.log.cleaner``, and by that of Kafka's logger for the same
-part, ``kafka.log.LogCleaner`` (`core.kafka_words`), which may stand for several. What is set for ``barnabas.log`` holds
-for ``barnabas.log.cleaner`` too, unless that has a level of its own. Levels go by Kafka's names. A level that is set
-holds until the broker ends; it is written nowhere.
+A logger goes by the name that its lines have, ``barnabas.log.cleaner``, and by that of Kafka's logger for the
+same part, ``kafka.log.LogCleaner`` (`core.kafka_words`), which may stand for several. What is set for
+``barnabas.log`` holds for ``barnabas.log.cleaner`` too, unless that has a level of its own. Levels go by
+Kafka's names. A level that is set holds until the broker ends; it is written nowhere.
 """
 
 import logging
@@ -26,7 +26,7 @@ LEVELS: Final[Mapping[str, int]] = MappingProxyType(
         "WARN": logging.WARNING,
     }
 )
-"""What a level is called and how loud it is (``LogLevelConfig.VALID_LOG_LEVELS``), in the order of Kafka's messages."""
+"""Names and numbers of levels, in the order of Kafka's messages (``LogLevelConfig.VALID_LOG_LEVELS``)."""
 
 _FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
     {"kafka": "barnabas", "kafka.controller": "barnabas.cluster.controller"}

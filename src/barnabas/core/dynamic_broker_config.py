@@ -76,10 +76,11 @@ class DynamicBrokerConfig:
         return with_all.with_values(of_broker, Source.DYNAMIC_BROKER)
 
     def _check_reporters(self, wanted: Config) -> None:
-        """``DynamicMetricsReporters.validateReconfiguration``, as a broker does that has Kafka's own classes only.
+        """``DynamicMetricsReporters.validateReconfiguration`` of a broker with Kafka's own classes only.
 
-        Kafka's brokers read the value too, and could not load a class that is nowhere. Which classes they have beside
-        Kafka's cannot be seen from here, but for those that this broker's file or an earlier setting names.
+        Kafka's brokers read the value too, and could not load a class that is nowhere. Which classes they
+        have beside Kafka's cannot be seen from here, but for those that this broker's file or an earlier
+        setting names.
         """
         known = {_JMX_REPORTER, *self._static[_REPORTERS], *self.current[_REPORTERS]}
         for name in wanted[_REPORTERS]:

@@ -62,7 +62,7 @@ class EventLog:
     def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
         if self._logger.isEnabledFor(level):
             exc_info = fields.pop("exc_info", None)
-            # A formatter that has words of its own for the event finds its name and its fields beside the line.
+            # A formatter with words of its own for the event needs its name and its fields.
             parts = {"event": event, "fields": fields}
             self._logger.log(level, "%s", format_event(event, fields), exc_info=exc_info, extra=parts)
 

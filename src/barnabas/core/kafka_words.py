@@ -1,8 +1,9 @@
 """Our events in Kafka's own words, with the names of its loggers and the layout of its ``log4j.properties``.
 
-People search broker logs for lines that Kafka has written for ten years. ``barnabas.log.names=kafka`` gives them: an event
-that has a line in Kafka gets that line, made of the event's fields; every other keeps its own form, under the logger that
-Kafka's code for the same thing has. ``docs/logs.md`` is written from these tables.
+People search broker logs for lines that Kafka has written for ten years. ``barnabas.log.names=kafka`` gives
+them: an event that has a line in Kafka gets that line, made of the event's fields; every other keeps its own
+form, under the logger that Kafka's code for the same thing has. ``docs/logs.md`` is written from these
+tables.
 """
 
 import logging
@@ -52,7 +53,7 @@ LOGGERS: Final[Mapping[str, str]] = {
     "replica.partition": "kafka.cluster.Partition",
     "serve": "kafka.server.KafkaServer",
 }
-"""The part of the program that logs, and the logger of Kafka's for the same; a part without a row has its parent's."""
+"""Our parts that log, and Kafka's logger for the same; a part without a row has its parent's."""
 
 _CONTROLLER: Final = "[Controller id={me}] "
 _OFFICE: Final = "[Controller id={controller} epoch={controller_epoch}] "
@@ -167,7 +168,7 @@ def kafka_logger(name: str) -> str:
 
 
 def our_loggers(name: str) -> list[str]:
-    """Our loggers for one of Kafka's; none for a name that Kafka does not have or that nothing here stands for."""
+    """Our loggers for one of Kafka's; none for a name that Kafka does not have or nothing here matches."""
     if name in KAFKA_LOGGERS:
         return [name]
     return [_OURS + part for part, logger in LOGGERS.items() if logger == name]

@@ -17,7 +17,10 @@ class LogCheckpoint(NamedTuple):
     """What it has of a log; nothing where that is None."""
 
     def write(self, directory: LogDirectory, logs: Iterable[Log], *, sync: bool = True) -> None:
-        """Replaces the directory's file by the offsets of the logs in it; see `OffsetCheckpoint.write`. Raises OSError."""
+        """Replaces the directory's file by the offsets of the logs in it; see `OffsetCheckpoint.write`.
+
+        Raises OSError.
+        """
         offsets = {log.tp: self.offset(log) for log in logs}
         known = {tp: offset for tp, offset in offsets.items() if offset is not None}
         self.file(directory).write(known, sync=sync)

@@ -2,14 +2,16 @@
 
 Theory of operation
 -------------------
-A file that is removed while it is open loses only its name. Appends to it succeed and are acknowledged, and are lost
-when the process ends. An append does not check this, because that would cost a system call each. Instead each log
-that was appended to since its last check is checked every ``barnabas.log.files.check.interval.ms``: does the file of
-its active segment still exist? So at most the appends of one interval are acknowledged in vain. The checks are made
-elsewhere, because a slow disk may take its time.
+A file that is removed while it is open loses only its name. Appends to it succeed and are acknowledged, and
+are lost when the process ends. An append does not check this, because that would cost a system call each.
+Instead each log that was appended to since its last check is checked every
+``barnabas.log.files.check.interval.ms``: does the file of its active segment still exist? So at most the
+appends of one interval are acknowledged in vain. The checks are made elsewhere, because a slow disk may take
+its time.
 
-A closed segment that was removed is missed by its first reader. In both cases the log refuses all that follows with
-KAFKA_STORAGE_ERROR, as after a disk error, and another replica leads. The other logs of the directory are served.
+A closed segment that was removed is missed by its first reader. In both cases the log refuses all that
+follows with KAFKA_STORAGE_ERROR, as after a disk error, and another replica leads. The other logs of the
+directory are served.
 """
 
 import errno
@@ -43,7 +45,7 @@ class FileWatch:
 
     @steps
     def look(self) -> Steps[None]:
-        """Takes each log offline whose active segment was removed; does nothing while an earlier look is under way."""
+        """Takes each log offline whose active segment was removed; does nothing while another look runs."""
         if self._is_looking:
             return
         self._is_looking = True

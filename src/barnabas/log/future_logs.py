@@ -90,8 +90,8 @@ class FutureLogs:
         return log
 
     def _checkpoint_soon(self, directory: str) -> None:
-        """Writes a directory's checkpoints in the next turn: one for all moves that begin in this one, and before any of
-        them copies a record.
+        """Writes a directory's checkpoints in the next turn: one for all moves that begin in this one, and
+        before any of them copies a record.
         """
         if directory not in self._unwritten:
             self._unwritten.add(directory)

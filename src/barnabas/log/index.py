@@ -168,7 +168,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + relative, position
 
     def leave_out_preallocated(self) -> None:
-        """Counts the entries of a file that may be an active segment's: what is preallocated has no position."""
+        """Counts the entries of a file that may be of an active segment: preallocated ones are zero."""
         low, high = 0, self.entries
         while low < high:
             middle = (low + high) // 2

@@ -100,8 +100,8 @@ def load_log(
 def _start_of(base_offset: int, epochs: LeaderEpochCache, checkpoint: int | None) -> int:
     """Where the log starts: below its first segment where the front of the log was lost.
 
-    Before a segment is removed, the start of the first leader epoch is moved and written to its file at once. The
-    checkpoint may be a minute older. So the checkpoint alone is believed only where there are no epochs.
+    Before a segment is removed, the start of the first leader epoch is moved and written to its file at once.
+    The checkpoint may be a minute older. So the checkpoint alone is believed only where there are no epochs.
     """
     earliest = epochs.earliest
     written = checkpoint if earliest is None else earliest.start_offset

@@ -159,7 +159,7 @@ class Log:
 
     @property
     def lacks_front(self) -> bool:
-        """Whether the first records of the log were lost; it starts where they were all the same: see `loader`."""
+        """Whether the first records of the log were lost; it starts where they were: see `loader`."""
         return self.log_start_offset < self.segments[0].base_offset
 
     @property
@@ -858,7 +858,7 @@ class Log:
             assert unlinked.isdisjoint(segment.paths), f"{segment!r} is read by {self!r}"
 
     def remove_files(self, paths: Sequence[str]) -> None:
-        """Unlinks files of segments, none that the log reads; but for `Removal`, nothing else does while a log is open.
+        """Unlinks files of segments, none that the log reads; only `Removal` does it too while a log is open.
 
         Raises OSError.
         """
@@ -869,8 +869,8 @@ class Log:
 
     def reload_producers(self) -> None:
         """``rebuildProducerState``: from the newest snapshot and the batches after it."""
-        # Kafka forgets producers whose records lie below the start of the log. They may still send those again, as they
-        # may while a broker runs, so what the first segment has of them counts.
+        # Kafka forgets producers whose records lie below the start of the log. They may still send those
+        # again, as they may while a broker runs, so what the first segment has of them counts.
         start_offset = self.segments[0].base_offset
         self.snapshots.remove_outside(start_offset, self.log_end_offset)
         producers = self.producers
@@ -881,8 +881,8 @@ class Log:
         producers.on_high_watermark(self._high_watermark)
 
     def adopt_producers(self, source: "Log") -> None:
-        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log that moved,
-        may have left batches out of what was copied that are remembered there.
+        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log
+        that moved, may have left batches out of what was copied that are remembered there.
         """
         self.producers.adopt(source.producers)
         self.snapshots.remove(source.log_end_offset)  # it would know less
@@ -946,8 +946,8 @@ class Log:
         )
 
     def replace_segments(self, sources: Sequence[LogSegment], cleaned: LogSegment) -> list[str]:
-        """``replaceSegments``: from now on the log reads the cleaned segment in the place of these neighbours; the renamed
-        files of them. Raises OSError, and may have done half of it by then.
+        """``replaceSegments``: from now on the log reads the cleaned segment in the place of these
+        neighbours; the renamed files of them. Raises OSError, and may have done half of it by then.
         """
         self.segments.replace_sealed(sources, cleaned)
         retired = []

@@ -5,8 +5,8 @@ Theory of operation
 `start` locks each directory, checks whose it is, takes the marker of the clean shutdown away and loads the
 partitions; what an unclean stop left is recovered first, through `Offload` when there is much of it. While
 the broker runs, the node's timers call the maintenance verbs: checkpoints, retention, flushes by time,
-expiry of producers, a look after the files of logs. What is renamed to be removed is handed to `Removal`, strays to
-`StrayLogs`. `shutdown` closes every log and leaves the marker.
+expiry of producers, a look after the files of logs. What is renamed to be removed is handed to `Removal`,
+strays to `StrayLogs`. `shutdown` closes every log and leaves the marker.
 
 A disk error takes its directory offline: its logs answer KAFKA_STORAGE_ERROR, `on_offline` is called
 once, the others go on. Without any directory left the broker cannot serve, which is the node's to decide.
@@ -83,10 +83,12 @@ class LogManager:
     ) -> None:
         """`log_config` gives the configuration of a topic by name; `on_offline` is called with a directory's path.
 
-        `disk_thread` makes system calls that may take long and that nobody waits for; without one they are made in place.
+        `disk_thread` makes system calls that may take long and that nobody waits for; without one they are
+        made in place.
 
         `descriptors` is how many the process may have, `recovery_threads` how many logs of a directory are recovered at
-        the same time (``num.recovery.threads.per.data.dir``). Strays are deleted after `stray_delete_delay_ms`; -1: never.
+        the same time (``num.recovery.threads.per.data.dir``). Strays are deleted after
+        `stray_delete_delay_ms`; -1: never.
         """
         self._recovery_threads = recovery_threads
         self._filesystem = filesystem
@@ -316,8 +318,8 @@ class LogManager:
 
     @staticmethod
     def _clean_part(log: Log, checkpoint: int) -> int:
-        """Up to where the log is clean. Beyond its end that was said of records which are lost, and not of those that will
-        have their offsets.
+        """Up to where the log is clean. A checkpoint beyond the end of the log does not count: it is of
+        records that were lost, and others will have their offsets.
         """
         if checkpoint <= log.log_end_offset:
             return checkpoint
@@ -450,14 +452,17 @@ class LogManager:
     def delete(self, tp: TopicPartition) -> Pending[None]:
         """``asyncDelete``: removes a partition: renamed at once, gone from the disk after ``file.delete.delay.ms``.
 
-        Done when a loss of power does not bring it back; partitions that are deleted together share that Pending. Raises,
-        or fails with, KAFKA_STORAGE_ERROR.
+        Done when a loss of power does not bring it back; partitions that are deleted together share that
+        Pending. Raises, or fails with, KAFKA_STORAGE_ERROR.
         """
         self.futures.delete(tp)
         return self._retire(tp, DELETE_DIRECTORY_SUFFIX)
 
     def mark_stray(self, tp: TopicPartition) -> Pending[None]:
-        """``asyncDelete`` of a stray: sets a replica aside that is no longer this broker's. Raises KAFKA_STORAGE_ERROR."""
+        """``asyncDelete`` of a stray: sets a replica aside that is no longer this broker's.
+
+        Raises KAFKA_STORAGE_ERROR.
+        """
         self.futures.delete(tp)
         return self._retire(tp, STRAY_DIRECTORY_SUFFIX)
 

@@ -1,19 +1,21 @@
-"""The file beside a producer snapshot: ``<offset>.batches``, the batches before the last one of each producer.
+"""``<offset>.batches``, the file beside a producer snapshot: the earlier batches of each producer.
 
 ::
 
     version:int16=1 crc:uint32 snapshotCrc:uint32 producers:int32 {batches:int8}*
     {lastSequence:int32 lastOffset:int64 offsetDelta:int32 timestamp:int64}*
 
-The CRC-32C covers everything behind it. There is a number of batches for each producer, in the order of the snapshot; then
-come the batches of the first producer in the order of the log, those of the second, and so on.
+The CRC-32C covers everything behind it. There is a number of batches for each producer, in the order of the
+snapshot; then come the batches of the first producer in the order of the log, those of the second, and so on.
 
-Kafka's snapshot has one batch a producer, which is enough for Kafka: it answers a produce before it takes the next one
-of a connection, so that no producer has more than one unanswered batch in a log. Here there are up to five, and a
-producer may send any of them again after a start. The snapshot stays as Kafka writes it; a JVM broker leaves this file alone.
+Kafka's snapshot has one batch a producer, which is enough for Kafka: it answers a produce before it takes the
+next one of a connection, so that no producer has more than one unanswered batch in a log. Here there are up
+to five, and a producer may send any of them again after a start. The snapshot stays as Kafka writes it; a JVM
+broker leaves this file alone.
 
-It counts only beside the snapshot that it was written for, which `snapshotCrc` names: a JVM broker may have been here
-since and have written another one for the same offset. See docs/decisions/0022-batches-beside-the-snapshot.md.
+It counts only beside the snapshot that it was written for, which `snapshotCrc` names: a JVM broker may have
+been here since and have written another one for the same offset. See
+docs/decisions/0022-batches-beside-the-snapshot.md.
 """
 
 import struct
@@ -38,7 +40,7 @@ def encode_batches(producers: Sequence[bytes], snapshot_crc: int) -> bytes:
 
 
 def decode_batches(data: bytes) -> tuple[int, list[bytes]]:
-    """The CRC of the snapshot that the file belongs to, and the packed batches by producer; raises SnapshotError."""
+    """The CRC of the file's snapshot, and the packed batches by producer; raises SnapshotError."""
     start = _FRONT.size + _BELONGS.size
     if len(data) < start:
         raise SnapshotError(f"a file of batches of {len(data)} bytes")

@@ -6,8 +6,8 @@
     {producerId:int64 producerEpoch:int16 lastSequence:int32 lastOffset:int64 offsetDelta:int32
      timestamp:int64 coordinatorEpoch:int32 currentTxnFirstOffset:int64}*
 
-The CRC-32C covers everything behind it. The file is Kafka's, byte for byte, and has the last batch of each producer only.
-The ones before are in a file of ours beside it: `producer_batches`.
+The CRC-32C covers everything behind it. The file is Kafka's, byte for byte, and has the last batch of each
+producer only. The ones before are in a file of ours beside it: `producer_batches`.
 """
 
 import struct

@@ -81,9 +81,10 @@ class ProducerState:
         self.epoch = NO_PRODUCER_EPOCH
         self._batches: list[BatchMetadata] = []
         self._packed = b""
-        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of again: to
-        unpack their batches would double the time and the memory of a start. `batches` unpacks them; the two methods that
-        every produce calls ask for it only where there are some."""
+        """Batches before these, as a start has read them. Most producers of a snapshot are never heard of
+        again: to unpack their batches would double the time and the memory of a start. `batches` unpacks
+        them; the two methods that every produce calls ask for it only where there are some.
+        """
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
         self.current_txn_first_offset: int | None = None
@@ -370,7 +371,7 @@ class ProducerStateManager:
     def restore(
         self, entries: Sequence[SnapshotEntry], end_offset: int, earlier: Sequence[bytes] | None = None
     ) -> None:
-        """Replaces everything by a snapshot of the log up to the offset, and by the batches that lie before its own."""
+        """Replaces everything by a snapshot of the log up to the offset, and by the `earlier` batches."""
         self.clear(end_offset)
         for entry, batches in zip(entries, earlier or [b""] * len(entries), strict=True):
             self.producers[entry.producer_id] = ProducerState.restore(entry, batches)
@@ -382,7 +383,7 @@ class ProducerStateManager:
         self.ongoing = dict(other.ongoing)
 
     def fill_in(self, found: "ProducerStateManager") -> None:
-        """Takes earlier batches from a state that only some of the log before this one's end was replayed into."""
+        """Takes earlier batches from a state into which only the last part of the log was replayed."""
         for producer_id, known in found.producers.items():
             state = self.producers.get(producer_id)
             # Another last batch is one of another epoch, or lies behind what was replayed.

@@ -11,10 +11,10 @@ turns out to be damaged. Then a bad batch ends its own segment only: the segment
 when they were closed, and one bad sector must not take all that came later with it (``LogLoader.loadSegmentFiles``).
 
 A loss of power just after a roll may take the end of the old segment, at the edge of a batch, and leave what the new
-one has. Kafka keeps the hole, also where other replicas have the records: once this one leads, consumers go over it. Here
-all that lies behind the hole is cut off, as it is behind a bad batch, and the leader sends it again. That is done only where the directory
-says that each gap is a loss (`barnabas.log.gapless`): a log that was cleaned keeps its gaps, also when its topic is not
-compacted now.
+one has. Kafka keeps the hole, also where other replicas have the records: once this one leads, consumers go
+over it. Here all that lies behind the hole is cut off, as it is behind a bad batch, and the leader sends it
+again. That is done only where the directory says that each gap is a loss (`barnabas.log.gapless`): a log that
+was cleaned keeps its gaps, also when its topic is not compacted now.
 """
 
 import itertools
@@ -175,7 +175,7 @@ class _Recovering:
     def run(self, targets: list[int], *, clean: bool, recovery_point: int) -> Recovery:
         epochs = self._epochs.entries
         if not clean:
-            # Snapshots beyond may be of records that did not survive; one before all segments knows too little.
+            # Snapshots beyond may be of records that were lost; one before all segments knows too little.
             self._snapshots.remove_outside(self._bases[0], targets[0])
         truncated = 0
         for base in targets:

@@ -2,12 +2,13 @@
 
 Theory of operation
 -------------------
-To remove a directory takes a millisecond, and much longer on a slow disk; a topic may have thousands. So it is done
-elsewhere (by a thread of the broker, `core.offload.Offload`), one portion after the other, in the order in which they
-are due. One timer serves all that wait.
+To remove a directory takes a millisecond, and much longer on a slow disk; a topic may have thousands. So it
+is done elsewhere (by a thread of the broker, `core.offload.Offload`), one portion after the other, in the
+order in which they are due. One timer serves all that wait.
 
-Nobody waits for a removal. The new name is one that no log gets again, so the partition may be made again before the
-old directory is removed. What a kill leaves half removed is found by the next start under that name.
+Nobody waits for a removal. The new name is one that no log gets again, so the partition may be made again
+before the old directory is removed. What a kill leaves half removed is found by the next start under that
+name.
 """
 
 import heapq

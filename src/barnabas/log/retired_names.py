@@ -1,7 +1,7 @@
 """Makes the new names of directories that were taken out of use durable: elsewhere, and many with one sync.
 
-A deleted topic may have thousands of partitions in one log directory, and each is renamed. One sync of the log
-directory makes all of these names durable, so they share it, as appends share one in a group commit.
+A deleted topic may have thousands of partitions in one log directory, and each is renamed. One sync of the
+log directory makes all of these names durable, so they share it, as appends share one in a group commit.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,10 @@ class RetiredNames:
         forget_cleaned: Callable[[], object],
         failed: Callable[[str, OSError], object],
     ) -> None:
-        """`disk` is used where syncs are made. `forget_cleaned` writes up to where the logs that are left are cleaned."""
+        """`disk` is used where syncs are made.
+
+        `forget_cleaned` writes up to where the logs that are left are cleaned.
+        """
         self._directory = directory
         self._disk = disk
         self._forget_cleaned = forget_cleaned
@@ -40,7 +43,8 @@ class RetiredNames:
     def durable(self, commits: GroupCommit, *, was_cleaned: bool) -> Pending[None]:
         """Done when all names given so far survive a loss of power; fails with KAFKA_STORAGE_ERROR.
 
-        `was_cleaned` says that the cleaner's checkpoint has the log, too: a topic of the same name begins dirty.
+        `was_cleaned` says that the cleaner's checkpoint has the log, too: a topic of the same name begins
+        dirty.
         """
         self._is_cleaned_stale = self._is_cleaned_stale or was_cleaned
         return commits.request(self)
@@ -80,8 +84,8 @@ class _NamesSync:
         self._path = path
 
     def sync(self) -> None:
-        """As `Syncable.sync`. Without a descriptor or room the new names are there but not durable: a loss of power may
-        bring a partition back that was deleted, which harms nobody.
+        """As `Syncable.sync`. Without a descriptor or room the new names are there but not durable: a loss of
+        power may bring a partition back that was deleted, which harms nobody.
         """
         try:
             self._disk.sync_directory(self._path)

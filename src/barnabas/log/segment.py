@@ -386,10 +386,10 @@ class LogSegment:
             self.time_index.preallocate()
 
     def _newest_at_the_end(self) -> tuple[int, int]:
-        """What the time index says, unless a batch near the end of the file is newer: then the index has lost entries.
+        """What the time index says, or a newer batch near the end of the file: the index may lack entries.
 
-        All behind the index's last entry is looked at where that is little, as it is where time passes in the order of the
-        offsets; else the batches behind the last entry of the offset index.
+        All behind the index's last entry is looked at where that is little, as it is where time passes in the
+        order of the offsets; else the batches behind the last entry of the offset index.
         """
         last = self.time_index.last()
         timestamp, offset = last
@@ -542,8 +542,8 @@ class LogSegment:
     def change_suffix(self, old: str, new: str) -> None:
         """``changeFileSuffixes``: renames the files, the log first. Raises OSError.
 
-        A start that finds the log under its new name gives the others theirs; the other way round it would take the
-        renamed indexes for those of a segment that is replaced.
+        A start that finds the log under its new name gives the others theirs; the other way round it would
+        take the renamed indexes for those of a segment that is replaced.
         """
         for each in (self, self.index, self.time_index, self.txn_index):
             path = each.path.removesuffix(old) + new

@@ -164,7 +164,7 @@ class SegmentList:
         """The first batch that may hold a record at or after both the time and the offset."""
         for segment in self._list:
             if segment.max_timestamp >= target_ms:
-                # There may be none, of all things in a segment whose records all lie below the start of the log.
+                # There is none where all of the segment's records lie below the start of the log.
                 for header in segment.headers_since(target_ms, start_offset):
                     return segment.read_batch(header)
         return None

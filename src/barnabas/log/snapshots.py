@@ -2,16 +2,17 @@
 
 Theory of operation
 -------------------
-Beside each ``<offset>.snapshot``, which is Kafka's, lies a ``<offset>.batches`` with what Kafka's file has no room for
-(`producer_batches`). The two are made and removed together. Only those of a clean close are synced, so a kill or a loss of
-power may leave one of them, or torn bytes:
+Beside each ``<offset>.snapshot``, which is Kafka's, lies a ``<offset>.batches`` with what Kafka's file has no
+room for (`producer_batches`). The two are made and removed together. Only those of a clean close are synced,
+so a kill or a loss of power may leave one of them, or torn bytes:
 
 - the batches are written first and removed last: without their snapshot they are ignored;
 - a damaged snapshot is removed with its batches, and the one before it is used;
 - damaged batches, or those of another snapshot, are ignored: a JVM broker may have written this snapshot.
 
-A snapshot without batches knows one batch a producer. The others are then looked for at the end of the log before it
-(`_recall`). Only so much is read: a directory of a JVM broker has only such snapshots, and must start fast.
+A snapshot without batches knows one batch a producer. The others are then looked for at the end of the log
+before it (`_recall`). Only so much is read: a directory of a JVM broker has only such snapshots, and must
+start fast.
 """
 
 from collections.abc import Container
@@ -87,7 +88,7 @@ class SnapshotStore:
         self._is_synced = not len(producers)  # one without producers may be lost
 
     def sync(self) -> None:
-        """Makes the newest snapshot durable: the start after a clean stop reads no batches that would replace it."""
+        """Makes the newest snapshot durable: the start after a clean stop reads no batches instead of it."""
         if self._is_synced:
             return
         for suffix in (BATCHES_SUFFIX, SNAPSHOT_SUFFIX):
@@ -136,7 +137,7 @@ class SnapshotStore:
         return batches if belongs_to == snapshot_crc else None
 
     def _recall(self, producers: ProducerStateManager) -> None:
-        """Finds the batches before the last one of each producer in the log, as far as they lie close to its end."""
+        """Finds the batches before the last one of each producer, as far as they lie near the log's end."""
         end_offset = producers.map_end_offset
         found = ProducerStateManager(producers.tp)
         try:
@@ -187,7 +188,7 @@ class SnapshotStore:
                 self.remove(offset)
 
     def remove_strays(self, base_offsets: Container[int]) -> None:
-        """Keeps the newest snapshot and those at the start of a segment; removes batches without a snapshot."""
+        """Keeps the newest snapshot and those where a segment starts; removes batches without a snapshot."""
         for offset in self.offsets[:-1]:
             if offset not in base_offsets:
                 self.remove(offset)

@@ -1,8 +1,8 @@
-"""Directories of replicas that are no longer this broker's, kept for a while under ``-stray`` (``strayLogs``).
+"""Directories of replicas that are no longer this broker's, kept as ``-stray`` for a while (``strayLogs``).
 
-Kafka 3.9 renames them and keeps them until somebody removes them by hand. Here they are removed after a delay, which
-counts from the time in their name, so that restarts do not begin it again. A directory that Kafka has renamed has no
-time in its name, and is kept.
+Kafka 3.9 renames them and keeps them until somebody removes them by hand. Here they are removed after a
+delay, which counts from the time in their name, so that restarts do not begin it again. A directory that
+Kafka has renamed has no time in its name, and is kept.
 """
 
 from collections.abc import Iterable

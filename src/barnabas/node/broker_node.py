@@ -232,7 +232,7 @@ class BrokerNode:
     async def _open_logs(
         self, store: MetadataStore, configs: ConfigStore, stored_cluster_id: str | None
     ) -> LogManager:
-        """Locks, recovers and loads; the directories may decide the broker's id, and which cluster it belongs to."""
+        """Locks, recovers and loads; the directories may decide the ids of the broker and of its cluster."""
         environment = self._environment
         logs = LogManager(
             self.log_dirs,
@@ -305,7 +305,7 @@ class BrokerNode:
         return session_ms + SESSION_MARGIN_MS
 
     async def _register(self, registration: BrokerRegistration) -> bool:
-        """Registers this broker, which may have to wait for the end of its last session; False when it is interrupted."""
+        """Registers this broker, once its last session has ended; False when it is interrupted."""
         registered = registration.register()
         done = asyncio.Event()
         registered.when_done(lambda _: done.set())
@@ -384,8 +384,8 @@ class BrokerNode:
             throttle=environment.throttle,
         )
         self._running.push_async_callback(lambda: wait(cleaner.shutdown()))
-        # Without ``log.initial.task.delay.ms``, which is for the other periodic work (``LogManager.startup``): a broker that
-        # lives for less than that each time would never compact.
+        # Without ``log.initial.task.delay.ms``, which is for the other periodic work
+        # (``LogManager.startup``): a broker that lives for less than that each time would never compact.
         cleaner.startup()
 
     async def _serve_metrics(
@@ -512,7 +512,10 @@ async def wait(pending: Pending[T]) -> T:
 
 
 def _cluster_id(stored: str | None, found: MetaProperties | None) -> str:
-    """The id in the store, or that of the log directories where its znode is unreadable. Raises StartError without either."""
+    """The id in the store, or that of the log directories where its znode is unreadable.
+
+    Raises StartError without either.
+    """
     known = stored if stored is not None or found is None else found.cluster_id
     if known is None:
         raise StartError(

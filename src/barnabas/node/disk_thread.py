@@ -1,4 +1,4 @@
-"""A thread for system calls that wait for the disk: meanwhile they release the interpreter, so the event loop runs."""
+"""A thread for system calls that wait for the disk: they release the interpreter, so the loop runs on."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class DiskThread:
-    """`core.offload.Offload` on one thread, which starts with the first piece of work: one after the other, in order.
+    """`core.offload.Offload` on one thread, which starts with its first work: one after the other.
 
     For what hardly runs Python: a thread that computes would keep the interpreter from the loop.
     """

@@ -6,10 +6,11 @@ One scrape at a time reads the registry on the event loop, in slices (docs/decis
 and put into text, and after `SLICE_MS` others are served. So a scrape of 10,000 partitions holds no request up, and its figures
 are not all of one moment.
 
-Clients are not trusted. A request has `REQUEST_BYTES_MAX` at most and must come within `HEAD_S`. A connection has one
-answer, and is closed after `CONNECTION_S` at the latest. There are `CONNECTIONS_MAX` connections at most. One more takes the
-place of the oldest that has not sent its request, or else of the oldest that has not taken its answer: eight such
-clients must not keep a Prometheus server out. A connection whose answer is being put together is never closed for another.
+Clients are not trusted. A request has `REQUEST_BYTES_MAX` at most and must come within `HEAD_S`. A connection
+has one answer, and is closed after `CONNECTION_S` at the latest. There are `CONNECTIONS_MAX` connections at
+most. One more takes the place of the oldest that has not sent its request, or else of the oldest that has not
+taken its answer: eight such clients must not keep a Prometheus server out. A connection whose answer is being
+put together is never closed for another.
 """
 
 import asyncio
@@ -106,7 +107,7 @@ class MetricsEndpoint:
         connection.task.add_done_callback(gone)
 
     def _make_room(self) -> bool:
-        """Whether there is room for one more, if need be in the place of the oldest one that only waits for its client."""
+        """Whether there is room for one more; it may take that of the oldest that waits for its client."""
         open_ones = [each for each in self._connections if each.stage is not _Stage.ENDING]
         if len(open_ones) < CONNECTIONS_MAX:
             return True

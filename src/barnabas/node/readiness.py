@@ -122,7 +122,8 @@ def existing_topics(store: MetadataStore) -> Steps[set[str]]:
 
 @steps
 def topics_with_leaders(store: MetadataStore, among: set[str]) -> Steps[set[str]]:
-    """Those of the topics that are there and whose partitions ever had a leader: the controller sends only these.
+    """Those of the topics that are there and whose partitions ever had a leader: the controller sends only
+    these.
 
     Nor does it send what it cannot read. That is looked into once few topics are left.
     """

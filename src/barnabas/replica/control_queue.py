@@ -31,7 +31,8 @@ class ControlQueue:
     def run(self, work: Sliced[T], *, holder: Holder | None = None, at_once: int = AT_ONCE) -> T | Pending[T]:
         """The value of the work, whose first entry is not begun before all earlier work has ended.
 
-        The `holder` is held while the work waits for its turn, and between two slices. `at_once` is that of `in_slices`.
+        The `holder` is held while the work waits for its turn, and between two slices. `at_once` is that of
+        `in_slices`.
         """
         if not self._busy:
             return self._begin(work, holder, at_once)

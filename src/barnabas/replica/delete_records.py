@@ -45,7 +45,8 @@ def delete_records(
 ) -> Sliced[Deletions]:
     """``ReplicaManager.deleteRecords``: moves the log starts to these offsets (-1: the high watermark).
 
-    Writes them down with `keep_log_starts`, and waits, at most so long, until every live replica has moved its own.
+    Writes them down with `keep_log_starts`, and waits, at most so long, until every live replica has moved
+    its own.
     """
     deletions: Deletions = {}
     for tp, offset in offsets.items():

@@ -32,7 +32,8 @@ from barnabas.replica.fetch_reader import FetchParams
 from barnabas.replica.fetch_session import FetchSession, FetchSessionCache
 
 SESSION_PARTITIONS_MAX: Final = 20_000
-"""How many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms."""
+"""How many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms.
+"""
 PORTION: Final = 100
 """Partitions of a larger fetch that are worked off in one piece."""
 TOPIC_IDS_SINCE: Final = 13

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVICTION_MS: Final = 120_000
 CACHED_PARTITIONS_MAX: Final = 500_000
-"""How many partitions the sessions of consumers may have between them; each takes 300 bytes, and the time of the collector."""
+"""How many partitions the sessions of consumers may have together; each takes 300 bytes and time of the GC."""
 
 _log = EventLog("replica.fetch_session")
 

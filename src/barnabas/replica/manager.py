@@ -306,7 +306,7 @@ class ReplicaManager:
         )
 
     def mark_stray(self, tp: TopicPartition) -> Pending[None]:
-        """``updateStrayLogs`` for one partition: its replica is no longer this broker's (in `control_queue`)."""
+        """``updateStrayLogs`` for a replica that is no longer this broker's; call it in `control_queue`."""
         return self._changes.mark_stray(tp)
 
     def partition(self, tp: TopicPartition) -> Partition | None:

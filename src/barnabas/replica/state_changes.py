@@ -168,8 +168,8 @@ class StateChanges:
                 self._handled("leader_and_isr", request, tp, state, errors[tp])
             yield
         if roles.leaderless:
-            # One line for all of them: after the loss of a broker the controller's next request names new leaders, and
-            # its own log names the partitions that have none.
+            # One line for all of them: after the loss of a broker the controller's next request names new
+            # leaders, and its own log names the partitions that have none.
             _log.info("partitions.leaderless", count=len(roles.leaderless), first=roles.leaderless[0].tp)
         _state_changes.info(
             "leader_and_isr.handled",
@@ -374,7 +374,7 @@ class StateChanges:
     # --- strays -----------------------------------------------------------------------------------------
 
     def mark_stray(self, tp: TopicPartition) -> Pending[None]:
-        """``updateStrayLogs``: stops a replica that is no longer this broker's, and marks its log as a stray."""
+        """``updateStrayLogs``: stops a replica that is no longer this broker's, and marks its log."""
         self._unmade.pop(tp, None)
         self._fetchers.stop([tp])
         partition = self._hosted.online.pop(tp, None)

@@ -1,22 +1,25 @@
-"""`StrayReplicas`: finds the replicas that were taken away while this broker could not hear of it (``findStrayReplicas``).
+"""Finds replicas that were taken away while this broker did not hear of it (``findStrayReplicas``).
 
 Theory of operation
 -------------------
-A reassignment sends StopReplica to the broker whose replica it takes away. A broker that is down or cut off does not
-get it, and it is not sent again: the replica would stay on the disk, and fetch from the leader that it last followed.
+A reassignment sends StopReplica to the broker whose replica it takes away. A broker that is down or cut off
+does not get it, and it is not sent again: the replica would stay on the disk, and fetch from the leader that
+it last followed.
 
-Kafka 3.9 looks for strays in a LeaderAndIsr that says that it names all partitions of the broker. Only a KRaft
-controller says so. One with ZooKeeper sends a broker all its partitions when it registers and when a controller is
-elected, without saying that these are all. So nothing follows from a partition that a request does not name. A replica is
-stray when all of this holds, at two looks under the same controller and the same registration:
+Kafka 3.9 looks for strays in a LeaderAndIsr that says that it names all partitions of the broker. Only a
+KRaft controller says so. One with ZooKeeper sends a broker all its partitions when it registers and when a
+controller is elected, without saying that these are all. So nothing follows from a partition that a request
+does not name. A replica is stray when all of this holds, at two looks under the same controller and the same
+registration:
 
 - the metadata that the controller has sent names the partition, and other brokers as its replicas;
 - so does the store, for the topic with the id that the replica has;
-- the store's leader epoch is above each that the replica has seen, and its controller epoch not above the one that
-  this broker obeys: the decision is younger than the replica. A store that was put back from an older copy fails here.
+- the store's leader epoch is above each that the replica has seen, and its controller epoch not above the one
+  that this broker obeys: the decision is younger than the replica. A store that was put back from an older
+  copy fails here.
 
-A partition that the store does not know at all is kept, and the broker's log names it at the start: the store may have
-been put back from an older copy.
+A partition that the store does not know at all is kept, and the broker's log names it at the start: the store
+may have been put back from an older copy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +114,7 @@ class StrayReplicas:
                 yield outcome
 
     def _suspect(self, tp: TopicPartition) -> int | None:
-        """The last leader epoch that the replica has seen, where the controller's metadata give it to other brokers."""
+        """The replica's last leader epoch, where the controller's metadata name only other brokers."""
         log, state = self._logs.get(tp), self._metadata.partition(tp)
         if log is None or state is None or self._broker_id in state.replicas:
             return None
@@ -132,7 +135,7 @@ class StrayReplicas:
         )
 
     def _mark(self, strays: Mapping[TopicPartition, int]) -> Sliced[None]:
-        """Between two of the controller's requests, so that none of them is in the middle of giving a role."""
+        """Runs between two of the controller's requests, so that none of them is giving a role."""
         for tp, epoch in strays.items():
             if self._suspect(tp) != epoch:
                 continue  # a request that waited has made it this broker's again

@@ -1,7 +1,8 @@
 """Spark's DDL of columns (``carrier STRING, delay INT``) as types, without Spark's JVM.
 
-PySpark's own parser is in the JVM. Here a schema is read before Spark starts, and in the processes that plan, which have
-no JVM. It takes all that Spark's parser takes; what it cannot judge, such as the name of a collation, it lets pass.
+PySpark's own parser is in the JVM. Here a schema is read before Spark starts, and in the processes that plan,
+which have no JVM. It takes all that Spark's parser takes; what it cannot judge, such as the name of a
+collation, it lets pass.
 """
 
 import re

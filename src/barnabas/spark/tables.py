@@ -1,9 +1,10 @@
 """Tables of Spark's catalog on our sources: ``CREATE TABLE t USING barnabas OPTIONS (...)``.
 
-Spark keeps the options of a table in its catalog and gives a Python source none of them when the table is read or
-written. It does keep and give the columns, with their metadata. So the first column of a table holds the options: they are
-put there when the table is made, and taken from there when Spark hands the columns over. A table with columns that
-the user has written has none. Options of the statement itself (``SELECT * FROM t WITH ('startingOffsets' = ...)``) win over those of the table.
+Spark keeps the options of a table in its catalog and gives a Python source none of them when the table is
+read or written. It does keep and give the columns, with their metadata. So the first column of a table holds
+the options: they are put there when the table is made, and taken from there when Spark hands the columns
+over. A table with columns that the user has written has none. Options of the statement itself (``SELECT *
+FROM t WITH ('startingOffsets' = ...)``) win over those of the table.
 """
 
 import json

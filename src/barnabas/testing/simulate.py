@@ -162,7 +162,10 @@ def argument_parser(program: str, description: str | None) -> argparse.ArgumentP
 
 
 def run_command(given: argparse.Namespace, model: str, run: Callable[..., Verdict], seconds: float) -> int:
-    """Does what the options say, and prints the verdicts; the exit code. `model` names the list of rare states."""
+    """Does what the options say, and prints the verdicts; the exit code.
+
+    `model` names the list of rare states.
+    """
     seconds = given.seconds or seconds
     if given.seed is not None:
         verdicts = iter([_measured(run, given.seed, seconds, given.trace)])

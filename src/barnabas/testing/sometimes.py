@@ -1,11 +1,13 @@
 """`sometimes`: rare states that a campaign of simulations must reach at least once.
 
-A simulation finds nothing in a state that it never comes to. What injects faults, or looks on, says `sometimes(state)`
-when a run is in one of these; each verdict carries what its seed reached, and a campaign of `CAMPAIGN_SEEDS` in which
-one was never reached fails. Then the workload has to go there. Nothing of the product calls this.
+A simulation finds nothing in a state that it never comes to. What injects faults, or looks on, says
+`sometimes(state)` when a run is in one of these; each verdict carries what its seed reached, and a campaign
+of `CAMPAIGN_SEEDS` in which one was never reached fails. Then the workload has to go there. Nothing of the
+product calls this.
 
 Two rare states are gone through one by one elsewhere: a cleaner that dies between any two of its steps
-(`tests/log/test_log_cleaner_crash.py`), and a start that dies at any change of the disk (`tests/log/test_log_recovery.py`).
+(`tests/log/test_log_cleaner_crash.py`), and a start that dies at any change of the disk
+(`tests/log/test_log_recovery.py`).
 """
 
 from collections import Counter

@@ -163,11 +163,12 @@ def _partition_errors(term: Term, response: LeaderAndIsrResponse) -> Iterable[tu
 def controlled_shutdown(term: Term, broker_id: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
     """``doControlledShutdown``: the replicated partitions that the broker still leads; none means that it may stop.
 
-    Raises KafkaError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR for an unknown broker with an epoch.
+    Raises KafkaError: BROKER_NOT_AVAILABLE, STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR for an unknown broker
+    with an epoch.
     """
     context = term.context
     if broker_id not in context.live_brokers:
-        # Kafka compares the epoch first, where there is one, and fails over a broker that has none to compare with.
+        # Kafka compares the epoch first, if one is given, and fails where the broker has none.
         if broker_epoch != UNKNOWN_BROKER_EPOCH:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")

@@ -30,8 +30,8 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending, Steps, gather, steps
 
 IN_FLIGHT_MAX: Final = 500
-"""How many calls are made before the first answer is awaited: what they take holds the loop, and is garbage at once.
-So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
+"""How many calls are made before the first answer is awaited: what they take holds the loop, and is garbage
+at once. So many operations are in one transaction, too; ZooKeeper bounds a request at 1 MB.
 """
 
 SESSION_OVER: Final = "The controller's session is over."

@@ -1,9 +1,9 @@
 """The office of the controller in the store: who holds it, how it is claimed, how it is given up.
 
 /controller names the broker that holds it and goes with the session of that broker; /controller_epoch counts the terms.
-The cluster must elect controllers also when /controller_epoch is unreadable. No epoch may be used twice, and brokers
-refuse an epoch below the last one that they have seen. So the next epoch is then far above all epochs in the states of
-partitions.
+The cluster must elect controllers also when /controller_epoch is unreadable. No epoch may be used twice, and
+brokers refuse an epoch below the last one that they have seen. So the next epoch is then far above all epochs
+in the states of partitions.
 """
 
 from typing import Final
@@ -42,8 +42,8 @@ def holder(store: MetadataStore, own_id: int) -> Steps[int]:
     broker_id = readable(store, znodes.CONTROLLER, znodes.decode_controller, data)
     if broker_id is not None:
         return broker_id
-    # Its session still says whether the znode is this broker's. If it is another's, a claim fails because the znode is
-    # there, and this broker waits until it changes or goes.
+    # Its session still says whether the znode is this broker's. If it is another's, a claim fails because the
+    # znode is there, and this broker waits until it changes or goes.
     return own_id if stat.ephemeral_owner == store.session_id else NO_BROKER
 
 

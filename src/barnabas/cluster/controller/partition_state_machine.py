@@ -154,7 +154,7 @@ class PartitionStateMachine:
             if failure is not None:
                 failed[tp] = failure
                 if isinstance(failure, NodeExistsError):
-                    # Its state could not be read, or was written meanwhile: an election goes on from that state.
+                    # Its state is there, but was not read: the next election begins with it.
                     self._context.partition_phases[tp] = PartitionPhase.OFFLINE
                 continue
             self._announce(tp, leadership, leadership.leader_and_isr.isr, is_new=True)

@@ -41,7 +41,7 @@ def allocate_block(store: MetadataStore, broker_id: int, now_ms: int) -> Steps[P
         data, stat = yield store.get(znodes.PRODUCER_ID_BLOCK)
         last = readable(store, znodes.PRODUCER_ID_BLOCK, znodes.decode_producer_ids_end, data)
         if last is None:
-            # No id may be given out twice. In a thousand a millisecond since 1970 none has been given out yet.
+            # No id may be given out twice. There have been fewer than a thousand a millisecond since 1970.
             last = now_ms * znodes.PRODUCER_ID_BLOCK_SIZE
         if last > LONG_MAX - znodes.PRODUCER_ID_BLOCK_SIZE:
             raise ProducerIdsExhaustedError("Have exhausted all producerIds.")

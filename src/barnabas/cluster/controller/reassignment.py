@@ -147,7 +147,7 @@ def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: Replic
     term.deletion.halt([tp.topic], reason="topic reassignment in progress")
     yield _update_current_reassignment(term, tp, assignment)
     if tp not in context.leadership:
-        # No replica lived when the partition was made: there is nothing to copy, and AR may be its first replicas.
+        # No replica was alive when the partition was made: nothing is to be copied, and AR may be its first.
         yield _make_new(term, tp, assignment)
         yield term.partitions.handle([tp], PartitionPhase.ONLINE, Strategy.OFFLINE)
     if not (yield _is_complete(term, tp, assignment)):
@@ -267,7 +267,7 @@ def _update_leader_epoch(term: Term, tp: TopicPartition) -> Steps[PartitionLeade
 def _move_leader_if_required(term: Term, tp: TopicPartition, completed: ReplicaAssignment) -> Steps[None]:
     """``moveReassignedPartitionLeaderIfRequired``."""
     leadership = term.context.leadership.get(tp)
-    # A partition whose replicas were all dead when it was made has had no leader yet: it may get its first one.
+    # Without a state it never had a leader: its replicas were all dead when it was made.
     leader = NO_LEADER if leadership is None else leadership.leader
     if leader in completed.replicas and term.context.is_online(leader, tp):
         yield _update_leader_epoch_and_send(term, tp, completed)

@@ -231,7 +231,8 @@ class Term:
     def read_topics(self, topics: Sequence[str]) -> Steps[dict[str, TopicAssignment]]:
         """Assignments and ids of topics; the term hears when they are written.
 
-        A topic whose znode is unreadable is held apart: `context.topics` has its name, and nothing else is known of it.
+        A topic whose znode is unreadable is held apart: `context.topics` has its name, and nothing else is
+        known of it.
         """
         reads = [self.watches.get(znodes.topic_path(topic)) for topic in topics]
         yield gather(reads)

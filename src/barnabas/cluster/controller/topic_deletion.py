@@ -101,7 +101,8 @@ class TopicDeletionManager:
     def _make_ineligible(self, replicas: Iterable[Replica]) -> Steps[None]:
         """Replicas that cannot be deleted now, whatever they were when their broker or its disk failed.
 
-        One whose deletion had not begun (its topic was halted, or its broker was down when it was made) goes offline first.
+        One whose deletion had not begun (its topic was halted, or its broker was down when it was made) goes
+        offline first.
         """
         phases = self._context.replica_phases
         waiting = [each for each in replicas if phases.get(each) is not ReplicaPhase.DELETION_INELIGIBLE]

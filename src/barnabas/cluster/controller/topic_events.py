@@ -69,7 +69,7 @@ def process_partition_modifications(term: Term, topic: str) -> Steps[None]:
 
 @steps
 def _serve_again(term: Term, topic: str, assignment: TopicAssignment) -> Steps[None]:
-    """A topic was held apart because its znode was unreadable, and the znode is mended: as at the beginning of a term."""
+    """The znode of a topic that was held apart is readable again: as at the beginning of a term."""
     _events.info("topic_served_again", topic=topic)
     yield term.serve({topic: assignment})
     yield maybe_resume_reassignments(term, lambda tp, _: tp.topic == topic)
@@ -110,8 +110,8 @@ def process_stop_replica_response(
 ) -> Steps[None]:
     """``processTopicDeletionStopReplicaResponseReceived``: a broker deleted replicas, or failed to.
 
-    An answer counts for a deletion that is under way. A late one may be of a replica that a reassignment took away, or of
-    a broker that has died since.
+    An answer counts for a deletion that is under way. A late one may be of a replica that a reassignment took
+    away, or of a broker that has died since.
     """
     phases = term.context.replica_phases
     asked = [

@@ -208,7 +208,7 @@ class MetadataCache:
             if names.keys() != own.keys() and len(different) < _DIFFERENT_NAMED_MAX:
                 different[broker_id] = sorted(names)
             yield
-        # Every update of the metadata names all brokers. The line is for an operator who adds a listener: once is enough.
+        # Every update names all brokers; an operator who adds a listener needs the line once.
         if different and different != self._different_listeners:
             _events.error("listeners_not_identical", own=sorted(own), brokers=different)
         self._different_listeners = different

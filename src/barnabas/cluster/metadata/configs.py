@@ -56,8 +56,8 @@ class ConfigStore:
 
     @steps
     def read(self, entity_type: str, entity: str) -> Steps[dict[str, str]]:
-        """The settings of an entity (its name as `znodes.sanitize` gives it); none where its znode is not there or
-        is unreadable.
+        """The settings of an entity (its name as `znodes.sanitize` gives it); none where its znode is not
+        there or is unreadable.
         """
         path = znodes.config_path(entity_type, entity)
         try:

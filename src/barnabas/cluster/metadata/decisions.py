@@ -24,7 +24,7 @@ class Decision(NamedTuple):
 def read_decisions(
     store: MetadataStore, partitions: Sequence[TopicPartition]
 ) -> Steps[dict[TopicPartition, Decision]]:
-    """The decision about each; none about a partition that is not there, that is unreadable, or whose topic is being deleted."""
+    """The decision about each partition that exists, is readable, and whose topic is not being deleted."""
     decisions: dict[TopicPartition, Decision] = {}
     for tp in partitions:
         path, state_path = znodes.topic_path(tp.topic), znodes.partition_state_path(tp)

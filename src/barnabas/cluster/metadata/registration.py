@@ -48,7 +48,10 @@ def ensure_paths(store: MetadataStore, paths: Iterable[str]) -> Steps[None]:
 
 @steps
 def cluster_id(store: MetadataStore, new_id: Callable[[], str]) -> Steps[str | None]:
-    """The cluster's id; the first broker of a new cluster decides on it. None where its znode is unreadable."""
+    """The cluster's id; the first broker of a new cluster decides on it.
+
+    None where its znode is unreadable.
+    """
     try:
         data, _ = yield store.get(znodes.CLUSTER_ID)
     except NoNodeError:
@@ -81,8 +84,9 @@ def propagate_log_dir_event(store: MetadataStore, broker_id: int) -> Steps[None]
 class BrokerRegistration:
     """One broker's ephemeral znode; its czxid is the broker's epoch, by which others tell its lives apart.
 
-    A broker that was killed leaves its znode until its session has ended, which takes `old_session_ms` at most. A broker
-    that finds its id taken waits that long for the znode to go. If it stays, it is that of another broker.
+    A broker that was killed leaves its znode until its session has ended, which takes `old_session_ms` at
+    most. A broker that finds its id taken waits that long for the znode to go. If it stays, it is that of
+    another broker.
     """
 
     def __init__(
@@ -115,7 +119,7 @@ class BrokerRegistration:
                 continue  # it went in between
             if stat.ephemeral_owner == self._store.session_id:
                 break  # ours: a repeated request finds what the first one made
-            # The first znode found may be of an earlier life of this broker. One that comes after it is another broker's.
+            # The first znode found may be of an earlier life of this broker; a later one is another's.
             if old is not None or (yield self._outlives_its_session(path, stat)):
                 raise RegistrationError(
                     f"broker.id {self.broker.id} is already registered in this cluster: give this broker "
@@ -137,7 +141,7 @@ class BrokerRegistration:
 
     @steps
     def _outlives_its_session(self, path: str, old: Stat) -> Steps[bool]:
-        """Waits for this znode to go; whether it is still there once the session of a dead broker would have ended."""
+        """Waits for this znode to go; whether it is still there when a dead broker's session must be over."""
         left_ms = self._old_session_ms
         if left_ms > 0:
             _events.warning(

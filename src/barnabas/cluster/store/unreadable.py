@@ -1,8 +1,8 @@
-"""`readable`: what a znode holds, or one line in the log that says why it cannot be read and what is done without it.
+"""`readable`: what a znode holds; or a line in the log that says why not, and what is done without it.
 
-Every znode that a broker or a controller reads goes through here. A damaged one harms what it describes and nothing
-else: the caller gets None, and does what the table below says for the path. Several parts of a broker read the same
-znode, some of them often. They share the store, so the log names a znode once for all of them.
+Every znode that a broker or a controller reads goes through here. A damaged one harms what it describes and
+nothing else: the caller gets None, and does what the table below says for the path. Several parts of a broker
+read the same znode, some of them often. They share the store, so the log names a znode once for all of them.
 """
 
 from collections.abc import Callable

@@ -150,7 +150,7 @@ class LogCleaner:
             cleaner.offload.close()
 
     def abort(self, log: Log) -> None:
-        """``abortCleaning``: what was written for this log counts no more; the child notices before its next block.
+        """``abortCleaning``: drops what was written for this log; the child notices before its next block.
 
         Raises KAFKA_STORAGE_ERROR.
         """
@@ -352,8 +352,8 @@ class LogCleaner:
             first_dirty_offset=target.first_dirty_offset,
             dirty=_sources(target.dirty),
             end_offset=target.end_offset,
-            # Of the dirty part alone (``buildOffsetMap``): the marker of any other transaction is not read there, and what
-            # its producer commits later would be taken for aborted.
+            # Of the dirty part alone (``buildOffsetMap``): the marker of any other transaction is not read
+            # there, and what its producer commits later would be taken for aborted.
             aborted=log.aborted_transactions(target.first_dirty_offset, target.end_offset),
             now_ms=self._clock.time_ms(),
             delete_retention_ms=log.config.delete_retention_ms,

@@ -14,10 +14,11 @@ sources and the result side by side without the name that says which of them cou
 together with the change of the list of segments, so that no reader sees one without the other; syncs happen elsewhere,
 and what has become of the log meanwhile is looked at after each of them.
 
-From the moment that the log reads the .swap, a disk that refuses a step takes the log offline, as a refused append does:
-part of the sources is gone, so nothing may be renamed, cleaned or removed here but by the next start, which finishes the
-step as after a crash. Before that moment the result is given up. A .swap that cannot even be removed takes the log offline
-too, because the next start would put it in the place of segments that may have changed by then.
+From the moment that the log reads the .swap, a disk that refuses a step takes the log offline, as a refused
+append does: part of the sources is gone, so nothing may be renamed, cleaned or removed here but by the next
+start, which finishes the step as after a crash. Before that moment the result is given up. A .swap that
+cannot even be removed takes the log offline too, because the next start would put it in the place of segments
+that may have changed by then.
 """
 
 from collections.abc import Sequence
@@ -62,7 +63,10 @@ def replace(
 
 
 def remove_output(log: Log, base_offset: int) -> None:
-    """Removes what a cleaning has written and nothing reads. Raises KAFKA_STORAGE_ERROR, and the log is offline then."""
+    """Removes what a cleaning has written and nothing reads.
+
+    Raises KAFKA_STORAGE_ERROR, and the log is offline then.
+    """
     cleaned = segment_paths(log.directory, base_offset, CLEANED_SUFFIX)
     staged = segment_paths(log.directory, base_offset, SWAP_SUFFIX)
     try:

@@ -1,8 +1,8 @@
 """What the child process does: functions of plain values that read segments and write a cleaned one.
 
-The child keeps the offset map from one call to the next. One that does not have it, because its predecessor was killed, says
-so with `MapLostError`, and the log is cleaned again from the start: the map cannot be made once more, as the segments
-that it was made of may have been replaced since.
+The child keeps the offset map from one call to the next. One that does not have it, because its predecessor
+was killed, says so with `MapLostError`, and the log is cleaned again from the start: the map cannot be made
+once more, as the segments that it was made of may have been replaced since.
 
 Each function looks for its output file before every block, and stops with `CleaningAbortedError` once the file is gone.
 """

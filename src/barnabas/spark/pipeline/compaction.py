@@ -44,8 +44,8 @@ def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[lis
 def merge(sources: Sequence[Path], target: Path) -> None:
     """Writes the rows of all sources to one file, in their order, and synchronises it.
 
-    Columns are those of all sources, in the order of the newest one, which comes last; rows have null where they lack one.
-    Raises PipelineError for files that cannot be read, and for a disk that takes no more.
+    Columns are those of all sources, in the order of the newest one, which comes last; rows have null where
+    they lack one. Raises PipelineError for files that cannot be read, and for a disk that takes no more.
     """
     import pyarrow as pa
 
@@ -63,8 +63,8 @@ def _write(sources: Sequence[Path], target: Path) -> None:
     import pyarrow.parquet as pq
 
     newest = pq.ParquetFile(sources[-1])
-    # Columns and fields are added and never taken away, and become wider and never narrower; a column may be nullable
-    # in one source only.
+    # Columns and fields are added and never taken away, and become wider and never narrower; a column may be
+    # nullable in one source only.
     older = (pq.read_schema(source) for source in sources[:-1])
     schema = pa.unify_schemas([newest.schema_arrow, *older], promote_options="permissive")
     schema = schema.with_metadata(newest.schema_arrow.metadata)

@@ -41,7 +41,7 @@ class DeltaFolder(LoggedTable):
         "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary", "date", "timestamp",
         "timestamp_ntz",
     })  # fmt: skip
-    # delta-rs has not the table feature typeWidening, and cannot compact files whose maps differ in their structs.
+    # delta-rs has no typeWidening, and cannot compact files whose maps differ in their structs.
     growth: ClassVar = Growth(fields_in_structs=True)
 
     def __init__(self, folder: Path) -> None:

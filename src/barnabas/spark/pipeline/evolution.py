@@ -1,7 +1,8 @@
 """How the columns of a table and those of a query fit.
 
-New columns are added, and rows of a narrower type are taken as the table's wider one. What else a table takes depends on
-its kind: new fields inside of structs, and a column that becomes wider (`Growth`). All else is refused.
+New columns are added, and rows of a narrower type are taken as the table's wider one. What else a table takes
+depends on its kind: new fields inside of structs, and a column that becomes wider (`Growth`). All else is
+refused.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ class Growth:
     fields_in_maps: bool = False
     """Whether one that is the value of a map may too."""
     wider_types: bool = False
-    """Whether a column may become wider, as Iceberg has it: int to long, float to double, more digits of a decimal."""
+    """Whether a column may become wider, as in Iceberg: int to long, float to double, longer decimals."""
 
 
 def merged(
@@ -46,9 +47,9 @@ def merged(
 ) -> StructType:
     """The columns of the table once it takes these rows: those it has, in their order, then the new ones.
 
-    All are nullable: older rows have null in a new column, and new rows in one that the query has no more. Types of
-    the columns in `fixed`, by which the table is partitioned, stay. Raises PipelineError for a column that cannot be
-    written or does not fit the table's.
+    All are nullable: older rows have null in a new column, and new rows in one that the query has no more.
+    Types of the columns in `fixed`, by which the table is partitioned, stay. Raises PipelineError for a
+    column that cannot be written or does not fit the table's.
     """
     for field in rows.fields:
         if isinstance(field.dataType, NullType):
@@ -60,7 +61,10 @@ def merged(
 def _structs(
     known: StructType, now: StructType, growth: Growth, path: str, fixed: tuple[str, ...] = ()
 ) -> StructType:
-    """The fields of both. Those at the top may always be more; `path` is that of a struct in a column, with its dot."""
+    """The fields of both.
+
+    Those at the top may always be more; `path` is that of a struct in a column, with its dot.
+    """
     found = {field.name.lower(): field for field in known.fields}
     for field in now.fields:
         name, old = f"{path}{field.name}", found.get(field.name.lower())
@@ -118,7 +122,7 @@ def _holds(wide: DataType, narrow: DataType) -> bool:
 
 
 def _becomes(known: DataType, now: DataType) -> bool:
-    """Whether readers of older files take the wider type: of decimals the digits behind the point must stay."""
+    """Whether readers of older files take the wider type: decimals must keep the digits behind the point."""
     return not (isinstance(known, DecimalType) and isinstance(now, DecimalType)) or known.scale == now.scale
 
 

@@ -197,7 +197,7 @@ def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
 
 
 def _check_columns(section: Section, schema: str) -> None:
-    """Refuses what Spark would refuse once it runs: a type that there is not, or what is no list of columns."""
+    """Refuses what Spark would refuse later: a type that does not exist, a text without columns."""
     if schema.startswith("{"):
         return  # Spark's other form, its JSON
     try:

@@ -179,7 +179,10 @@ class BatchSink:
 
 
 def complete(folder: Path, written: int) -> Iterator[tuple[str, int]]:
-    """The files of a folder that have rows, and how many. Raises PipelineError unless all rows are in them."""
+    """The files of a folder that have rows, and how many.
+
+    Raises PipelineError unless all rows are in them.
+    """
     import pyarrow.parquet as pq
 
     found = 0

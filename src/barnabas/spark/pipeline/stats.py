@@ -1,8 +1,9 @@
-"""What Delta's log says of a file, so that readers skip it: rows, and of each column the least and greatest value and nulls.
+"""Delta's statistics of a file, by which readers skip it: rows, and bounds and nulls of its columns.
 
-All of it is in the file's footer. A wrong bound hides rows from readers. So does a missing one from some: delta-rs's dataset
-takes a column without bounds, in a file that has them for others, for one without values. A file that has a value of which
-JSON cannot give a bound, such as NaN, therefore has bounds of no column, and is always read.
+All of it is in the file's footer. A wrong bound hides rows from readers. So does a missing one from some:
+delta-rs's dataset takes a column without bounds, in a file that has them for others, for one without values.
+A file that has a value of which JSON cannot give a bound, such as NaN, therefore has bounds of no column, and
+is always read.
 """
 
 import datetime as dt
@@ -54,7 +55,7 @@ def statistics(footer: pq.FileMetaData) -> str:
 
 
 def _leaves(fields: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The path of each column of the file; an empty one for bytes and in lists and maps, of which the log has nothing."""
+    """The path of each column of the file; empty for bytes, and in lists and maps, which have no bounds."""
     for field in fields:
         kind = field.type
         if pa.types.is_struct(kind):
@@ -102,14 +103,14 @@ def _exact(value: Any) -> Any:
 
 
 def _greatest(text: str) -> str:
-    """A text that is not less than this one: cut, with the greatest character in the place of the next one."""
+    """A text that is not less than this one: cut, and the greatest character put behind it."""
     if len(text) <= _TEXT_MAX or text[_TEXT_MAX] == _GREATEST_CHARACTER:
         return text
     return text[:_TEXT_MAX] + _GREATEST_CHARACTER
 
 
 def _json(value: Any) -> str:
-    """As `json.dumps`, with all digits of decimals, and texts as they are: delta-rs reads escapes of plane 16 wrongly."""
+    """As `json.dumps`, with all digits of decimals, and texts without escapes: delta-rs misreads some."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_json(key)}:{_json(one)}" for key, one in value.items()) + "}"
     return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)

@@ -38,7 +38,8 @@ _LOOK_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 60.0
 _NOT_STARTED: Final = re.compile(r"failed to connect back|CANNOT_OPEN_SOCKET|Accept timed out")
 _STARTS_MAX: Final = 10
-"""How many times in a row a query whose Python did not start is started again, beside ``restart.attempts``."""
+"""How many times in a row a query whose Python did not start is started again, beside ``restart.attempts``.
+"""
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 

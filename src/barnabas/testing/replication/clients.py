@@ -102,10 +102,10 @@ class Unanswered(NamedTuple):
 
 
 class IdempotentProducer(Client):
-    """Has up to five batches of a partition on their way, in one pipeline, and sends again what got no answer.
+    """Has up to five batches of a partition on their way, and sends again what got no answer.
 
-    Its records may be there once only, and in order, whatever befalls the brokers. Where a leader refuses one it gives
-    nothing up: a leader of the past may not know what a later one has acknowledged.
+    Its records may be there once only, and in order, whatever befalls the brokers. Where a leader refuses one
+    it gives nothing up: a leader of the past may not know what a later one has acknowledged.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ class Faults:
             KINDS[kind](self, self._rng.choice(busy or victims))
 
     def run_all(self, rng: Random) -> None:
-        """Kills all brokers now and then, some time after one of them was frozen: what was sent since is unanswered."""
+        """Kills all brokers now and then, soon after one was frozen: what was sent since is unanswered."""
 
         def freeze() -> None:
             victims = list(live(self._brokers))

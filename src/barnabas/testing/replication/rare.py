@@ -78,8 +78,8 @@ MOMENTS: Final[dict[str, Callable[[Watched, MemoryTable], bool]]] = {
     "a controller dies while topics are being deleted": _deletes_topics,
     _ROLES: _hears_of_roles,
 }
-"""The rare states that depend on when a fault strikes, and whether it is the moment for a broker. Others follow from what
-faults do.
+"""The rare states that depend on when a fault strikes, and whether it is the moment for a broker. Others
+follow from what faults do.
 """
 
 

@@ -50,7 +50,7 @@ class Decoder(Protocol):
 def decoded(
     frame: "DataFrame", decoder: Decoder, ids: "SchemaIds | None" = None, *, keep_malformed: bool
 ) -> "DataFrame":
-    """The columns of the data source with ``value`` as the decoder's struct; with `ids`, of these schemas alone."""
+    """The data source's columns, ``value`` as the decoder's struct; with `ids`, only of these schemas."""
     from pyspark.sql import functions as sql
 
     kind = decoder.type

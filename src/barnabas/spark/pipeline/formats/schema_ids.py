@@ -1,14 +1,17 @@
 """Which schemas the values of a topic may have, by the ids of a schema registry (``header = "confluent"``).
 
-No registry is asked what an id means. A value of another schema would be decoded by the pipeline's, and its fields could
-change places without an error. So the first id of each topic is pinned, and a value with another one is malformed.
+No registry is asked what an id means. A value of another schema would be decoded by the pipeline's, and its
+fields could change places without an error. So the first id of each topic is pinned, and a value with another
+one is malformed.
 
-A pin is a file in the checkpoint, so it lives as long as the query's offsets do and is seen by all executors::
+A pin is a file in the checkpoint, so it lives as long as the query's offsets do and is seen by all
+executors::
 
     checkpoint/schema-ids/flights      17
 
-Several tasks may look for the pin of a topic at one moment. Each writes its own id to a file and links that to the pin's
-name: one link succeeds, and the others take what is there. The pin is on the disk before a value that rests on it is.
+Several tasks may look for the pin of a topic at one moment. Each writes its own id to a file and links that
+to the pin's name: one link succeeds, and the others take what is there. The pin is on the disk before a value
+that rests on it is.
 """
 
 import contextlib
@@ -32,7 +35,10 @@ class SchemaIds:
 
     checkpoint: Path
     named: tuple[int, ...] = ()
-    """``schemaIds`` of the file: these and no others, in all topics. Empty to pin the first one of each topic."""
+    """``schemaIds`` of the file: these and no others, in all topics.
+
+    Empty to pin the first one of each topic.
+    """
 
     @property
     def _folder(self) -> Path:
@@ -46,7 +52,7 @@ class SchemaIds:
     def column_of(
         self, decoder: Decoder, values: Sequence[bytes | None], topics: Sequence[str]
     ) -> tuple[pa.StructArray, dict[int, str]]:
-        """The values as an array, and what is malformed in it: also those with an id that their topic does not have."""
+        """The values as an array, and what is malformed in it; an id that the topic does not have is, too."""
         allowed = {topic: self.of(topic) for topic in set(topics)}
         first: dict[str, int] = {}
 
