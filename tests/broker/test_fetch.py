@@ -5,7 +5,7 @@ import pytest
 from barnabas.broker.context import RequestContext
 from barnabas.core.chunks import FileSlice
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import ZERO_UUID
+from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.fetch import (
     FetchPartition,
@@ -71,6 +71,16 @@ def test_records_come_back(world, make_batch, version):
     assert (data.high_watermark, data.last_stable_offset) == (2, 2)
     assert data.log_start_offset == (0 if version >= 5 else -1)
     assert response.error_code == 0
+
+
+def test_committed_data_ends_where_a_transaction_is_open(world, make_batch):
+    world.create()
+    world.produce()
+    records = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    world.replicas.appender.append(TopicPartition("orders", 0), bytearray(records), 1)
+
+    assert values(world.send(request((0, 0), isolation_level=0), 12)) == [b"v0", b"v0"]
+    assert values(world.send(request((0, 0), isolation_level=1), 12)) == [b"v0"]
 
 
 def test_records_stay_in_their_file(world):

@@ -6,7 +6,7 @@ from barnabas.cluster.metadata.topics import NewTopic
 from barnabas.cluster.store.contract import SessionExpiredError
 from barnabas.core.config import Source
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import ZERO_UUID
+from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -523,6 +523,16 @@ def test_list_offsets_sees_what_the_asker_may_see(world):
     assert list_offset(world, -1, isolation=1)[2] == 0
     assert list_offset(world, -1, replica_id=2)[2] == 1, "followers: the end"
     assert list_offset(world, world.clock.time_ms()) == ("NONE", -1, -1, -1)
+
+
+def test_list_offsets_of_committed_data_ends_where_a_transaction_is_open(world, make_batch):
+    world.create()
+    world.produce()
+    records = make_batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    world.replicas.appender.append(TopicPartition("orders", 0), bytearray(records), 1)
+
+    assert list_offset(world, -1)[2] == 2
+    assert list_offset(world, -1, isolation=1)[2] == 1
 
 
 def test_list_offsets_errors(world):

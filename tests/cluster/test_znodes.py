@@ -176,6 +176,12 @@ def test_what_is_no_registration(data):
         znodes.decode_broker(1, data)
 
 
+@pytest.mark.parametrize("number", ["true", "-1", "2147483648", '"1"', "1.0", "null"])
+def test_a_broker_id_is_a_number_that_requests_can_carry(number):
+    with pytest.raises(UnreadableZnodeError, match="brokerid"):
+        znodes.decode_controller(f'{{"version":1,"brokerid":{number}}}'.encode())
+
+
 def test_older_topics_have_no_id():
     topic = znodes.decode_topic(b'{"version":1,"partitions":{"1":[2],"0":[1]}}')
 
