@@ -8,7 +8,8 @@ import shutil
 import time
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from whole_partition import read
 
 from barnabas.admin import BlockingAdmin, ConfigResource, NewTopic
 
@@ -29,7 +30,7 @@ def fill(bootstrap, data, *, replicas=1, **configs):
     for each in data:
         wait_until_cleaned(each)
     produce(bootstrap, 100, keys=100)
-    left = read(bootstrap)
+    left = read(bootstrap, TOPIC)
     assert 100 < len(left) < 1000
     assert left[-1][0] == 4099
     return left
@@ -55,24 +56,6 @@ def wait_until_cleaned(data):
         time.sleep(0.05)
 
 
-def read(bootstrap):
-    """The offset and value of every record."""
-    own = {"group.id": "g", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": bootstrap, **own})
-    found, deadline = [], time.monotonic() + SECONDS
-    try:
-        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
-        while time.monotonic() < deadline:
-            message = consumer.poll(1)
-            if message is not None and message.error():
-                break
-            if message is not None:
-                found.append((message.offset(), message.value()))
-    finally:
-        consumer.close()
-    return found
-
-
 def alter_to_delete(bootstrap):
     with BlockingAdmin(bootstrap) as admin:
         admin.configs.alter({ConfigResource.topic(TOPIC): {"cleanup.policy": "delete"}})
@@ -90,7 +73,7 @@ def test_the_policy_was_altered(tmp_path, serve, missing):
         for name in missing:
             (data / f"{name}-offset-checkpoint").unlink(missing_ok=True)
         server = serve(data)
-        assert read(server.wait_until_ready().bootstrap) == left
+        assert read(server.wait_until_ready().bootstrap, TOPIC) == left
         assert "segment.dropped" not in server.tail()
 
 
@@ -100,7 +83,7 @@ def test_the_policy_was_the_brokers(tmp_path, serve):
     left = fill(server.wait_until_ready().bootstrap, [data])
     server.kill()
 
-    assert read(serve(data).wait_until_ready().bootstrap) == left
+    assert read(serve(data).wait_until_ready().bootstrap, TOPIC) == left
 
 
 def test_all_three_replicas_were_killed(tmp_path, join_cluster):
@@ -116,7 +99,7 @@ def test_all_three_replicas_were_killed(tmp_path, join_cluster):
     for server in servers:
         bootstrap = server.wait_until_ready().bootstrap
 
-    assert read(bootstrap) == left
+    assert read(bootstrap, TOPIC) == left
     # Also where nobody reads: each replica may lead tomorrow.
     assert not any("segment.dropped" in server.tail() for server in servers)
 
@@ -139,7 +122,7 @@ def test_the_store_is_an_older_copy_that_does_not_know_the_topic(tmp_path, serve
     server.kill()
     put_back(newer, data)
 
-    assert read(serve(data).wait_until_ready().bootstrap) == left
+    assert read(serve(data).wait_until_ready().bootstrap, TOPIC) == left
 
 
 def test_the_store_is_an_older_copy_that_knows_fewer_partitions(tmp_path, serve):
