@@ -54,7 +54,7 @@ suites: $(STAMP) ## suites of outside clients: make suites SUITES=folder-with-th
 	$(BIN)/python tests/suites/run.py $(SUITES)
 
 mutation: $(STAMP) ## plant bugs, tell which the tests do not see: make mutation FOLDERS="log replica"
-	$(BIN)/python tests/mutation/run.py $(FOLDERS)
+	$(BIN)/python tests/mutation/run.py $(FOLDERS) $(if $(SAMPLE),--sample $(SAMPLE))
 
 check: $(STAMP)  ## format, lint, types, layers, dead code
 	$(BIN)/ruff format --check .

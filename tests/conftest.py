@@ -31,6 +31,7 @@ hypothesis.settings.load_profile("unhurried")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(run_guard, "run-guard")
+    config.pluginmanager.register(owners, "owners-of-brokers")
     for line in WARNINGS_OF_OTHERS:
         config.addinivalue_line("filterwarnings", line)
 
@@ -53,26 +54,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 # --- brokers in processes of their own
 
-# What runs now: tests, and fixtures that are made for them. A broker ends with the innermost one.
-_owners: list[Any] = []
+
+class Owners:
+    """What runs now: tests, and fixtures that are made for them. A broker ends with the innermost one.
+
+    A plugin and not hooks of this file: pytest asks no `conftest.py` below its root about fixtures of the whole session.
+    """
+
+    def __init__(self) -> None:
+        self.running: list[Any] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        return (yield from self._while_it_runs(item))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
+        return (yield from self._while_it_runs(fixturedef))
+
+    def _while_it_runs(self, owner: Any) -> Iterator[Any]:
+        self.running.append(owner)
+        try:
+            return (yield)
+        finally:
+            self.running.pop()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    _owners.append(item)
-    try:
-        return (yield)
-    finally:
-        _owners.pop()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[Any]:
-    _owners.append(fixturedef)
-    try:
-        return (yield)
-    finally:
-        _owners.pop()
+owners = Owners()
 
 
 @pytest.fixture(scope="session")
@@ -83,7 +91,7 @@ def serve() -> Callable[..., ServeProcess]:
 
     def start(data_dir: Path, *options: str, **how: Any) -> ServeProcess:
         server = ServeProcess(data_dir, *options, **how)
-        _owners[-1].addfinalizer(lambda: server.runs and server.kill())
+        owners.running[-1].addfinalizer(lambda: server.runs and server.kill())
         return server
 
     return start

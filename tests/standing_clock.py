@@ -3,6 +3,9 @@
 import heapq
 import itertools
 
+BOOT_MS = 1_699_999_000_000
+"""Where the monotonic clock began: a time of it is none of the wall clock, so that to mix them is seen."""
+
 
 class Clock:
     """Time that passes only when told to."""
@@ -16,7 +19,7 @@ class Clock:
         return int(self.now_ms)  # a timer may have been set for a fraction
 
     def monotonic_ms(self):
-        return float(self.now_ms)
+        return float(self.now_ms - BOOT_MS)
 
     def call_later(self, delay_ms, callback):
         timer = Timer(callback)

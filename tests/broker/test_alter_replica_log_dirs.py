@@ -1,5 +1,6 @@
 """AlterReplicaLogDirs: partitions move between directories while they serve; DescribeLogDirs shows them on their way."""
 
+import errno
 from itertools import pairwise
 
 import pytest
@@ -19,6 +20,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaRequest,
     StopReplicaTopicState,
 )
+from barnabas.records.batch import parse_header
 from broker_world import World, batch
 
 TP = TopicPartition("orders", 0)
@@ -236,6 +238,116 @@ def test_only_so_many_partitions_to_come_are_remembered(two_disks, monkeypatch):
 
     homes = [two_disks.partition(partition=number).log.directory.rpartition("/")[0] for number in range(4)]
     assert homes == ["/data", "/other", "/other", "/other"]
+
+
+@pytest.fixture
+def held(two_disks):
+    """A partition with four records whose move stands after its first piece, and where it moves to."""
+    two_disks.create()
+    for _ in range(4):
+        two_disks.produce(records=batch(1))
+    two_disks.replicas.quotas.alter_log_dirs.bound = 0
+    target = other_than(two_disks)
+    alter(two_disks, target)
+    two_disks.clock.advance(0)
+    assert two_disks.logs.futures.get(TP).log_end_offset == 4
+    return two_disks, target
+
+
+def release(world):
+    world.replicas.quotas.alter_log_dirs.bound = 2**63 - 1
+    world.clock.advance(100)
+
+
+def offsets_read(log):
+    """The base offset of each batch that a reader finds, from the start of the log on."""
+    found, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        header = parse_header(log.read(offset, 1, min_one_message=True).records.read())
+        found.append(header.base_offset)
+        offset = header.last_offset + 1
+    return found
+
+
+def test_another_target_while_it_moves_is_the_one_that_counts():
+    world = World(directories=("/data", "/other", "/third"))
+    world.create()
+    world.produce(records=batch(3))
+    log = world.partition().log
+    first, second = (
+        each for each in ("/data", "/other", "/third") if each != log.directory.rpartition("/")[0]
+    )
+    assert alter(world, first) is ErrorCode.NONE
+    assert alter(world, second) is ErrorCode.NONE
+    world.clock.advance(0)
+
+    assert [(one[0], one[3]) for one in replicas(world)] == [(second, False)]
+    assert offsets_read(log) == [0]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_partitions_move_at_a_time_than_there_are_threads(threads):
+    world = World(directories=("/data", "/other"), num_replica_alter_log_dirs_threads=threads)
+    world.create(partitions=6)
+    at_work = set()
+    world.logs.is_cleaning = lambda log: at_work.add(log.tp) or True  # each move waits where it asks
+    for number in range(6):
+        log = world.partition(partition=number).log
+        alter(world, "/other" if log.directory.startswith("/data/") else "/data", partition=number)
+    world.clock.advance(1_000)
+
+    assert len(at_work) == threads
+
+
+def test_a_move_that_fails_is_tried_again(held):
+    world, target = held
+    log = world.partition().log
+    world.disk.fail(f"{target}/", "write", errno.ENOSPC)
+    world.produce(records=batch(1))
+    release(world)
+    assert not log.directory.startswith(f"{target}/"), "there is no room"
+    world.disk.heal()
+    world.clock.advance(1_000)
+
+    assert log.directory == f"{target}/orders-0"
+    assert offsets_read(log) == [0, 1, 2, 3, 4]
+
+
+def test_records_that_are_deleted_before_they_were_copied_are_left_out(held):
+    world, target = held
+    log = world.partition().log
+    for _ in range(4):
+        world.produce(records=batch(1))
+    world.partition().delete_records(6)
+    release(world)
+
+    assert log.directory == f"{target}/orders-0"
+    assert (log.log_start_offset, offsets_read(log)) == (6, [6, 7])
+
+
+def test_a_log_that_begins_again_below_what_was_copied_is_copied_from_its_new_start(two_disks):
+    """As a follower's does whose leader was elected uncleanly; its epoch may be the same."""
+    two_disks.create()
+    for _ in range(4):
+        two_disks.produce(records=batch(1))
+    log, target = two_disks.partition().log, other_than(two_disks)
+    two_disks.partition().delete_records(3)
+    two_disks.replicas.quotas.alter_log_dirs.bound = 0
+    alter(two_disks, target)
+    two_disks.clock.advance(0)
+    two_disks.replicas.log_dir_moves.close()
+    two_disks.clock.advance(200)
+    assert two_disks.logs.futures.get(TP).log_start_offset == 3
+
+    log.truncate_fully_and_start_at(1)
+    for _ in range(5):
+        two_disks.produce(records=batch(1))
+    two_disks.replicas.log_dir_moves._closed = False
+    two_disks.create("another")
+    release(two_disks)
+
+    assert log.directory == f"{target}/orders-0"
+    assert (log.log_start_offset, offsets_read(log)) == (1, [1, 2, 3, 4, 5])
 
 
 def test_a_bug_is_answered_in_the_place_of_each_partition():

@@ -240,3 +240,32 @@ def test_records_of_the_same_turn_are_deleted_too(world):
     world.replicas.appender.end_turn()
 
     assert answers(answer) == {("orders", 0): ("NONE", 3)}
+
+
+def test_one_partition_that_is_done_does_not_answer_for_another(replicated):
+    replicated.create("alone")
+    replicated.produce("alone", records=batch(3))
+    answer = replicated.start(delete(("alone", 0, 1), ("orders", 0, 2)), 2)
+    assert answer() is None
+    fetch_as_follower(replicated, 3, 2)
+
+    assert answers(answer()) == {("orders", 0): ("NONE", 2), ("alone", 0): ("NONE", 1)}
+
+
+def test_of_a_partition_that_is_named_twice_the_last_offset_counts(world):
+    world.create()
+    world.produce(records=batch(3))
+
+    assert answers(world.send(delete(("orders", 0, 3), ("orders", 0, 1)), 2)) == {("orders", 0): ("NONE", 1)}
+    assert world.partition().log.log_start_offset == 1
+
+
+def test_a_partition_that_this_broker_has_and_the_metadata_has_not_is_unknown(world):
+    world.create()
+    world.produce(records=batch(3))
+    world.delete("orders")
+
+    assert answers(world.send(delete(("orders", 0, 1)), 2)) == {
+        ("orders", 0): ("UNKNOWN_TOPIC_OR_PARTITION", -1)
+    }
+    assert world.partition().log.log_start_offset == 0

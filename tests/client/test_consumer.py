@@ -82,6 +82,28 @@ def test_polls_hand_out_no_more_than_asked_for(run, fake):
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
+def test_what_has_arrived_is_not_asked_for_again(run, fake):
+    async def body(cluster, consumer):
+        cluster.add_topic("t", 2)
+        cluster.append("t", 1, batch("other"))
+        consumer.assign([T0, ("t", 1)])
+        found = []
+        while len(found) < 11:
+            found += await consumer.poll(20, 1)
+            for _ in range(20):  # answers come in between
+                await asyncio.sleep(0)
+        asked = [
+            one.fetch_offset
+            for request in cluster.requests(ApiKey.FETCH)
+            for topic in request.topics
+            for one in topic.partitions
+            if one.partition == 1
+        ]
+        assert asked.count(0) == 1
+
+    run(scenario_with(body, auto_offset_reset="earliest")(fake))
+
+
 def test_seek_wins_over_what_was_fetched_ahead(run, fake):
     async def body(cluster, consumer):
         await consumer.poll(1000, 1)

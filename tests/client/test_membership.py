@@ -351,6 +351,18 @@ def test_a_failed_heartbeat_is_repeated_soon_then_less_soon():
     assert 0 < first < beat.wait_ms(3_000) < 1_000
 
 
+def test_failures_before_an_answer_count_no_more():
+    beat = a_heartbeat()
+    beat.failed(3_000)
+    first = beat.wait_ms(3_000)
+    for _ in range(3):
+        beat.failed(3_000)
+    beat.sent(3_000)
+    beat.received(3_000)
+    beat.failed(3_000)
+    assert beat.wait_ms(3_000) == first
+
+
 def test_a_session_ends_without_an_answer_and_a_poll_interval_without_a_poll():
     beat = a_heartbeat()
     beat.polled(5_000)

@@ -1,6 +1,7 @@
 """The producer against a cluster that fails in every way a cluster fails."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -319,6 +320,47 @@ def test_a_record_that_finds_no_leader_ends_with_its_time(run, fake):
     run(scenario())
 
 
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_records_wait_for_a_leader_that_comes_back_elsewhere(run, fake, acks):
+    async def scenario():
+        async with fake(2) as cluster, AsyncProducer(cluster.bootstrap, acks=acks, **FAST) as producer:
+            cluster.add_topic("t", 2)
+            with socket.socket() as nobody:
+                nobody.bind(("127.0.0.1", 0))
+                cluster.ports[2], port = nobody.getsockname()[1], cluster.ports[2]
+                delivery = await producer.send("t", "x", partition=1)
+                await sent(delivery)
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                assert not delivery.done(), "nobody listens there"
+                cluster.ports[2] = port
+                await delivery
+            for _ in range(10_000):  # the answer to acks=0 comes before the record
+                await asyncio.sleep(0)
+                if values(cluster, partition=1):
+                    break
+            assert values(cluster, partition=1) == [b"x"]
+
+    run(scenario())
+
+
+def test_what_fails_when_its_time_is_over_is_not_sent_again(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(
+                cluster.bootstrap, linger_ms=0, delivery_timeout_ms=200, request_timeout_ms=200, **FAST
+            ) as producer,
+        ):
+            await producer.send_and_wait("t", "warm")
+            cluster.faults[ApiKey.PRODUCE].append(lambda request, node_id: None)
+            with pytest.raises(ClientTimeoutError, match=r"has passed since .*; the last failure: "):
+                await producer.send_and_wait("t", "unanswered")
+            assert len(cluster.requests(ApiKey.PRODUCE)) == 2
+
+    run(scenario())
+
+
 def test_a_duplicate_counts_as_stored(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap) as producer:
@@ -409,6 +451,21 @@ def test_a_full_buffer_pushes_back(run, fake):
             with pytest.raises(ClientTimeoutError, match="No room in the buffer of 2000 bytes"):
                 await send_many()
             await producer.abort()
+
+    run(scenario())
+
+
+def test_a_full_buffer_does_not_linger(run, fake):
+    async def scenario():
+        async with (
+            fake() as cluster,
+            AsyncProducer(
+                cluster.bootstrap, buffer_memory=2000, linger_ms=100_000, max_block_ms=10_000, **FAST
+            ) as producer,
+        ):
+            cluster.add_topic("t", 10)
+            for number in range(30):
+                await producer.send("t", b"x" * 300, partition=number % 10)
 
     run(scenario())
 

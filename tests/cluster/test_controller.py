@@ -443,6 +443,19 @@ def test_a_failed_log_directory_takes_its_replicas_offline(three):
     assert three.brokers[0].cache.partition(T0).offline_replicas == ()
 
 
+def test_an_answer_about_other_partitions_brings_no_failed_replica_back(three):
+    three.create("t", {0: [1, 2, 0]})
+    three.brokers[1].failing_dirs.add(T0)
+    three.wait(propagate_log_dir_event(three.brokers[1].store, 1))
+    three.settle()
+    three.create("u", {0: [1, 2]})
+    three.brokers[2].stop()
+
+    assert three.state("u").leader == 1
+    assert three.state("t").leader == 0
+    assert 1 in three.brokers[0].cache.partition(T0).offline_replicas
+
+
 def test_changed_endpoints_reach_all(three):
     from dataclasses import replace
 

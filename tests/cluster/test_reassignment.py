@@ -124,6 +124,8 @@ def test_another_order_of_the_same_replicas_is_done_at_once(five):
     assert reassign(five, 2, 1, 0) is None
 
     assert assignment(five) == ReplicaAssignment((2, 1, 0))
+    for broker in five.brokers.values():
+        assert broker.cache.partition(T0).replicas == (2, 1, 0)
     assert five.state("t").leader == 0, "the preferred leader is elected by other means"
     assert moving(five) == {}
 
@@ -224,6 +226,16 @@ def test_a_hundred_thousand_targets_are_refused_without_quadratic_work(five):
 
     assert error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert assignment(five) == ReplicaAssignment((0, 1, 2))
+
+
+def test_a_dead_broker_that_has_the_partition_may_keep_it(five):
+    five.brokers[2].stop()
+    assert reassign(five, 0, 2, 3) is None
+    catch_up(five, 0, 1, 3)
+    five.brokers[2].start()
+    catch_up(five, 0, 1, 2, 3)
+
+    assert assignment(five) == ReplicaAssignment((0, 2, 3))
 
 
 def test_an_empty_target_and_partitions_that_are_not_there(five):

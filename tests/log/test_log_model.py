@@ -59,6 +59,8 @@ class LogMachine(RuleBasedStateMachine):
         self.start = min(self.start, self.end)
         # A truncation that is not synced may be undone by a loss of power, as in Kafka: epochs settle that.
         self.log.flush()
+        # Whoever cuts a log has the recovery points written: the one on the disk may lie beyond the new end.
+        self.manager.checkpoint_recovery_points()
         self.durable = self.end
 
     @rule(ahead=st.integers(0, 10))

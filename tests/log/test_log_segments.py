@@ -53,6 +53,12 @@ class TestRoll:
         assert 51 <= rolled(500)[1] < 101
         assert rolled(500) == rolled(500)
 
+    def test_with_more_jitter_than_age_a_segment_still_takes_what_comes_at_once(self):
+        log = World(segment_ms=1000, segment_jitter_ms=10**12).log()
+        for _ in range(5):
+            log.append(batch(timestamp=NOW_MS), 0, NOW_MS)
+        assert bases(log) == [0]
+
     def test_when_an_index_is_full(self):
         log = World(index_interval_bytes=0, segment_index_bytes=48).log()
         fill(log, 12)
@@ -218,6 +224,14 @@ class TestRetention:
             log, _ = self.log(retention_bytes=kept_bytes * size + change * (kept_bytes > 0), retention_ms=-1)
             delete_old_segments(log, NOW_MS)
             assert len(log.segments) == expected
+
+    def test_a_log_that_is_only_compacted_loses_nothing_to_size_or_time(self):
+        log, _ = self.log(cleanup_policy=("compact",), retention_bytes=1, retention_ms=1)
+        assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == 0
+        log.maybe_increment_log_start_offset(2)
+        assert delete_old_segments(log, NOW_MS + DAY_MS)[0] == 1, (
+            "what DeleteRecords has passed goes all the same"
+        )
 
     def test_by_time_to_the_millisecond(self):
         log, _ = self.log(retention_ms=5500)

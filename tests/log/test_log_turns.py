@@ -191,6 +191,15 @@ def test_what_waits_is_bounded(world, log, turn):
     assert len(values_of(log)) == 2531
 
 
+def test_no_write_of_what_waited_is_larger_than_the_bound(world, log, turn):
+    writes = counted_writes(world)
+    for _ in range(30):
+        log.append(batch(size=WAITING_BYTES_MAX * 3 // 10), 0, NOW_MS, turn=turn)
+    turn.write()
+
+    assert len(writes) == 15, "three wait, and the fourth has them written and goes by itself"
+
+
 def test_the_first_batch_of_a_segment_does_not_wait(world, turn):
     log = world.log()
     log.append(batch(), 0, NOW_MS, turn=turn)

@@ -20,4 +20,5 @@ def run_seed(seed, seconds=SECONDS, trace=None):
 
 
 if __name__ == "__main__":
-    sys.exit(simulate.run_command(simulate.argument_parser(PROGRAM, __doc__).parse_args(), run_seed, SECONDS))
+    given = simulate.argument_parser(PROGRAM, __doc__).parse_args()
+    sys.exit(simulate.run_command(given, "groups", run_seed, SECONDS))

@@ -122,6 +122,7 @@ class Following:
         self.rig = Rig(**config)
         self.leaders = [Leader(self.rig.clock) for _ in range(fetchers)]
         self.cuts = 0
+        self.truncation_fails = False
         self.quota = ReplicationQuotaManager(self.rig.clock.monotonic_ms, samples=11, window_ms=1000)
         self.manager = ReplicaFetcherManager(
             Follower(ME, lambda: BROKER_EPOCH),
@@ -137,6 +138,8 @@ class Following:
 
     def _truncated(self):
         self.cuts += 1
+        if self.truncation_fails:
+            raise RuntimeError("a bug")
 
     @property
     def leader(self):
@@ -406,6 +409,7 @@ def test_a_log_beyond_the_leaders_end_is_cut_to_it(following):
     assert topic.partitions[0].current_leader_epoch == 5
     following.leader.answer_offset(1)
     assert (following.log().log_end_offset, following.leader.named[0].fetch_offset) == (1, 1)
+    assert following.cuts == 1
 
 
 def test_a_log_before_the_leaders_start_begins_again_there(following):
@@ -417,6 +421,27 @@ def test_a_log_before_the_leaders_start_begins_again_there(following):
     log = following.log()
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (50, 50, 50)
     assert (following.leader.named[0].fetch_offset, following.leader.named[0].last_fetched_epoch) == (50, -1)
+    assert following.cuts == 1
+
+
+@pytest.mark.parametrize("asked_before", [(), (100,)], ids=["its end", "its start"])
+def test_a_leader_that_cannot_say_where_its_log_is_cuts_nothing(following, asked_before):
+    following.with_records(3, 3, 3).follow()
+    following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    for offset in asked_before:
+        following.leader.answer_offset(offset)
+    following.leader.answer_offset(-1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (following.log().log_start_offset, following.log().log_end_offset) == (0, 3)
+    assert following.leader.asked is None
+    following.clock.advance(BACKOFF_MS)
+    assert following.leader.asked is not None, "it is tried again"
+
+
+def test_a_leader_that_fences_while_it_is_asked_for_its_end_is_asked_no_more(following):
+    following.with_records(3, 3, 3).follow()
+    following.leader.answer(refused(ErrorCode.OFFSET_OUT_OF_RANGE))
+    following.leader.answer_offset(-1, error=ErrorCode.FENCED_LEADER_EPOCH)
+    assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
 
 
 def test_an_empty_log_begins_with_the_batch_that_its_start_lies_in(following):
@@ -525,6 +550,32 @@ def test_a_fenced_partition_waits_for_the_controller(following):
     assert (following.manager.failed_partitions, list(following.leader.named)) == (set(), [0])
 
 
+def test_a_fenced_partition_that_is_stopped_has_failed_no_more(following):
+    following.follow(0, 1)
+    following.leader.answer(refused(ErrorCode.FENCED_LEADER_EPOCH), data(1))
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    assert following.manager.failed_partitions == set()
+
+
+def test_a_fenced_partition_that_is_given_again_has_failed_no_more(following):
+    following.follow(0, 1)
+    following.leader.answer(refused(ErrorCode.FENCED_LEADER_EPOCH), data(1))
+    following.manager.fetch([InitialFetchState(following.partition(0), LEADER, 5)])
+    assert following.manager.failed_partitions == set()
+
+
+def test_a_partition_that_goes_while_it_waits_keeps_no_other_waiting(following):
+    following.follow(0, 1)
+    following.leader.answer(refused(ErrorCode.NOT_LEADER_OR_FOLLOWER), data(1))
+    following.manager.stop([TopicPartition(TOPIC, 0)])
+    for _ in range(3):
+        following.leader.answer()
+        assert following.leader.asked is not None
+    following.clock.advance(BACKOFF_MS)
+    following.leader.answer()
+    assert following.leader.named == {}, "what is gone is not asked for when its time is over"
+
+
 def test_a_damaged_batch_is_asked_for_again(following):
     following.follow(0, 1)
     damaged = bytearray(batch(0, 5))
@@ -572,6 +623,28 @@ def test_a_leader_that_refuses_the_whole_request_is_asked_after_the_backoff(foll
     assert following.leader.asked is None
     following.clock.advance(BACKOFF_MS)
     assert following.leader.asked.session_epoch == 0
+
+
+def test_a_bug_in_one_turn_costs_a_pause_and_no_partition(following, caplog):
+    following.follow(0, 1)
+    following.leader.answer(data(0), data(1))
+    following.truncation_fails = True
+    following.leader.answer(data(0, high_watermark=0, diverging_epoch=EpochEndOffset(epoch=0, end_offset=0)))
+    assert (following.leader.asked, caplog.text.count("fetcher.failed")) == (None, 1)
+    following.truncation_fails = False
+    following.clock.advance(BACKOFF_MS)
+    for offset in range(3):
+        following.leader.answer(*(data(each, records=batch(offset, 5)) for each in (0, 1)))
+    assert [following.log(each).log_end_offset for each in (0, 1)] == [3, 3]
+
+
+def test_a_partition_whose_sync_fails_is_not_copied_on():
+    following = Following(flush_messages=1)
+    following.follow(0)
+    following.rig.disk.fail("/data", "sync")
+    following.leader.answer(data(0, records=batch(0, 5)))
+    assert following.manager.failed_partitions == {TopicPartition(TOPIC, 0)}
+    assert following.manager.fetchers == []
 
 
 def test_a_failed_disk_stops_the_partition(following):
@@ -631,6 +704,14 @@ def test_with_a_throttle_of_zero_one_answer_comes_and_then_none(following):
     following.quota.bound = 1_000_000
     following.clock.advance(BACKOFF_MS)
     assert [*following.leader.named] == [0], "the session still has the other one"
+
+
+def test_a_throttled_partition_that_is_new_waits_while_the_quota_is_exceeded(following):
+    throttled(following, 0, 2, rate=100)
+    following.leader.answer(data(0, records=batch(0, 5, count=50), high_watermark=50), data(1))
+    following.follow(2)
+    following.leader.answer()
+    assert 2 not in following.leader.named, "nothing is known of it, so it counts as behind"
 
 
 # --- thousands of partitions

@@ -14,6 +14,7 @@ from barnabas.log.producers import ProducerStateManager
 from barnabas.log.scan import SegmentScan
 from barnabas.log.segment import LogSegment
 from barnabas.testing import simulate
+from barnabas.testing.sometimes import RARE, never_reached, sometimes
 from seeds import first_seeds
 
 SEEDS = 200
@@ -21,8 +22,40 @@ SEEDS = 200
 
 @pytest.mark.timeout(300)
 def test_no_seed_finds_anything():
-    failed = [verdict for verdict in simulate.run_seeds(first_seeds(SEEDS)) if verdict.anomalies]
+    verdicts = list(simulate.run_seeds(first_seeds(SEEDS)))
+    failed = [verdict for verdict in verdicts if verdict.anomalies]
     assert not failed, "\n".join(map(str, failed))
+    if len(verdicts) == SEEDS:
+        assert not never_reached("nodes", [verdict.reached for verdict in verdicts])
+
+
+def test_a_campaign_that_never_came_to_a_rare_state_fails(monkeypatch, capsys):
+    """Even though no seed of it found anything."""
+    there, missing = RARE["nodes"][0], RARE["nodes"][1]
+
+    def run(arguments, reached):
+        monkeypatch.setattr("sys.argv", ["simulate", *arguments])
+        monkeypatch.setattr(
+            simulate,
+            "run_seeds",
+            lambda seeds, *_: (
+                simulate.Verdict(seed, "", "", [], "", 1.0, 0.5, dict.fromkeys(reached, 1)) for seed in seeds
+            ),
+        )
+        return simulate.main(), capsys.readouterr().out
+
+    code, output = run(["--seeds", "200"], RARE["nodes"])
+    assert (code, "200 seeds, 0 failed, 0.06 simulated hours in 0.028 processor hours" in output) == (0, True)
+    code, output = run(["--seeds", "200"], [state for state in RARE["nodes"] if state != missing])
+    assert code == 1
+    assert f"    200 times: {there}\n" in output
+    assert f"      0 times: {missing}\n" in output
+    assert run(["--seeds", "20"], [])[0] == 0, "too few to say"
+
+
+def test_a_state_that_is_on_no_list_is_no_mark():
+    with pytest.raises(AssertionError, match="on no list"):
+        sometimes("a state that nobody has thought of")
 
 
 def test_a_seed_is_the_same_history_in_every_process():

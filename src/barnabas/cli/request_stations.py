@@ -5,6 +5,7 @@ broker spent where is in no answer: it is in the broker's metrics, for the last 
 """
 
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -260,6 +261,8 @@ def read_times(url: str, kind: Kind, timeout_s: float) -> Times:
                     what = sample.labels.get("quantile") or sample.name.rpartition("_")[2]
                     found.setdefault(family.name.removeprefix(_METRIC), {})[what] = sample.value
     except (OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()  # it is the answer too, and holds the connection
         raise click.ClickException(f"the metrics at {url} cannot be read: {error}") from error
     return found
 

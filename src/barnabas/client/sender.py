@@ -195,11 +195,9 @@ class Sender:
 
     def _request_failed(self, sent: Sent, error: BaseException) -> None:
         assert isinstance(error, Exception)
-        lost = isinstance(error, DisconnectedError | OSError)
-        if lost:
-            self._cluster.refresh_soon()
         for queue, batch in sent:
-            if lost and self._acks != 0:
+            if isinstance(error, DisconnectedError | OSError):
+                # With acks=0 as well: a request that needs no answer has not been sent when its connection is lost.
                 self._again(queue, batch, error)
             else:
                 self._give_up(queue, batch, error)

@@ -243,6 +243,10 @@ class SimulatedFilesystem:
         inode.pages.update(_pages(position, fits))
         return fits
 
+    def names_to_sync(self) -> list[str]:
+        """The files whose names a loss of power may take."""
+        return [path for path in self._files if path not in self._durable_names]
+
     @property
     def used(self) -> int:
         """Bytes on the disk, in whole pages, without holes."""

@@ -5,21 +5,27 @@ Examples::
     python -m barnabas.testing.simulate --seeds 200          seeds 0 to 199 on all cores
     python -m barnabas.testing.simulate --seed 17 --trace t  one seed, every event of it in the file t
     python -m barnabas.testing.simulate replication          the model of replication: leaders, followers, controllers
+
+From 200 seeds on a campaign must reach every rare state of its model (`barnabas.testing.sometimes`).
 """
 
 import argparse
 import multiprocessing
 import os
 import sys
+import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from barnabas.node.offload import end_with_the_parent
+from barnabas.testing import sometimes
 
 SECONDS: Final = 15.0
 """Virtual seconds of load in a scenario, by default."""
@@ -27,7 +33,8 @@ REPLICATION_SECONDS: Final = 8.0
 """The same for the model of replication."""
 
 
-class Verdict(NamedTuple):
+@dataclass(slots=True)
+class Verdict:
     """One seed's outcome, as plain values."""
 
     seed: int
@@ -36,6 +43,9 @@ class Verdict(NamedTuple):
     anomalies: list[str]
     digest: str
     virtual_s: float
+    processor_s: float = 0.0
+    reached: dict[str, int] = field(default_factory=dict)
+    """The rare states that it came to, and how often."""
 
     def __str__(self) -> str:
         """What to show of it: one line, and if it failed, why and how to see it again."""
@@ -99,6 +109,16 @@ _RUNS: Final[dict[str, tuple[Callable[..., Verdict], float]]] = {
 }
 
 
+def _measured(run: Callable[..., Verdict], seed: int, seconds: float, trace: str | None = None) -> Verdict:
+    """Runs a seed, and notes what it cost and which rare states it came to."""
+    sometimes.begin()
+    began_s = time.process_time()
+    verdict = run(seed, seconds, trace)
+    verdict.processor_s = time.process_time() - began_s
+    verdict.reached = sometimes.reached()
+    return verdict
+
+
 def run_seeds(
     seeds: Sequence[int],
     seconds: float = SECONDS,
@@ -111,7 +131,7 @@ def run_seeds(
         mp_context=multiprocessing.get_context("spawn"),
         initializer=end_with_the_parent,
     ) as pool:
-        yield from pool.map(partial(run, seconds=seconds), seeds, chunksize=4)
+        yield from pool.map(partial(_measured, run, seconds=seconds), seeds, chunksize=4)
 
 
 def main() -> int:
@@ -125,7 +145,7 @@ def main() -> int:
         help="whole nodes, or the model of replication",
     )
     given = parser.parse_args()
-    return run_command(given, *_RUNS[given.what])
+    return run_command(given, given.what, *_RUNS[given.what])
 
 
 def argument_parser(program: str, description: str | None) -> argparse.ArgumentParser:
@@ -134,33 +154,45 @@ def argument_parser(program: str, description: str | None) -> argparse.ArgumentP
     parser.add_argument("--seed", type=int, help="run this one seed, here")
     parser.add_argument("--seeds", type=int, default=200, help="run so many seeds (default: 200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: 0)")
+    parser.add_argument("--processes", type=int, help="side by side (default: one a core)")
     parser.add_argument("--seconds", type=float, help="virtual seconds of load in each")
     parser.add_argument("--trace", metavar="FILE", help="with --seed: write every event to this file")
     parser.add_argument("--verbose", action="store_true", help="a line for each seed, not only for failures")
     return parser
 
 
-def run_command(given: argparse.Namespace, run: Callable[..., Verdict], seconds: float) -> int:
-    """Does what the options say, and prints the verdicts; the exit code."""
+def run_command(given: argparse.Namespace, model: str, run: Callable[..., Verdict], seconds: float) -> int:
+    """Does what the options say, and prints the verdicts; the exit code. `model` names the list of rare states."""
     seconds = given.seconds or seconds
     if given.seed is not None:
-        verdicts = iter([run(given.seed, seconds, given.trace)])
+        verdicts = iter([_measured(run, given.seed, seconds, given.trace)])
     else:
-        verdicts = run_seeds(range(given.first, given.first + given.seeds), seconds, run=run)
-    return _show(verdicts, verbose=given.verbose or given.seed is not None)
+        verdicts = run_seeds(range(given.first, given.first + given.seeds), seconds, given.processes, run)
+    return _show(verdicts, model, verbose=given.verbose or given.seed is not None)
 
 
-def _show(verdicts: Iterator[Verdict], *, verbose: bool) -> int:
-    count, failed, virtual_s = 0, 0, 0.0
+def _show(verdicts: Iterator[Verdict], model: str, *, verbose: bool) -> int:
+    count, failed, virtual_s, processor_s = 0, 0, 0.0, 0.0
+    reached: Counter[str] = Counter()
     for verdict in verdicts:
         count += 1
         failed += bool(verdict.anomalies)
         virtual_s += verdict.virtual_s
+        processor_s += verdict.processor_s
+        reached.update(verdict.reached)
         if verbose or verdict.anomalies:
             sys.stdout.write(f"{verdict}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{count} seeds, {failed} failed, {virtual_s:.0f} virtual seconds\n")
-    return 1 if failed else 0
+    sys.stdout.write(
+        f"{count} seeds, {failed} failed, {virtual_s / 3600:.2f} simulated hours"
+        f" in {processor_s / 3600:.3f} processor hours\n"
+    )
+    for state in sometimes.RARE[model]:
+        sys.stdout.write(f"{reached[state]:7} times: {state}\n")
+    missed = count >= sometimes.CAMPAIGN_SEEDS and bool(sometimes.never_reached(model, [reached]))
+    if missed:
+        sys.stdout.write("A rare state was never reached: the workload has to go there.\n")
+    return 1 if failed or missed else 0
 
 
 if __name__ == "__main__":

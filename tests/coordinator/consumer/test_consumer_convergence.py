@@ -194,6 +194,10 @@ class Groups(RuleBasedStateMachine):
         else:
             topics.create(name, 2)
         self.world.groups.metadata_changed(self.world.shard, {name})
+        for member in self.members.values():
+            if isinstance(member, Classic) and name in member.topics:
+                # No heartbeat of the classic protocol looks at topics: its clients do, and join again.
+                member.generation = 0
 
     @rule(compacted=st.booleans())
     def the_coordinator_changes(self, compacted):

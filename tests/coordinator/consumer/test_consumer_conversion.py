@@ -262,6 +262,24 @@ def test_a_group_stays_a_consumer_group_while_a_consumer_member_is_left():
     assert world.group.type is GroupType.CONSUMER
 
 
+def test_a_classic_member_that_leaves_downgrades_no_group_of_consumers():
+    world = mixed("bidirectional")
+    world.classic_join("c2", "a")
+    assert world.classic_leave(("c2", None)) == [ErrorCode.NONE]
+    assert (world.group.type, sorted(world.group.members)) == (GroupType.CONSUMER, ["c1", "m1"])
+
+
+@pytest.mark.parametrize(("size", "becomes"), [(1, GroupType.CONSUMER), (2, GroupType.CLASSIC)])
+def test_a_group_goes_back_where_a_classic_group_may_be_as_large(world_with, size, becomes):
+    world = world_with(consumer_migration_policy="bidirectional", max_size=size)
+    world.topics.create("a", 4)
+    member = world.member("m1", "a")
+    world.classic_join("c1", "a")
+    world.classic_join("c2", "a")
+    member.leave()
+    assert (world.group.type, len(world.group.members)) == (becomes, 2)
+
+
 def test_a_group_that_gets_empty_is_not_downgraded(world_with):
     world = world_with(consumer_migration_policy="bidirectional")
     world.member("m1", "a").leave()

@@ -149,6 +149,39 @@ def test_topics_of_the_old_expression_go_before_the_new_one_is_known(world):
     assert (asked.member_epoch, world.told(asked)) == (2, {})
 
 
+def test_a_member_that_goes_takes_no_expression_of_others_with_it(world):
+    world.topics.create("ab", 2)
+    world.topics.create("cd", 1)
+    subscribe(world, "m1", "a.*")
+    world.clock.advance()
+    subscribe(world, "m2", "a.*")
+    world.clock.advance(10_001)
+    subscribe(world, "m3", "c.*")
+    world.clock.advance()
+    for leaving, left in (("m2", {"a.*", "c.*"}), ("m3", {"a.*"})):
+        world.beat(leaving, -1)
+        assert set(world.group.subscriptions.resolved) == left
+        assert set(world.reloaded().group.subscriptions.resolved) == left
+
+
+def test_new_topics_of_the_first_expression_are_found_as_those_of_the_last(world):
+    """All are looked up together, and any of them may have news."""
+    for name in ("ab", "cd"):
+        world.topics.create(name, 1)
+    subscribe(world, "m1", "a.*")
+    world.clock.advance(10_001)
+    subscribe(world, "m2", "c.*")
+    world.clock.advance()
+    for created, member_id in (("ac", "m1"), ("ce", "m2")):
+        epoch = world.group.epoch
+        world.clock.advance(10_001)
+        world.topics.create(created, 1)
+        world.groups.metadata_changed(world.shard, {created})
+        world.beat(member_id, world.group.members[member_id].member_epoch)
+        world.clock.advance()
+        assert world.group.epoch == epoch + 1, created
+
+
 def test_nothing_is_written_for_a_group_that_went_away_meanwhile(world):
     world.topics.create("ab", 1)
     subscribe(world, "m1", "a.*")

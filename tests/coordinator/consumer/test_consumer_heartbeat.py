@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: joining, living, leaving, and every refusal, with Kafka's words."""
 
 import pytest
-from consumer_world import GROUP, REBALANCE_MS, World
+from consumer_world import CLIENT, GROUP, REBALANCE_MS, World, settled
 
+from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -416,3 +417,15 @@ def test_a_group_has_a_repr_that_shows_its_state():
     world = World()
     world.join("m1")
     assert repr(world.group) == "<ConsumerGroup orders Stable epoch=1 assignment=1 members=1>"
+
+
+@pytest.mark.parametrize("client", [Client("other", CLIENT.host), Client(CLIENT.id, "/10.0.0.9")])
+def test_a_member_that_comes_from_elsewhere_is_written_down(world, client):
+    world.topics.create("a", 1)
+    world.join("m1", "a")
+    written = len(world.journal.batches)
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=1)
+    settled(world.groups.consumer_heartbeat(world.shard, client, request))
+    member = world.reloaded().group.members["m1"]
+    assert (member.client_id, member.client_host) == client
+    assert len(world.journal.batches) == written + 1

@@ -26,6 +26,19 @@ def test_a_static_member_that_left_for_a_while_must_come_back_in_time(world):
     assert world.group.is_empty
 
 
+def test_a_static_member_that_leaves_while_it_gives_up_has_its_session_still(world):
+    world.topics.create("a", 2)
+    world.join("m1", "a", instance_id="i1", rebalance_timeout_ms=10_000)
+    world.join("m2", "a")
+    kept = world.told(world.beat("m1", 1, instance_id="i1"))["a"]
+    world.beat("m1", -2, instance_id="i1")
+    # What it was to give up is free at once: it does not use it any more.
+    [given_up] = {0, 1} - set(kept)
+    assert world.told(world.beat("m2", 2)) == {"a": [given_up]}
+    world.clock.advance(10_000)
+    assert sorted(world.group.members) == ["m1", "m2"]
+
+
 def test_a_member_that_does_not_give_up_its_partitions_is_fenced(world):
     world.topics.create("a", 2)
     world.join("m1", "a", rebalance_timeout_ms=10_000)

@@ -50,6 +50,7 @@ from group_model.wire import DISCONNECTED, Call, Reply
 if TYPE_CHECKING:
     from barnabas.log.log import Log
 
+_BETWEEN: Final = {"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"}
 _BUFFER_BYTES: Final = 4096
 _TURN_MS: Final = (0.5, 60.0)
 
@@ -192,6 +193,14 @@ class Host:
             self.coordinator.metadata_changed(topics)
 
     # --- what is known of it ------------------------------------------------------------------------------
+
+    def is_rebalancing(self, partition: int) -> bool:
+        """Whether a group of this partition, which it coordinates, is between two generations."""
+        coordinator = self.coordinator
+        return coordinator is not None and any(
+            group.state_name in _BETWEEN and coordinator.partition_for(group.group_id) == partition
+            for group in coordinator.groups()
+        )
 
     def leads_truly(self, partition: ReplicatedPartition) -> bool:
         """Whether it leads the partition, and has heard of it."""

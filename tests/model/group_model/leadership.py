@@ -6,6 +6,7 @@ from functools import partial
 from random import Random
 
 from barnabas.testing.clock import VirtualClock
+from barnabas.testing.sometimes import sometimes
 from group_model.host import Host
 from group_model.journal import ReplicatedPartition
 from group_model.observer import Observer
@@ -51,6 +52,8 @@ class Leadership:
     def kill(self, host: Host) -> None:
         """Kills a broker; what it led gets another leader when that is noticed."""
         self._observer.event(f"broker {host.number} is killed")
+        if any(host.is_rebalancing(each.number) for each in self._partitions if each.leader == host.number):
+            sometimes("a coordinator dies while a rebalance is under way")
         host.kill()
         for partition in self._partitions:
             if partition.leader == host.number:
@@ -61,6 +64,9 @@ class Leadership:
         """Makes another living broker the leader; the old one may hear of it late."""
         others = [host for host in self.alive if host.number != partition.leader]
         if others:
+            leader = next((host for host in self.alive if host.number == partition.leader), None)
+            if leader is not None and leader.is_rebalancing(partition.number):
+                sometimes("a coordinator moves while a rebalance is under way")
             self.elect(partition, self._rng.choice(others), late_ms=late_ms)
 
     def elect(self, partition: ReplicatedPartition, leader: Host, *, late_ms: float = 0.0) -> None:

@@ -10,6 +10,7 @@
 `operator`    reassignments, elections, topics and partitions that come and go
 `faults`      what befalls the brokers
 `judge`       what may never be, at each write, acknowledgement and read, and in the end
+`rare`        which rare states a history has come to
 `scenario`    one seed, from an empty cluster through faults to a verdict
 ============  ==========================================================================================
 

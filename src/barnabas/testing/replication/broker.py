@@ -1,5 +1,6 @@
 """`Broker`: one machine's broker: the real controller, registration, replica manager and logs, without sockets."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -32,6 +33,7 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.state_changes import refusal
 from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
+from barnabas.testing.replication import rare
 from barnabas.testing.replication.channels import RETRY_MS, Channels, ToController
 from barnabas.testing.replication.follower import LeaderCalls, fetchers
 from barnabas.testing.replication.judge import Judge
@@ -125,6 +127,10 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             _FETCH_SESSIONS, now_ms=self.clock.time_ms, new_id=lambda: self.rng.randrange(1, 2**31)
         )
+        self.unanswered: Counter[tuple[str, TopicPartition]] = Counter()
+        """Batches in the log of a leader that wait for their answer, by producer."""
+        self.active_segments: dict[TopicPartition, int] = {}
+        """Where the last segment of each log began when the last roles were taken."""
         self.leader_calls = LeaderCalls(self)
         self.fetchers = fetchers(self, self.leader_calls)
         self.replicas = ReplicaManager(
@@ -138,10 +144,11 @@ class Broker:
             ),
             fetchers=self.fetchers,
         )
+        self.channels = Channels(self)
         self.controller = KafkaController(
             ControllerConfig(self.id, _LISTENER),
             self.store,
-            Channels(self),
+            self.channels,
             self.registration,
             self.clock,
             lambda: random_uuid(self.rng),
@@ -185,6 +192,7 @@ class Broker:
         """Ends the broker where it stands. Its files stay, and for a while its session does."""
         if self.alive:
             self._trace(f"{self.name} is killed")
+            rare.at_a_kill(self, self._ensemble.table)
             self._die()
             self._world.call_later(self.rng.random() * 3_000, self._session_of(self.store.session_id))
 
@@ -205,6 +213,7 @@ class Broker:
         session_id, life = self.store.session_id, self.life
         if life and self._ensemble.alive(session_id):
             self._trace(f"{self.name} loses its session")
+            rare.at_the_end_of_a_session(self)
             self._ensemble.end(session_id)
             self.clock.call_later(notice_ms, self.store.expired)
 
@@ -228,6 +237,7 @@ class Broker:
         """SIGCONT: all that came meanwhile is handled first."""
         if self.clock.late is not None:
             self._trace(f"{self.name} goes on")
+            rare.when_it_goes_on(self, self._ensemble.table)
             self.clock.go_on()
 
     def stop(self) -> None:
@@ -313,6 +323,7 @@ class Broker:
                 raise error
             else:
                 self._judge.took_roles(self)
+                rare.after_roles(self)
                 answer.complete(done.result())
 
         self._ordered(self.replicas.become_leader_or_follower(request, _VERSION)).when_done(taken)

@@ -10,6 +10,7 @@ from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.testing.clock import ProcessClock
 from barnabas.testing.replication.wire import LostCallError, Party, Wire, on_the_wire
 
@@ -74,6 +75,10 @@ class Channels:
 
         target = self._owner.brokers[broker_id]
         self._owner.wire.call(self._owner, target, lambda: target.obey(request), answered)
+
+    def waits_for_roles(self, broker_id: int) -> bool:
+        """Whether a LeaderAndIsr for this broker has no answer yet."""
+        return any(isinstance(request, LeaderAndIsrRequest) for request, _ in self._queues.get(broker_id, ()))
 
     def __repr__(self) -> str:
         return f"<Channels { ({broker: len(queue) for broker, queue in self._queues.items()}) }>"

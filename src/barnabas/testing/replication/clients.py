@@ -84,6 +84,9 @@ class Producer(Client):
             answer = leader.replicas.appender.acknowledge(results, acks, _TIMEOUT_MS)
             if acks == ACKS_ALL:
                 watched = answer if isinstance(answer, Pending) else Pending.of(answer)
+                unanswered, waits_here = leader.unanswered, (self.name, tp)
+                unanswered[waits_here] += 1
+                watched.when_done(lambda _: unanswered.subtract([waits_here]))
                 watched.when_done(lambda done: self._judge.acknowledged(leader, tp, done.result()[0], values))
             return answer if isinstance(answer, Pending) else Pending.of(answer)
 

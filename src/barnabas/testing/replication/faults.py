@@ -25,12 +25,17 @@ from barnabas.cluster.store import znodes
 from barnabas.cluster.store.memory import MemoryTable
 from barnabas.core.ids import TopicPartition
 from barnabas.testing.clock import VirtualClock
+from barnabas.testing.replication import rare
 from barnabas.testing.replication.broker import Broker, Brokers, live
 from barnabas.testing.replication.wire import Wire
 from barnabas.testing.simulation.trace import Trace
 
 _SESSION_MS: Final = 1_500.0
 _LOOK_MS: Final = 50.0
+_PATIENT: Final = 0.5
+"""How often a fault waits until it befalls somebody at a bad moment, and how long."""
+_PATIENCE_MS: Final = 1_000.0
+_GLANCE_MS: Final = 1.0
 _STALL_MS_MAX: Final = 3_000.0
 """What waits cannot be healed, so it must be over some time before the end."""
 
@@ -70,11 +75,23 @@ class Faults:
         if self._healed:
             return
         kind = self._rng.choice(self.kinds)
-        victims = list(live(self._brokers))
-        if victims:
-            self.injected += 1
-            KINDS[kind](self, self._rng.choice(victims))
+        if self._rng.random() < _PATIENT:
+            self._strike(kind, self._rng.choice(list(rare.MOMENTS)), self._clock.now_ms + _PATIENCE_MS)
+        else:
+            self._strike(kind, None, self._clock.now_ms)
         self.run()
+
+    def _strike(self, kind: str, moment: str | None, by_ms: float) -> None:
+        """A fault befalls a broker in this moment, and any if there is none until then."""
+        if self._healed:
+            return
+        victims = list(live(self._brokers))
+        busy = [each for each in victims if moment is not None and rare.MOMENTS[moment](each, self._table)]
+        if not busy and self._clock.now_ms < by_ms:
+            self._clock.call_later(_GLANCE_MS, lambda: self._strike(kind, moment, by_ms))
+        elif victims:
+            self.injected += 1
+            KINDS[kind](self, self._rng.choice(busy or victims))
 
     def run_all(self, rng: Random) -> None:
         """Kills all brokers now and then, some time after one of them was frozen: what was sent since is unanswered."""
@@ -120,7 +137,7 @@ class Faults:
         self._clock.call_later(500 + self._rng.expovariate(1 / 1_000), victim.start)
 
     def _expire(self, victim: Broker) -> None:
-        victim.expire_session(self._rng.expovariate(1 / 1_000))
+        victim.expire_session(min(self._rng.expovariate(1 / 1_000), _STALL_MS_MAX))
 
     def _freeze(self, victim: Broker) -> None:
         victim.freeze(_SESSION_MS, self._rng.expovariate(1 / 100))

@@ -14,6 +14,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.slices import in_one_piece
+from barnabas.log.manager import LogManager
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
 from barnabas.protocol.message import Request, Response
@@ -34,6 +35,7 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Isolation
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.testing.clock import ProcessClock
+from barnabas.testing.replication import rare
 from barnabas.testing.replication.wire import Party, Wire, on_the_wire
 
 _WAIT_MS: Final = 200
@@ -52,6 +54,8 @@ class FetchingBroker(Party, Protocol):
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     registration: BrokerRegistration
+    logs: LogManager
+    active_segments: dict[TopicPartition, int]
 
     @property
     def brokers(self) -> Mapping[int, "FetchingBroker"]: ...
@@ -111,7 +115,7 @@ def fetchers(broker: FetchingBroker, calls: LeaderCalls) -> ReplicaFetcherManage
             max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=broker.rng.choice(_SIZES), partition_max_bytes=size
         ),
         backoff_ms=_BACKOFF_MS,
-        truncated=lambda: None,
+        truncated=lambda: rare.after_a_cut(broker),
         quota=ReplicationQuotaManager(broker.clock.monotonic_ms, samples=11, window_ms=1000),
     )
 

@@ -34,6 +34,7 @@ from barnabas.log.manager import LogManager
 from barnabas.records.batch import batch_headers, decode_records_of
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.produce import AppendResult
+from barnabas.testing.replication import rare
 from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class Judge:
         before, after = old.leader_and_isr, new.leader_and_isr
         self._trace(f"{tp} has {after.leader} {after.leader_epoch} {after.isr} by {new.controller_epoch}")
         moved = after.leader != before.leader
+        rare.when_a_state_is_written(self._brokers, tp, before.leader, after.leader)
         if after.leader_epoch < before.leader_epoch + moved or new.controller_epoch < old.controller_epoch:
             self.anomalies.append(f"epoch: {tp} went from {old} to {new}")
         if not after.isr or after.leader not in (NO_LEADER, *after.isr):

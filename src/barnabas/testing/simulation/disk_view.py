@@ -16,8 +16,10 @@ from barnabas.log.filesystem import Lock
 from barnabas.testing.disk import SimulatedFile, SimulatedFilesystem, write_atomic
 from barnabas.testing.simulation.loop import Process
 from barnabas.testing.simulation.trace import Trace
+from barnabas.testing.sometimes import sometimes
 
 _PARTLY: Final = 0.5
+_PAGE_BYTES: Final = 4096
 
 
 class ProcessDied(BaseException):
@@ -124,8 +126,11 @@ class ProcessFilesystem:
     def open(self, path: str, *, create: bool = False) -> ProcessFile:
         if create and not self._disk.exists(path):
             self.step(f"create {path}")
-            if self.die_after_roll is not None and path.endswith(".log"):
-                self.die_after, self.die_after_roll = self.die_after_roll, None
+            if path.endswith(".log"):
+                if self.die_after_roll is not None:
+                    self.die_after, self.die_after_roll = self.die_after_roll, None
+                if self._disk.capacity is not None and self._disk.capacity - self._disk.used < _PAGE_BYTES:
+                    sometimes("a log rolls on a full disk")
         self.check_alive()
         return ProcessFile(self, self._disk.open(path, create=create), path)
 

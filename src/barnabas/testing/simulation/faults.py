@@ -6,6 +6,7 @@ from typing import Final
 
 from barnabas.testing.simulation.history import History
 from barnabas.testing.simulation.machine import Machine
+from barnabas.testing.simulation.workload import PIPELINE
 from barnabas.testing.simulation.world import World
 
 PATIENCE_S: Final = 60.0
@@ -16,7 +17,11 @@ _DISK_ROOM_BYTES: Final = 64 * 1024
 class FaultPlan:
     """Strikes one machine, by the names of `KINDS`."""
 
-    def __init__(self, world: World, machine: Machine, history: History) -> None:
+    def __init__(
+        self, world: World, machine: Machine, history: History, unanswered: Callable[[], int]
+    ) -> None:
+        """`unanswered` is how many batches of one producer are under way, at most, to one partition."""
+        self._unanswered = unanswered
         self._world = world
         self._machine = machine
         self._history = history
@@ -61,6 +66,12 @@ class FaultPlan:
         await asyncio.sleep(self._rng.expovariate(1 / mean_s))
 
     async def _kill(self) -> None:
+        self._machine.kill()
+        await self._pause(0.5)
+
+    async def _kill_with_batches_under_way(self) -> None:
+        self._world.network.slow = True
+        await self.until(lambda: self._unanswered() >= PIPELINE, 5.0)
         self._machine.kill()
         await self._pause(0.5)
 
@@ -132,7 +143,7 @@ class FaultPlan:
 
     async def _fill_disk(self) -> None:
         disk = self._machine.disk
-        disk.capacity = disk.used + self._rng.randrange(_DISK_ROOM_BYTES)
+        disk.capacity = disk.used + self._rng.randrange(self._rng.choice([1, 10_000, _DISK_ROOM_BYTES]))
         await self._pause(2.0)
         self._machine.kill()
 
@@ -146,6 +157,7 @@ def _places(machine: Machine) -> list[str]:
 
 KINDS: Final[dict[str, Callable[[FaultPlan], Awaitable[None]]]] = {
     "kill": FaultPlan._kill,  # noqa: SLF001 - the table of this class
+    "kill-with-batches-under-way": FaultPlan._kill_with_batches_under_way,  # noqa: SLF001
     "kill-at-the-disk": FaultPlan._kill_at_the_disk,  # noqa: SLF001
     "kill-while-starting": FaultPlan._kill_while_starting,  # noqa: SLF001
     "power": FaultPlan._cut_power,  # noqa: SLF001

@@ -16,6 +16,7 @@ from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import BarnabasError
 from barnabas.core.pending import Pending
 from barnabas.log.flush import Syncable
+from barnabas.log.names import LOG_SUFFIX
 from barnabas.network.clock import LoopClock
 from barnabas.node.broker_node import BrokerNode
 from barnabas.node.environment import Environment
@@ -24,6 +25,7 @@ from barnabas.testing.simulation.disk_view import ProcessFilesystem
 from barnabas.testing.simulation.loop import Process, SimulatedLoop
 from barnabas.testing.simulation.network import SimulatedNetwork
 from barnabas.testing.simulation.trace import Trace
+from barnabas.testing.sometimes import sometimes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,6 +130,8 @@ class Machine:
         """The broker, while it is up."""
         self.deaths_s: list[float] = []
         """When its brokers ended, however they did."""
+        self.on_death: list[Callable[[], object]] = []
+        """Called when a broker has ended, however it did."""
         self.starts = 0
         self.failures: list[str] = []
         """Why brokers ended by themselves."""
@@ -143,6 +147,7 @@ class Machine:
         self._stop: asyncio.Event | None = None
         self._interrupt: Callable[[], None] = lambda: None
         self._powered = True
+        self._ends_by_itself = False
 
     @property
     def address(self) -> str:
@@ -167,6 +172,7 @@ class Machine:
             self._powered = True
             self._network.power_on(self.host)
         self.starts += 1
+        self._ends_by_itself = False
         process = self._process = Process(f"broker-{self.config['broker.id']}.{self.starts}", self.host)
         self._trace(f"machine {process.name} starts")
         self._filesystem = ProcessFilesystem(self.disk, process, self._rng, self._trace)
@@ -198,6 +204,7 @@ class Machine:
 
     def _ended(self, process: Process, reason: str | None) -> None:
         self._trace(f"machine {process.name} ends: {reason or 'was stopped'}")
+        self._ends_by_itself = True
         if reason is not None:
             self.failures.append(reason)
         process.die()
@@ -247,6 +254,8 @@ class Machine:
     def cut_power(self) -> None:
         """Ends the broker, and of what was not synced only a part, perhaps torn, is left."""
         self._trace(f"machine {self.host} loses power")
+        if any(name.endswith(LOG_SUFFIX) for name in self.disk.names_to_sync()):
+            sometimes("the power is cut while a segment is new")
         self._powered = False
         self._network.power_off(self.host)
         self.kill()
@@ -260,6 +269,10 @@ class Machine:
 
     def _gone(self) -> None:
         """The process is dead: its session ends, and what it held is let go."""
+        for look in self.on_death:
+            look()
+        if self.node is None and not self._ends_by_itself:
+            sometimes("a broker is killed while it starts")
         process, self._process = self._process, None
         self.deaths_s.append(self._loop.time())
         if self.session_id and self._ensemble.alive(self.session_id):

@@ -15,8 +15,14 @@ from barnabas.admin.types import NewTopic
 from barnabas.testing.simulation.checker import Anomaly, check
 from barnabas.testing.simulation.faults import KINDS, PATIENCE_S, FaultPlan
 from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
-from barnabas.testing.simulation.workload import DELIVERY_TIMEOUT_MS, ConsumerClient, ProducerClient
+from barnabas.testing.simulation.workload import (
+    DELIVERY_TIMEOUT_MS,
+    PIPELINE,
+    ConsumerClient,
+    ProducerClient,
+)
 from barnabas.testing.simulation.world import World
+from barnabas.testing.sometimes import sometimes
 
 _CODECS: Final = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 _PRODUCERS: Final = (
@@ -114,7 +120,8 @@ class Scenario:
         self._rng = self.world.new_rng()
         self._machine = self.world.add_machine(self.plan.broker_config)
         self.history.deaths_s = self._machine.deaths_s
-        self._faults = FaultPlan(self.world, self._machine, self.history)
+        self._producers: list[ProducerClient] = []
+        self._faults = FaultPlan(self.world, self._machine, self.history, self._unanswered)
 
     def run(self) -> Report:
         """Lives through it and judges it."""
@@ -136,6 +143,8 @@ class Scenario:
         await self._faults.until_up()
         await self._create_topics()
         clients = self._clients()
+        self._producers += [client for client in clients if isinstance(client, ProducerClient)]
+        self._machine.on_death.append(self._look_at_producers)
         running = [
             self.world.loop.spawn(client.process, client.run(self._rng.choice([0.3, 1.5, 4.0])))
             for client in clients
@@ -175,6 +184,13 @@ class Scenario:
             for number in range(self.plan.consumers)
         ]
         return [*producers, *consumers]
+
+    def _unanswered(self) -> int:
+        return max((producer.unanswered for producer in self._producers), default=0)
+
+    def _look_at_producers(self) -> None:
+        if self._unanswered() >= PIPELINE:
+            sometimes("a leader dies with five batches of one producer unanswered")
 
     def _producer_options(self) -> dict[str, Any]:
         rng = self._rng

@@ -16,6 +16,10 @@ from barnabas.testing.simulation.world import World
 REQUEST_TIMEOUT_MS: Final = 3000
 DELIVERY_TIMEOUT_MS: Final = 30_000
 _DAMAGE: Final = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR}
+PIPELINE: Final = 5
+"""So many batches may be under way to a broker."""
+_STORM: Final = 0.1
+_STORM_SENDS: Final = 12
 _QUESTION: Final = 0.1
 """How often a consumer asks for the end of a partition."""
 
@@ -35,10 +39,11 @@ class ProducerClient:
         self._history = history
         self._numbers: dict[TopicPartition, int] = {}
         self._waiting: set[asyncio.Future[None]] = set()
+        self._producer: AsyncProducer | None = None
         self._options = {
             "acks": promise.acks,
             "enable_idempotence": promise.idempotent,
-            "max_in_flight_requests_per_connection": 5 if promise.pipelines else 1,
+            "max_in_flight_requests_per_connection": PIPELINE if promise.pipelines else 1,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
             "max_block_ms": REQUEST_TIMEOUT_MS,
@@ -48,17 +53,28 @@ class ProducerClient:
     async def run(self, pause_s: float) -> None:
         """Sends, and returns when the fate of everything is known or given up."""
         tps = [tp for topic in self._history.topics.values() for tp in topic.tps]
-        producer = AsyncProducer(self._address, **self._options)
+        producer = self._producer = AsyncProducer(self._address, **self._options)
         try:
             while not self.stopping:
-                for _ in range(self._rng.randint(1, 3)):
-                    await self._send(producer, self._rng.choice(tps))
+                # Now and then more than may be under way, all to one partition.
+                tp = self._rng.choice(tps)
+                many = self._rng.random() < _STORM
+                for _ in range(_STORM_SENDS if many else self._rng.randint(1, 3)):
+                    await self._send(producer, tp if many else self._rng.choice(tps))
                 await asyncio.sleep(self._rng.expovariate(1 / pause_s))
             with contextlib.suppress(BarnabasError):
                 await producer.flush()
             await asyncio.gather(*self._waiting, return_exceptions=True)
         finally:
             await producer.abort()
+
+    @property
+    def unanswered(self) -> int:
+        """The most batches of one partition that were sent and not answered yet."""
+        if self._producer is None:
+            return 0
+        accumulator = self._producer._accumulator  # noqa: SLF001 - it tells callers nothing of batches
+        return max((len(queue.in_flight) for queue, _ in accumulator.unfinished()), default=0)
 
     async def _send(self, producer: AsyncProducer, tp: TopicPartition) -> None:
         number = self._numbers.get(tp, 0)
