@@ -357,10 +357,12 @@ Each partition holds the numbers 0 to 59 in four segments of 15, synced but for 
 readers get, what stops them or writes, and the events in the broker's log, whose lines name the partition and the file.
 *After a clean stop* and *after kill -9* are the next start; *while it runs* is the broker that goes on, without one.
 
-A file that is removed while it is open loses only its name: the broker's appends to it succeed, and are lost when it ends. So a log
-that was appended to is looked at once a second (`barnabas.log.files.check.interval.ms`). When its active segment, or its
-directory, is gone, the partition takes and serves nothing more (KAFKA_STORAGE_ERROR, `log.files_removed`), and another
-replica leads; the line has the offsets in doubt. Without another replica, what was acknowledged after the removal is
+Who removes an open file takes its name only: the broker's appends to it still succeed, and are gone when it ends. So a log
+that was appended to is looked at once a second (`barnabas.log.files.check.interval.ms`). When its active segment or its
+directory is gone, or the segment was cut to nothing (`logrotate` with `copytruncate`) or replaced by a copy, the partition takes and
+serves nothing more (KAFKA_STORAGE_ERROR, `log.files_removed`), and another replica leads; the line has the offsets in doubt.
+One that is cut in its middle and appended to before the look is found by readers only (a batch that is none), and its start cuts
+it off there, and its followers after it. Without another replica, what was acknowledged after the files were touched is
 lost: at most what came in one interval and the look itself. A closed segment is missed by its first reader, or by
 retention, with the same result. *While it runs* is the moment before that look. By its source Kafka's broker goes on acknowledging until the
 segment is full, however long that takes, and then its whole log directory goes offline.

@@ -152,6 +152,20 @@ def test_a_move_whose_target_fails_leaves_the_log_where_it_was():
     assert manager.futures.get(TP) is None
 
 
+def test_a_log_that_somebody_moved_to_where_it_was_to_go_is_not_copied_on():
+    """It would take the place of itself, which the disk refuses: the directory went offline, and the broker with it."""
+    world, manager = new_world()
+    future = manager.create_future(TP, "/other")
+    copy(manager.get(TP), future)
+    manager.shutdown()
+    world.disk.rename(f"/data/{TP}", f"/other/{TP}")
+    manager = world.started(DIRECTORIES)
+
+    assert values(manager.get(TP))[-1] == (RECORDS - 1, b"%d" % (RECORDS - 1))
+    assert not manager.futures.logs
+    assert manager.offline_directories == []
+
+
 def test_a_future_log_is_found_by_the_next_start_and_goes_with_its_topic():
     world, manager = new_world()
     copy(manager.get(TP), manager.create_future(TP, "/other"))

@@ -1,4 +1,4 @@
-"""Files that are removed under a running broker: what is appended to such a log is not acknowledged for long."""
+"""Files that are removed, cut or replaced under a running broker: what is appended to such a log is not acknowledged for long."""
 
 import pytest
 from log_world import TP, World, fill
@@ -50,6 +50,45 @@ def test_a_log_whose_files_are_gone_takes_nothing_more_and_the_others_go_on(star
     assert manager.offline_directories == []
     (line,) = [each.message for each in caplog.records if "log.files_removed" in each.message]
     assert "in_doubt_from=3 log_end_offset=5" in line
+
+
+@pytest.mark.parametrize("cut_to", [0, 100])
+@pytest.mark.parametrize("appended", ["before the look", "never"])
+def test_a_segment_that_is_cut_under_the_broker_takes_nothing_more(started, cut_to, appended, caplog):
+    """As by ``logrotate`` with ``copytruncate``: the next append leaves a hole before it."""
+    world, manager, thread = started
+    log = fill(manager.get(TP), 1)
+    world.disk.open(log.active.path).truncate(cut_to)
+    if appended != "never" and not cut_to:
+        fill(log, 2)
+    look(manager, thread)
+
+    assert refusal_of(log) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.offline_directories == []
+    (line,) = [each.message for each in caplog.records if "log.files_removed" in each.message]
+    assert "it was cut" in line
+    assert "in_doubt_from=3" in line
+
+
+def test_a_segment_that_a_copy_takes_the_place_of_takes_nothing_more(started, caplog):
+    world, manager, thread = started
+    log = manager.get(TP)
+    world.disk.write_atomic(log.active.path, world.disk.read(log.active.path))
+    fill(log, 2)
+    look(manager, thread)
+
+    assert refusal_of(log) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert any("it was cut or replaced" in each.message for each in caplog.records)
+
+
+def test_a_follower_that_truncates_its_log_has_not_lost_it(started):
+    _, manager, thread = started
+    log = fill(manager.get(TP), 5)
+    manager.look_after_files()
+    log.truncate_to(1)
+    while thread.given:
+        thread.finish()
+    assert fill(log, 1).log_end_offset == 2
 
 
 def test_a_log_that_nothing_is_appended_to_is_not_looked_at(started):

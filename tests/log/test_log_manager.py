@@ -229,6 +229,32 @@ def test_names():
     assert retired_name(long, unique, "-delete").endswith(f"x-12.{unique}-delete")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["a b-1", "a\nb-1", "..-0", "\udcff-0", "é-0", "x" * 250 + "-0", "a-01", "a-+1", "a-1_0", "a-2147483648"],
+)
+def test_a_directory_that_no_topic_could_have_is_no_partition(name):
+    assert partition_of(name) is None
+
+
+def test_what_lies_about_in_the_directories_costs_nothing(world):
+    """A name with a space or a byte that is not UTF-8 would spoil the checkpoints of all partitions."""
+    manager = world.started()
+    fill(manager.get_or_create(TP), 3).high_watermark = 3
+    manager.shutdown()
+    for name in ("a b-1", "a\nb-1", "\udcff-0", "orders-00"):
+        world.disk.mkdir(f"/data/{name}")
+    for name in ("15.log", "0.log", "99999999999999999999.log", "99999999999999999999.snapshot"):
+        world.disk.write_atomic(f"/data/{TP}/{name}", b"")
+    for _ in range(2):
+        manager = world.started()
+        assert list(manager.logs) == [TP]
+        assert manager.get(TP).log_end_offset == 3
+        assert manager.get(TP).high_watermark == 3
+        manager.checkpoint_high_watermarks()
+        manager.shutdown()
+
+
 def test_foreign_files_are_left_alone(world):
     world.disk.write_atomic("/data/notes-7", b"a file")
     world.disk.mkdir("/data/backup")

@@ -13,6 +13,7 @@ once, the others go on. Without any directory left the broker cannot serve, whic
 Descriptors that run out, and a disk that is full, are no disk error: what needs some is refused until there are some again.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -208,6 +209,7 @@ class LogManager:
         starts = yield gather([self._start_directory(each, wanted) for each in self._directories.online()])
         for started in starts:
             started.result()
+        self._drop_needless_futures()
         self._directories.require_one()
         self._started = True
 
@@ -303,6 +305,19 @@ class LogManager:
         self.futures.delete(log.tp)  # of two, one is as good as the other
         self.futures.logs[log.tp] = log
         loading.recovery_points[log.tp] = log.recovery_point
+
+    def _drop_needless_futures(self) -> None:
+        """Gives up the future logs of partitions that are where they were to go: somebody has moved their directories."""
+        for tp, future in list(self.futures.logs.items()):
+            log = self._logs.get(tp)
+            if log is None or self._parent(log) is not self._parent(future):
+                continue
+            _events.warning("move.needless", partition=tp, directory=log.directory, future=future.directory)
+            with contextlib.suppress(KafkaError):  # then its directory is offline
+                self.futures.delete(tp)
+
+    def _parent(self, log: Log) -> LogDirectory | None:
+        return self._directories.above(log.directory)
 
     def _take_high_watermark(self, log: Log, checkpoint: int) -> None:
         """Sets it, and says what is missing: records up to the high watermark had been acknowledged."""

@@ -1,9 +1,10 @@
 """The names of files and directories of a log, and what they say."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, is_topic_name
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -19,11 +20,16 @@ DELETE_DIRECTORY_SUFFIX: Final = "-delete"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
 FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 DIRECTORY_NAME_LENGTH_MAX: Final = 255
+OFFSET_DIGITS: Final = 20
+OFFSET_MAX: Final = (1 << 63) - 1
+PARTITION_MAX: Final = (1 << 31) - 1
+_OFFSET: Final = re.compile(rf"[0-9]{{{OFFSET_DIGITS}}}")
+_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def offset_name(offset: int, suffix: str) -> str:
     """The name of a segment's file: 20 digits, so that names sort like offsets."""
-    return f"{offset:020d}{suffix}"
+    return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
 
 
 def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[str, ...]:
@@ -32,11 +38,14 @@ def segment_paths(directory: str, base_offset: int, state: str = "") -> tuple[st
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a file's name, or None when it is not one with this suffix."""
-    if not name.endswith(suffix):
+    """The offset in a name that `offset_name` gave; None for other names.
+
+    With fewer digits (``15.log``) a segment of that offset would have other files than the one that was found.
+    """
+    if not name.endswith(suffix) or not _OFFSET.fullmatch(digits := name[: -len(suffix)]):
         return None
-    digits = name[: -len(suffix)]
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    offset = int(digits)
+    return offset if offset <= OFFSET_MAX else None
 
 
 def offsets_in(names: Iterable[str], suffix: str) -> list[int]:
@@ -49,11 +58,16 @@ def directory_name(tp: TopicPartition) -> str:
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """The partition that a directory belongs to; None for names that Kafka would refuse."""
-    topic, separator, number = name.rpartition("-")
-    if not (separator and topic and number.isascii() and number.isdigit()):
+    """The partition whose directory has this name; None for other names.
+
+    A topic that Kafka would refuse, as one with a space, could not be told in a checkpoint's line. And ``t-010`` is not
+    partition 10: two directories of one partition would keep the broker from starting.
+    """
+    topic, _, number = name.rpartition("-")
+    if not (is_topic_name(topic) and _PARTITION.fullmatch(number)):
         return None
-    return TopicPartition(topic, int(number))
+    partition = int(number)
+    return TopicPartition(topic, partition) if partition <= PARTITION_MAX else None
 
 
 def future_name(tp: TopicPartition, unique: str) -> str:
