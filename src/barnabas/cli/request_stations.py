@@ -216,7 +216,9 @@ async def walk(
             target.node_id, request, RESPONSES[api], versions=(version, version), timeout_ms=timeout_ms
         )
         answered_ms = (time.perf_counter() - began) * 1000
-        return RequestStations(kind, target, version, versions.range_of(api), connected_ms, answered_ms, broker is not None)
+        return RequestStations(
+            kind, target, version, versions.range_of(api), connected_ms, answered_ms, broker is not None
+        )
     finally:
         await cluster.close()
 
