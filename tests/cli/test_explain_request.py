@@ -4,9 +4,9 @@ import http.server
 import threading
 
 import pytest
-from waiting import until
 
 from barnabas.admin import BlockingAdmin, NewTopic
+from waiting import until
 
 STATIONS = ["request", "broker", "listener", "channel", "queue", "handler", "purgatory", "answer"]
 

@@ -154,7 +154,7 @@ def test_names_that_collide_and_are_created_at_once(cluster):
         None,
         "Topic 'a.b' already exists.",
     ]
-    with pytest.raises(KafkaError, match="collides with existing topics: a.b"):
+    with pytest.raises(KafkaError, match=r"collides with existing topics: a\.b"):
         create(cluster, NewTopic("a_b"))
 
 
