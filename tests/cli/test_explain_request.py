@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from barnabas.admin import BlockingAdmin, NewTopic
+from waiting import until
 
 STATIONS = ["request", "broker", "listener", "channel", "queue", "handler", "purgatory", "answer"]
 
@@ -39,8 +40,10 @@ def topic(broker, topic_name):
     ],
 )
 def test_each_request_is_walked_from_the_client_to_the_answer(
-    explain, broker, topic, flags, request_class, decides
+    barnabas, explain, broker, topic, flags, request_class, decides
 ):
+    create = ("explain", "coordinator", "readers", "--create", "--bootstrap-server", broker.bootstrap)
+    until(lambda: barnabas(*create).exit_code == 0, "no coordinator: __consumer_offsets was not made")
     named = [topic if flag == "TOPIC" else flag for flag in flags]
     found = stations(explain(*named, "--bootstrap-server", broker.bootstrap))
 
@@ -49,6 +52,24 @@ def test_each_request_is_walked_from_the_client_to_the_answer(
     assert found["listener"].startswith(f"PLAINTEXT://{broker.bootstrap}: ")
     assert decides in found["handler"]
     assert found["times"].endswith("--metrics http://HOST:PORT/metrics")
+
+
+def test_the_broker_that_was_named_is_asked_because_it_was(explain, broker):
+    found = stations(explain("metadata", "--broker", 0, "--bootstrap-server", broker.bootstrap))
+
+    assert found["broker"] == "0: the one that --broker names"
+
+
+def test_a_request_that_would_create_a_topic_is_not_sent(explain, serve, tmp_path):
+    server = serve(tmp_path / "data")
+    server.wait_until_ready()
+    result = explain("find-coordinator", "--bootstrap-server", server.bootstrap)
+
+    assert result.exit_code == 1
+    assert "__consumer_offsets does not exist yet" in result.stderr
+    with BlockingAdmin(server.bootstrap) as admin:
+        assert admin.topics.list(internal=True) == []
+    assert server.stop() == 0
 
 
 def test_the_times_of_the_broker_stand_at_their_stations(explain, serve, tmp_path):

@@ -95,6 +95,11 @@ def test_validation_only_writes_nothing(cluster):
             "partitions should be a consecutive 0-based integer sequence",
         ),
         (
+            NewTopic("t", assignments={0: [1], 1: [-1]}),
+            "INVALID_REPLICA_ASSIGNMENT",
+            "Unknown broker(s) in replica assignment: -1.",
+        ),
+        (
             NewTopic("t", configs={"a": None, "b": None}),
             "INVALID_CONFIG",
             "Null value not supported for topic configs: a,b",
@@ -136,6 +141,29 @@ def test_two_creators_of_one_name(cluster):
     assert failed.error.code is ErrorCode.TOPIC_ALREADY_EXISTS
     configs = cluster.wait(cluster.brokers[0].configs.read("topics", "t"))
     assert configs == {"retention.ms": "1" if failed is second else "2"}
+
+
+def test_names_that_collide_and_are_created_at_once(cluster):
+    topics = cluster.brokers[0].topics
+    pending = [topics.create(NewTopic(name)) for name in ("a.b", "a_b", "other", "a.b")]
+    cluster.settle()
+
+    assert [each.error and str(each.error) for each in pending] == [
+        None,
+        "Topic 'a_b' collides with existing topics: a.b",
+        None,
+        "Topic 'a.b' already exists.",
+    ]
+    with pytest.raises(KafkaError, match=r"collides with existing topics: a\.b"):
+        create(cluster, NewTopic("a_b"))
+
+
+def test_names_that_collide_are_both_valid_while_neither_is_there(cluster):
+    topics = cluster.brokers[0].topics
+    pending = [topics.create(NewTopic(name), validate_only=True) for name in ("a.b", "a_b")]
+    cluster.settle()
+
+    assert [each.error for each in pending] == [None, None]
 
 
 def test_a_name_that_is_being_deleted(cluster):

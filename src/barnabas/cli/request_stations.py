@@ -21,7 +21,7 @@ from barnabas.client.metadata import Broker
 from barnabas.client.retries import Deadline
 from barnabas.client.types import LATEST_TIMESTAMP
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import ZERO_UUID, TopicPartition, Uuid
+from barnabas.core.ids import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition, Uuid
 from barnabas.network.api_versions import NodeApiVersions
 from barnabas.protocol.message import Request
 from barnabas.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -170,6 +170,8 @@ class RequestStations:
     """From nothing to the answer to ApiVersions."""
     answered_ms: float
     """From the request to its answer."""
+    is_named: bool = False
+    """Whether the caller has said which broker to ask."""
 
 
 async def walk(
@@ -191,7 +193,14 @@ async def walk(
     try:
         if subject.tp is not None:
             cluster.need([subject.tp.topic])
+        if kind.request is FindCoordinatorRequest:
+            cluster.need([GROUP_METADATA_TOPIC])
         await cluster.connect(Deadline(timeout_ms))
+        if kind.request is FindCoordinatorRequest and GROUP_METADATA_TOPIC not in cluster.metadata.topics:
+            raise click.ClickException(
+                f"{GROUP_METADATA_TOPIC} does not exist yet, and this request would create it: let a client join a "
+                "group, or run barnabas explain coordinator with --create"
+            )
         target = _target(cluster, kind, subject, broker)
         began = time.perf_counter()
         hello = _api_versions(subject, ApiVersionsRequest.max_version)
@@ -212,7 +221,9 @@ async def walk(
             target.node_id, request, RESPONSES[api], versions=(version, version), timeout_ms=timeout_ms
         )
         answered_ms = (time.perf_counter() - began) * 1000
-        return RequestStations(kind, target, version, versions.range_of(api), connected_ms, answered_ms)
+        return RequestStations(
+            kind, target, version, versions.range_of(api), connected_ms, answered_ms, broker is not None
+        )
     finally:
         await cluster.close()
 
@@ -285,7 +296,7 @@ def lines(found: RequestStations, listener: str | None, times: Times | None) -> 
             "request",
             f"{kind.request.__name__} v{found.version}: the highest that both know (broker {theirs}, this client {ours})",
         ),
-        ("broker", f"{broker.node_id}: {kind.goes_to}"),
+        ("broker", f"{broker.node_id}: {'the one that --broker names' if found.is_named else kind.goes_to}"),
         (
             "listener",
             f"{listener or endpoint}: an Acceptor takes the connection and gives it to a Processor",

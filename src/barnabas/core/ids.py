@@ -26,6 +26,7 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
+_JAVA_INT: Final = re.compile(r"([-+]?)0*([0-9]{1,10})")
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -106,3 +107,12 @@ def _topic_name_problem(name: str) -> str | None:
 def topics_collide(one: str, other: str) -> bool:
     """Whether two names differ only in '.' against '_', which metric names cannot tell apart."""
     return one.replace(".", "_") == other.replace(".", "_")
+
+
+def broker_id_of(name: str) -> int | None:
+    """The number that a resource's name is, as ``Integer.parseInt`` reads it; None where it is none."""
+    match = _JAVA_INT.fullmatch(name)
+    if match is None:
+        return None
+    number = int("".join(match.groups()))
+    return number if -(2**31) <= number < 2**31 else None

@@ -28,7 +28,7 @@ from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
 from barnabas.core import broker_loggers
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.core.ids import validate_topic_name
+from barnabas.core.ids import broker_id_of, validate_topic_name
 from barnabas.core.slices import Sliced
 from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
 from barnabas.protocol.api import ApiKey
@@ -166,9 +166,7 @@ def _describe(
 
 
 def _broker_id(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-        ) from None
+    named = broker_id_of(name)
+    if named is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    return named

@@ -71,8 +71,8 @@ def request(
 
     The client's own times are of this request. With --metrics each station also shows what the broker measured there,
     for the last requests of that kind (the median and the 99th of a hundred, in milliseconds). To see one line a
-    request in the broker's own log, start it with --log kafka.request.logger=debug. find-coordinator creates
-    __consumer_offsets where it is not there, as for every client.
+    request in the broker's own log, start it with --log kafka.request.logger=debug. find-coordinator is not
+    sent where __consumer_offsets is not there: the broker would create it.
 
     \b
     Examples:

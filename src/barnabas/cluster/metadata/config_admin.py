@@ -4,7 +4,6 @@ What a resource is set to is judged here, with Kafka's words. Brokers, this one 
 notice that `ConfigStore.write` leaves.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -17,6 +16,7 @@ from barnabas.core.config import Config, ConfigTable, ConfigType, config_text
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import ConfigError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import broker_id_of
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.topic_config import TOPIC_CONFIG, topic_config, topic_defaults
 
@@ -32,7 +32,6 @@ class OpType(IntEnum):
     SUBTRACT = 3
 
 
-_NUMBER: Final = re.compile("[-+]?[0-9]{1,10}")
 _KINDS: Final = frozenset(OpType)
 
 
@@ -51,9 +50,10 @@ Change: TypeAlias = Mapping[str, str] | Sequence[AlterConfigOp]
 
 def check_broker_id(name: str, broker_id: int) -> None:
     """Raises KafkaError with Kafka's words for a name that is not the id of this broker."""
-    if not _NUMBER.fullmatch(name):
+    named = broker_id_of(name)
+    if named is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != broker_id:
+    if named != broker_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker_id}, but received {name}"
         )

@@ -98,6 +98,8 @@ class TopicAdmin:
         self.defaults = defaults
         """Replaced when the broker's configuration changes."""
         self._chooser = chooser
+        self._being_written: list[str] = []
+        """The names of topics whose znodes are on their way: those of one request are created side by side."""
 
     # ----------------------------------------------------------------------------------------- create
 
@@ -119,7 +121,12 @@ class TopicAdmin:
         topic_id = ZERO_UUID
         if not validate_only:
             topic_id = random_uuid(self._chooser)
-            yield self._write(topic.name, topic_id, assignments, configs)
+            # Nothing has suspended since the name was looked at: who looks from now on sees it here, or in the store.
+            self._being_written.append(topic.name)
+            try:
+                yield self._write(topic.name, topic_id, assignments, configs)
+            finally:
+                self._being_written.remove(topic.name)
         return CreatedTopic(topic.name, topic_id, assignments, config)
 
     def _place(self, topic: NewTopic) -> Assignment:
@@ -166,8 +173,8 @@ class TopicAdmin:
         if (yield self._store.exists(znodes.topic_path(name))) is not None:
             raise _exists(name)
         if "." in name or "_" in name:
-            others = yield self._store.children(znodes.TOPICS)
-            colliding = [other for other in others if topics_collide(name, other)]
+            others = [*(yield self._store.children(znodes.TOPICS)), *self._being_written]
+            colliding = [other for other in others if other != name and topics_collide(name, other)]
             if colliding:
                 raise KafkaError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -260,6 +267,14 @@ def _validate_assignment(assignments: Assignment) -> None:
         )
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Duplicate replica assignment found: HashMap({listed})"
+        )
+    # Kafka with ZooKeeper takes any id, as of a broker that is still to come. No broker can have one below zero, and a
+    # topic's znode that names one is unreadable.
+    negative = sorted({broker for replicas in assignments.values() for broker in replicas if broker < 0})
+    if negative:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unknown broker(s) in replica assignment: {', '.join(map(str, negative))}.",
         )
     if sorted(assignments) != list(range(len(assignments))):
         raise KafkaError(

@@ -150,9 +150,20 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
         )
     for section in (restart, follow, top):
         section.close()
-    if pipeline.checkpoint == pipeline.sink.path or pipeline.sink.path in pipeline.checkpoint.parents:
-        raise PipelineError(f"checkpoint {pipeline.checkpoint} must not be in the table's folder")
+    _keep_apart(pipeline, path)
     return pipeline
+
+
+def _keep_apart(pipeline: Pipeline, file: Path) -> None:
+    """Refuses places that lie within each other: what is written to one would be taken for a part of the other."""
+    table, checkpoint, log = pipeline.sink.path, pipeline.checkpoint, pipeline.log
+    if table in (checkpoint, *checkpoint.parents):
+        raise PipelineError(f"checkpoint {checkpoint} must not be in the table's folder")
+    if log == Path(os.path.normpath(file)):
+        raise PipelineError(f"log {log} is the pipeline's own file, which Spark would write to")
+    for folder, whose in ((table, "table"), (checkpoint, "checkpoint")):
+        if folder in (log, *log.parents):
+            raise PipelineError(f"log {log} must not be in the {whose}'s folder")
 
 
 def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
