@@ -86,12 +86,22 @@ owners = Owners()
 @pytest.fixture(scope="session")
 def serve() -> Callable[..., ServeProcess]:
     """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`. One that still runs when the test
-    ends, or the fixture that has started it, is killed then: a test that failed leaves none behind.
+    ends, or the fixture that has started it, is killed then: a test that failed leaves none behind. One that is started
+    `instead_of` another lives as long as that one would have.
     """
+    ending_with: dict[ServeProcess, list[ServeProcess]] = {}
 
-    def start(data_dir: Path, *options: str, **how: Any) -> ServeProcess:
+    def start(
+        data_dir: Path, *options: str, instead_of: ServeProcess | None = None, **how: Any
+    ) -> ServeProcess:
         server = ServeProcess(data_dir, *options, **how)
-        owners.running[-1].addfinalizer(lambda: server.runs and server.kill())
+        if instead_of is None:
+            together: list[ServeProcess] = []
+            owners.running[-1].addfinalizer(lambda: [each.kill() for each in together if each.runs])
+        else:
+            together = ending_with[instead_of]
+        together.append(server)
+        ending_with[server] = together
         return server
 
     return start

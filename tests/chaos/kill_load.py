@@ -269,7 +269,8 @@ class Reader:
 
 
 def _number(record):
-    return int(dict(record.headers())["number"])
+    headers = record.headers()
+    return int(dict(headers)["number"] if headers else record.value().partition(b":")[0])
 
 
 def _consumer(bootstrap):

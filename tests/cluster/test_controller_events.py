@@ -5,7 +5,7 @@ import random
 
 import pytest
 from brokers_fake import NOW_MS, FakeCluster
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain_loop import Loop
 
@@ -91,6 +91,16 @@ def odd_lines():
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(events, max_size=25))
+@example(
+    [
+        ("create", "t", [0, 1, 2]),
+        ("stop", 0),
+        ("delete", "t"),
+        ("create", "t", [0]),
+        ("stop", 2),
+        ("start", 2),
+    ]
+)
 def test_no_order_of_events_asks_for_an_illegal_transition(odd_lines, happened):
     odd_lines.clear()
     cluster = new_cluster(*IDS)

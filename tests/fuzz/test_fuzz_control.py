@@ -228,7 +228,7 @@ def test_the_broker_survives_whatever_a_controller_could_say(victim, serve):
     assert outside <= {"data", "data.log"}
 
     assert victim.server.stop() == 0
-    again = serve(victim.server.data_dir)
+    again = serve(victim.server.data_dir, instead_of=victim.server)
     again.wait_until_ready()
     victim.server, victim.port = again, again.port
 

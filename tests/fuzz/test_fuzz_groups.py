@@ -234,7 +234,7 @@ def test_the_broker_and_its_other_groups_survive_whatever_members_could_say(vict
     assert victim.memory_bytes() - before < GROWTH_MAX_BYTES
 
     assert victim.server.stop() == 0
-    again = serve(victim.server.data_dir, *victim.options)
+    again = serve(victim.server.data_dir, *victim.options, instead_of=victim.server)
     again.wait_until_ready()
     victim.server, victim.port = again, again.port
     assert not victim.failures(), "\n".join(victim.failures())

@@ -117,7 +117,10 @@ def test_the_id_of_a_live_broker_is_one_line_and_harms_nobody(tmp_path, join_clu
     server = join_cluster(1)
     server.wait_until_ready()
     store = f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}"
-    line = one_line_of(run_serve("--data", tmp_path / "other", "--port", "0", "--id", "1", "--set", store))
+    refused = run_serve("--data", tmp_path / "other", "--port", "0", "--id", "1", "--set", store)
+    waits, line = refused.stderr.strip().splitlines()
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "registration_waits broker=1" in waits
     assert "broker.id 1 is already registered in this cluster" in line
     with BlockingAdmin(server.bootstrap) as admin:
         admin.topics.create(NewTopic("after", partitions=1))

@@ -60,13 +60,19 @@ def _on_broker_startup(term: Term, arrivals: list[tuple[Broker, int]]) -> Steps[
     yield term.batch.send_update_metadata([], [each for each in context.live_brokers if each not in ids])
     yield term.batch.send_update_metadata(context.partitions_with_leaders(), ids)
     replicas = context.replicas_on(ids)
-    yield term.replicas.handle(replicas, ReplicaPhase.ONLINE)
+    yield term.replicas.handle(_not_deleted(term, replicas), ReplicaPhase.ONLINE)
     yield term.partitions.trigger_online()
     yield maybe_resume_reassignments(
         term, lambda _, assignment: any(each in ids for each in assignment.target)
     )
     yield term.deletion.resume_for({each.topic for each in replicas})
     yield term.watch_brokers(ids)
+
+
+def _not_deleted(term: Term, replicas: list[Replica]) -> list[Replica]:
+    """Those that come online. A replica that its broker has deleted stays deleted while its topic waits for other brokers."""
+    phases = term.context.replica_phases
+    return [each for each in replicas if phases.get(each) is not ReplicaPhase.DELETION_SUCCESSFUL]
 
 
 @steps
@@ -114,7 +120,8 @@ def process_log_dir_event_notification(term: Term) -> Steps[None]:
     )
     broker_ids = {broker_id for broker_id in named if broker_id is not None}
     try:
-        yield term.replicas.handle(term.context.replicas_on(broker_ids), ReplicaPhase.ONLINE)
+        replicas = term.context.replicas_on(broker_ids)
+        yield term.replicas.handle(_not_deleted(term, replicas), ReplicaPhase.ONLINE)
     finally:
         yield term.store.delete_quietly(paths)
 

@@ -49,9 +49,9 @@ def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
     if form.kind == "binary":
         return frame
     if form.decoder is not None:
-        from barnabas.spark.pipeline.formats import decoder
+        from barnabas.spark.pipeline.formats import decoding
 
-        return decoder.decoded(frame, form.decoder, form.ids, keep_malformed=form.keep_malformed)
+        return decoding.decoded(frame, form.decoder, form.ids, keep_malformed=form.keep_malformed)
     from pyspark.sql import functions as sql
 
     schema = f"{form.schema}, {CORRUPT} STRING" if form.keep_malformed else form.schema

@@ -1,0 +1,53 @@
+"""The one way from a column of binary values to a column of structs, batch by batch of Arrow."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from barnabas.spark.errors import PipelineError, in_one_line
+from barnabas.spark.pipeline.formats import CORRUPT
+from barnabas.spark.pipeline.formats.decoder import Decoder, column_of
+from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def decoded(
+    frame: "DataFrame", decoder: Decoder, ids: SchemaIds | None = None, *, keep_malformed: bool
+) -> "DataFrame":
+    """The data source's columns, ``value`` as the decoder's struct; with `ids`, only of these schemas."""
+    from pyspark.sql import functions as sql
+
+    kind = decoder.type
+    if keep_malformed:
+        kind = spark.StructType([*kind.fields, spark.StructField(CORRUPT, spark.BinaryType())])
+
+    # The annotations are how Spark knows that the function takes and gives Arrow's arrays.
+    def decode(value: pa.Array, topic: pa.Array, partition: pa.Array, offset: pa.Array) -> pa.Array:
+        with in_one_line():
+            values = value.to_pylist()
+            if ids is None:
+                column, malformed = column_of(decoder, values)
+            else:
+                column, malformed = ids.column_of(decoder, values, topic.to_pylist())
+            if keep_malformed:
+                return with_malformed(column, value, malformed)
+            for row, why in malformed.items():
+                place = f"{topic[row]}-{partition[row]} offset {offset[row]}"
+                raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
+            return column
+
+    # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each field.
+    function = sql.arrow_udf(decode, kind).asNondeterministic()
+    return frame.withColumn("value", function("value", "topic", "partition", "offset"))
+
+
+def with_malformed(column: pa.StructArray, values: pa.Array, malformed: dict[int, str]) -> pa.StructArray:
+    """The column with a field more, which has the bytes of the malformed values; their other fields are null."""
+    rows = pa.array([row in malformed for row in range(len(values))], pa.bool_())
+    corrupt = pc.if_else(rows, values.cast(pa.binary()), pa.scalar(None, pa.binary()))
+    fields = [*column.type, pa.field(CORRUPT, pa.binary())]
+    return pa.StructArray.from_arrays([*column.flatten(), corrupt], fields=fields, mask=values.is_null())
