@@ -50,8 +50,10 @@ class Timed:
         self.gap_s = 0.0
         self._last = {}
 
-    def _delivered(self, number, error, record):
-        super()._delivered(number, error, record)
+    def _delivered(self, *delivered):
+        super()._delivered(*delivered)
+        # A stream that numbers its records has the number in front.
+        error, record = delivered[-2:]
         now = time.monotonic()
         partition = record.partition()
         self.counts[partition] += error is None
