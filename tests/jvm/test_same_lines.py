@@ -204,7 +204,20 @@ def test_delete_records(genuine, both, topic_name, tmp_path):
     assert mine == theirs
 
 
-def test_log_dirs(both):
+def test_log_dirs(genuine, both, topic_name):
+    """In the order of two hash maps, the first of which has every replica of the broker."""
+    made = ours(
+        "topics",
+        "--bootstrap-server",
+        genuine,
+        "--create",
+        "--topic",
+        topic_name("many"),
+        "--partitions",
+        "40",
+    )
+    assert made.returncode == 0, made.stderr
+
     theirs, mine = both("kafka-log-dirs", "log-dirs", "--describe", "--topic-list", "lines,lines-too")
 
     assert mine == theirs

@@ -102,6 +102,9 @@ def _log_dir(path: str, directory: "LogDirDescription", topics: Collection[str])
     from barnabas.cli.java_errors import java_class
     from barnabas.cli.java_order import partition_order
 
+    # The tool copies what it prints out of a map of all replicas: partitions that share a bucket of the copy
+    # stay in the order of the larger map.
+    known = partition_order(directory.replicas)
     return {
         "partitions": [
             {
@@ -110,7 +113,7 @@ def _log_dir(path: str, directory: "LogDirDescription", topics: Collection[str])
                 "offsetLag": directory.replicas[tp].offset_lag,
                 "isFuture": directory.replicas[tp].is_future,
             }
-            for tp in partition_order(tp for tp in directory.replicas if not topics or tp.topic in topics)
+            for tp in partition_order(tp for tp in known if not topics or tp.topic in topics)
         ],
         "error": None if directory.error is None else java_class(directory.error),
         "logDir": path,
