@@ -371,6 +371,16 @@ def test_an_instance_that_is_there_is_not_given_to_another(world):
     )
 
 
+def test_an_instance_id_that_was_given_up_is_nobodys(world):
+    """The member may come back without it, under the id that it had."""
+    world.join("m1", instance_id="i1")
+    world.beat("m1", -1, instance_id="i1")
+    world.join("m1")
+    world.join("m2", instance_id="i1")
+    assert sorted(world.group.members) == ["m1", "m2"]
+    assert world.beat("m1", world.group.members["m1"].member_epoch).error_code == 0
+
+
 def test_whoever_was_replaced_is_fenced(world):
     world.join("m1", instance_id="i1")
     world.beat("m1", -2, instance_id="i1")
