@@ -3,9 +3,10 @@
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import ElectionType, NewPartitions, NewTopic
+from barnabas.admin.types import NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.election_type import ElectionType
 from waiting import eventually
 
 

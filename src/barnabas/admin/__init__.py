@@ -17,7 +17,6 @@ from barnabas.admin.types import (
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
-    ElectionType,
     LogDirDescription,
     NewPartitions,
     NewTopic,
@@ -33,6 +32,7 @@ from barnabas.admin.types import (
 from barnabas.client.coordinators import CoordinatorAnswer
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.protocol.coordinator_type import CoordinatorType
+from barnabas.protocol.election_type import ElectionType
 
 __all__ = [
     "Admin",
