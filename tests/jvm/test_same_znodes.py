@@ -15,8 +15,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from barnabas.admin import ElectionType
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import ConfigResource, ElectionType, NewPartitions, NewTopic
+from barnabas.admin.types import ConfigResource, NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.cluster.metadata.features import FEATURES
 from four_paths import init_producer_id

@@ -35,11 +35,11 @@ from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings, differing
 from barnabas.spark.demo.jobs import PARTITIONS
 from barnabas.spark.demo.next_steps import Run
-from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, Replay
+from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, FlightReplay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import MicroBatch, micro_batches
 from barnabas.spark.errors import first_line
-from barnabas.spark.offsets import Place
+from barnabas.spark.offsets import SourceOffset
 from barnabas.spark.pages import charts
 
 NAN = float("nan")
@@ -60,7 +60,7 @@ def replay(flights):
 
 def replay_of(flights):
     """A replay as if the producer had sent everything, dealt out to two partitions."""
-    done = Replay("nowhere:1", "flights", 2)
+    done = FlightReplay("nowhere:1", "flights", 2)
     done.history = [(STARTED, 0), (STARTED + timedelta(seconds=2), len(flights.flights))]
     for number, (time_ms, _, _) in enumerate(flights.messages()):
         done.sent[number % 2].append(time_ms)
@@ -131,7 +131,7 @@ def test_the_sky_in_one_word(values, word):
 
 
 def test_skew_is_from_the_youngest_read_back_to_the_oldest_unread():
-    done = Replay("nowhere:1", "t", 2)
+    done = FlightReplay("nowhere:1", "t", 2)
     done.sent = {0: [10, 20, 30], 1: [12, 22, 32]}
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -351,7 +351,7 @@ def progress(rows, end, *, newest=None, dropped=0):
 
 
 def test_micro_batches_from_progress_reports():
-    end = json.dumps(Place({TopicPartition("flights", 0): 7}, {"flights": "id"}).encode())
+    end = json.dumps(SourceOffset({TopicPartition("flights", 0): 7}, {"flights": "id"}).encode())
     first, second = micro_batches(
         FakeQuery(progress(7, end, newest="2013-01-01T10:00:00.000Z"), progress(0, None, dropped=2))
     )

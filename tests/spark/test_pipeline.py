@@ -241,7 +241,7 @@ def supervised(outcomes, restarts=3):
 
     said = []
     watch = SimpleNamespace(
-        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=said.append
+        pipeline=pipeline, stop=stop, outcome=supervisor.RunOutcome(), follow=follow, say=said.append
     )
     try:
         supervisor._supervise(object, sink, watch)

@@ -19,7 +19,6 @@ from barnabas.admin.types import (
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
-    ElectionType,
     LogDirDescription,
     NewPartitions,
     NewTopic,
@@ -35,6 +34,7 @@ from barnabas.admin.types import (
 from barnabas.client.coordinators import CoordinatorAnswer
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.protocol.coordinator_type import CoordinatorType
+from barnabas.protocol.election_type import ElectionType
 
 __all__ = [
     "Admin",

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ElectionType, PartitionReassignment
+from barnabas.admin.types import PartitionReassignment
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.client.partition_leaders import LEADER_MOVED, PartitionLeaders
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -63,15 +63,6 @@ class TopicDescription:
     partitions: Sequence[PartitionMetadata]
 
 
-class ElectionType(IntEnum):
-    """Which leaders are elected, numbered as on the wire (``ElectionType``)."""
-
-    PREFERRED = 0
-    """The first replica of each partition, where it is in sync."""
-    UNCLEAN = 1
-    """Any live replica for partitions without a leader; records may be lost."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
     """A partition on the move: all its replicas, those that come and those that go."""

@@ -31,7 +31,7 @@ _UNKNOWN: Final = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StoredDecision:
     """What stands in the znodes."""
 
     leadership: PartitionLeadership
@@ -53,7 +53,7 @@ class PartitionStations:
     """What each broker was told, by broker."""
     served: BarnabasError | None
     """What the leader answers when it is asked as the leader; None when it answers."""
-    decision: Decision | None
+    decision: StoredDecision | None
 
 
 async def look(
@@ -99,7 +99,7 @@ def _of(topic: TopicDescription, number: int) -> PartitionMetadata | None:
     return next((one for one in topic.partitions if one.partition == number), None)
 
 
-async def _decision(reader: "StoreReader", tp: TopicPartition) -> Decision:
+async def _decision(reader: "StoreReader", tp: TopicPartition) -> StoredDecision:
     try:
         data, stat = await reader.get(znodes.partition_state_path(tp))
         epoch, _ = await reader.get("/controller_epoch")
@@ -107,7 +107,7 @@ async def _decision(reader: "StoreReader", tp: TopicPartition) -> Decision:
         raise click.ClickException(
             f"The store has no {error.path}: it is not that of these brokers"
         ) from error
-    return Decision(znodes.decode_partition_state(data, stat), stat, int(epoch or b"0"))
+    return StoredDecision(znodes.decode_partition_state(data, stat), stat, int(epoch or b"0"))
 
 
 def lines(found: PartitionStations) -> list[Line]:
@@ -167,7 +167,7 @@ def _moving(moving: PartitionReassignment) -> str:
     return f"adding {_numbers(moving.adding)}, removing {_numbers(moving.removing)}"
 
 
-def _znode(decision: Decision) -> str:
+def _znode(decision: StoredDecision) -> str:
     state = decision.leadership.leader_and_isr
     at = datetime.fromtimestamp(decision.stat.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return (

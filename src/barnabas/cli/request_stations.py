@@ -65,7 +65,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WalkableRequest:
     """A request that can be walked. None of them changes anything."""
 
     metric: str
@@ -113,15 +113,15 @@ def _fetch(subject: Subject, _version: int) -> Request:
     return FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=1, topics=[topic])
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "api-versions": Kind(
+KINDS: Final[Mapping[str, WalkableRequest]] = {
+    "api-versions": WalkableRequest(
         "ApiVersions",
         ApiVersionsRequest,
         _api_versions,
         "every broker, as the first request of each connection",
         "KafkaApis.handleApiVersionsRequest: the table of what this broker serves",
     ),
-    "metadata": Kind(
+    "metadata": WalkableRequest(
         "Metadata",
         MetadataRequest,
         _metadata,
@@ -129,7 +129,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "KafkaApis.handleTopicMetadataRequest: the MetadataCache, as the controller's last UpdateMetadata "
         "left it",
     ),
-    "find-coordinator": Kind(
+    "find-coordinator": WalkableRequest(
         "FindCoordinator",
         FindCoordinatorRequest,
         _find_coordinator,
@@ -138,7 +138,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "__consumer_offsets, the MetadataCache",
         "only while __consumer_offsets is being made",
     ),
-    "list-offsets": Kind(
+    "list-offsets": WalkableRequest(
         "ListOffsets",
         ListOffsetsRequest,
         _list_offsets,
@@ -146,7 +146,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "KafkaApis.handleListOffsetRequest: ReplicaManager, Partition, the log and its time index",
         of_partition=True,
     ),
-    "fetch": Kind(
+    "fetch": WalkableRequest(
         "FetchConsumer",
         FetchRequest,
         _fetch,
@@ -163,7 +163,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 class RequestStations:
     """What one request met."""
 
-    kind: Kind
+    kind: WalkableRequest
     broker: Broker
     version: int
     broker_versions: tuple[int, int]
@@ -177,7 +177,7 @@ class RequestStations:
 
 async def walk(
     options: Mapping[str, Any],
-    kind: Kind,
+    kind: WalkableRequest,
     subject: Subject,
     *,
     broker: int | None,
@@ -229,7 +229,7 @@ async def walk(
         await cluster.close()
 
 
-def _target(cluster: Cluster, kind: Kind, subject: Subject, broker: int | None) -> Broker:
+def _target(cluster: Cluster, kind: WalkableRequest, subject: Subject, broker: int | None) -> Broker:
     """The broker that a client would ask, or the one that was named."""
     brokers = cluster.metadata.brokers
     if broker is not None:
@@ -264,7 +264,7 @@ measured.
 """
 
 
-def read_times(url: str, kind: Kind, timeout_s: float) -> Times:
+def read_times(url: str, kind: WalkableRequest, timeout_s: float) -> Times:
     """The times that a broker's metrics have. Raises ClickException where they cannot be read."""
     from prometheus_client.parser import text_string_to_metric_families
 

@@ -155,7 +155,7 @@ async def _describe(admin: Admin, given: Given) -> None:
     described = await admin.topics.describe(names)
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
-    report = Report(given, alive, await _reassignments(admin, described.values()))
+    report = TopicReport(given, alive, await _reassignments(admin, described.values()))
     for name, topic in described.items():
         for line in report.lines(topic, configs[ConfigResource.topic(name)]):
             click.echo(line)
@@ -190,7 +190,7 @@ async def _by_id(admin: Admin, given: Given) -> list[str]:
     return names
 
 
-class Report:
+class TopicReport:
     """The lines of ``--describe``."""
 
     def __init__(

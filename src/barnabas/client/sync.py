@@ -36,7 +36,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 """A face of a subclass is one of the class: it may have mirrors of what it inherits."""
-C = TypeVar("C", bound="Client")
+C = TypeVar("C", bound="AsyncClient")
 
 
 class LoopThread:
@@ -161,7 +161,7 @@ class Face(Generic[A_co]):
         return f"<{type(self).__name__} of {self._twin!r}>"
 
 
-class Client(Protocol):
+class AsyncClient(Protocol):
     """What an asynchronous client is to its face."""
 
     def start(self) -> Coroutine[Any, Any, object]:

@@ -30,7 +30,7 @@ class RowError(BarnabasError, ValueError):
     """A row that cannot become a record; the text says which, and why."""
 
 
-class Section(NamedTuple):
+class BatchSection(NamedTuple):
     """Records of one partition, as they stand in a batch."""
 
     partition: int
@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 def encode(
     rows: pa.RecordBatch, *, partitions: int, section_bytes: int, available: Sequence[int] = ()
-) -> Iterator[Section]:
+) -> Iterator[BatchSection]:
     """The records of the rows in sections of at most `section_bytes` (a larger record alone), for a topic
     with this many partitions; rows without a key go to `available` ones, if any are named. All rows are
     looked at before the first section is given. Raises RowError.
@@ -76,12 +76,12 @@ def warm() -> None:
     list(encode(batch, partitions=1, section_bytes=100))
 
 
-def _sections(columns: Columns, order: Any, ends: list[int], limit: int, out: Any) -> Iterator[Section]:
+def _sections(columns: Columns, order: Any, ends: list[int], limit: int, out: Any) -> Iterator[BatchSection]:
     for partition, stop in enumerate(ends[1:]):
         first = ends[partition]
         while first < stop:
             behind, used = kernel.encode_records(columns, order, first, stop, limit, out)
-            yield Section(partition, out[:used].tobytes(), behind - first)
+            yield BatchSection(partition, out[:used].tobytes(), behind - first)
             first = behind
 
 

@@ -39,7 +39,7 @@ def problem(outcome: int) -> str:
     return f"Corrupt record batch: {_PROBLEMS[-outcome & 15]} (at byte {-outcome >> 4})"
 
 
-class Column(IntEnum):
+class HeaderColumn(IntEnum):
     """The columns of the table that `scan_headers` fills, a row a batch."""
 
     POSITION = 0

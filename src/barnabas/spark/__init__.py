@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from barnabas.spark.follower import Follower
+    from barnabas.spark.follower import QueryFollower
 
 __all__ = ["follow", "register", "session"]
 
@@ -50,7 +50,7 @@ def follow(
     group: str | None = None,
     spark: "SparkSession | None" = None,
     **client: str,
-) -> "Follower":
+) -> "QueryFollower":
     """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and
     metrics.
 
@@ -59,9 +59,9 @@ def follow(
     """
     from pyspark.sql import SparkSession
 
-    from barnabas.spark.follower import Follower
+    from barnabas.spark.follower import QueryFollower
 
     given = {name.replace("_", "."): value for name, value in client.items()}
-    return Follower(
+    return QueryFollower(
         query, {"bootstrap.servers": bootstrap_servers, **given}, group, spark or SparkSession.active()
     )

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import (
 from barnabas.core.errors import BarnabasError
 from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings_of
 from barnabas.spark.kafka import KafkaFetcher, admin_client
-from barnabas.spark.offsets import Place, Positions
+from barnabas.spark.offsets import Positions, SourceOffset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ class PartitionLag(NamedTuple):
     """From the time of the next record to that of the newest."""
 
 
-class Follower:
+class QueryFollower:
     """Follows one streaming query; made by `barnabas.spark.follow`. ``with`` closes it."""
 
     def __init__(
@@ -279,8 +279,8 @@ def positions_of(progress: Mapping[str, Any]) -> Positions:
     for source in progress["sources"]:
         offset = source["endOffset"]
         offset = json.loads(offset) if isinstance(offset, str) else offset
-        if isinstance(offset, dict) and Place.is_ours(offset):
-            for tp, position in Place.decode(offset).positions.items():
+        if isinstance(offset, dict) and SourceOffset.is_ours(offset):
+            for tp, position in SourceOffset.decode(offset).positions.items():
                 found[tp] = min(position, found.get(tp, position))
     return found
 
@@ -288,7 +288,7 @@ def positions_of(progress: Mapping[str, Any]) -> Positions:
 class _Listener(StreamingQueryListener):  # type: ignore[misc]
     """Hands progress on."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: QueryFollower) -> None:
         self._follower = follower
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802

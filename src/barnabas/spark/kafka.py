@@ -18,7 +18,7 @@ from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_text
 from barnabas.spark.errors import OutOfRangeError
 from barnabas.spark.kept import KeptClients
 from barnabas.spark.options import SourceOptions, client_options
-from barnabas.spark.planner import Found
+from barnabas.spark.planner import FoundTopics
 from barnabas.spark.ranges import POLL_MS, OffsetRange, Progress
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class KafkaCatalog:
         self._read_committed = options.client.get("isolation.level") == "read_committed"
         self._admin = admin_client(options.client)
 
-    def topics(self, options: SourceOptions) -> Found:
+    def topics(self, options: SourceOptions) -> FoundTopics:
         """What the strategy means now. An assigned partition that its topic does not have is left out, as the
         official connector does.
         """
@@ -94,7 +94,7 @@ class KafkaCatalog:
         }
         self.topic_ids = ids
         partitions = existing & set(options.assigned) if options.assigned else existing
-        return Found(partitions, ids, missing)
+        return FoundTopics(partitions, ids, missing)
 
     def _named(self, names: Iterable[str]) -> tuple[dict[str, TopicDescription], dict[str, BarnabasError]]:
         """Topics by name, and those that are not there: asked for again a few times, as a broker that has
@@ -168,7 +168,7 @@ class KafkaCatalog:
 
 
 class KafkaFetcher:
-    """`barnabas.spark.reading.Fetcher`: one consumer for all tasks of a worker, one after the other."""
+    """`barnabas.spark.reading.RecordFetcher`: one consumer for all tasks of a worker, one after the other."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._consumer = _consumer(client)

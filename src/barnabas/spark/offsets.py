@@ -149,7 +149,7 @@ def to_nested(positions: Mapping[TopicPartition, int]) -> StreamOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceOffset:
     """A place in every partition of a query, as an offset in a checkpoint says it."""
 
     positions: Positions
@@ -174,7 +174,7 @@ class Place:
         return any(name.startswith(_NOTE) for name in offset)
 
     @classmethod
-    def decode(cls, offset: Mapping[str, Mapping[str, int]]) -> "Place":
+    def decode(cls, offset: Mapping[str, Mapping[str, int]]) -> "SourceOffset":
         """The place of an offset, one of the official connector's too, which has no note."""
         notes = [json.loads(name.removeprefix(_NOTE)) for name in offset if name.startswith(_NOTE)]
         note = notes[0] if notes else {}

@@ -16,8 +16,8 @@ from barnabas.spark.offsets import (
     EARLIEST,
     LATEST,
     OffsetSpec,
-    Place,
     Positions,
+    SourceOffset,
     SpecKind,
     TopicIds,
     describe,
@@ -29,7 +29,7 @@ _log = logging.getLogger("barnabas.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTopics:
     """The topics of a query as Kafka knows them now."""
 
     partitions: set[TopicPartition]
@@ -41,7 +41,7 @@ class Found:
 class Catalog(Protocol):
     """What planning asks of Kafka."""
 
-    def topics(self, options: SourceOptions) -> Found:
+    def topics(self, options: SourceOptions) -> FoundTopics:
         """What the strategy (subscribe, subscribePattern or assign) means now."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -81,7 +81,7 @@ class Planner:
         """Where a new query begins."""
         return self._resolve(self._options.starting, self.partitions(), edge="start")
 
-    def latest_place(self, start: Place) -> Place:
+    def latest_place(self, start: SourceOffset) -> SourceOffset:
         """The end of what a stream can read now that has come as far as `start`.
 
         Topics that it has read and that are gone, and partitions that are not asked for any more, are data
@@ -103,9 +103,9 @@ class Planner:
         for name in sorted({tp.topic for tp in kept} - _same_topics(start.topic_ids, found.topic_ids)):
             self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
         ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
-        return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
+        return SourceOffset({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
 
-    def begin_of(self, start: Place, end: Place) -> Positions:
+    def begin_of(self, start: SourceOffset, end: SourceOffset) -> Positions:
         """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and
         those of a topic that was created again, from their first offset.
         """
@@ -124,7 +124,7 @@ class Planner:
                 raise OffsetError(_start_behind_end(piece))
         return self.surviving(ranges)
 
-    def micro_batch_ranges(self, start: Place, end: Place) -> list[OffsetRange]:
+    def micro_batch_ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads. Raises DataLossError."""
         again = start.created_again(end.topic_ids)
         for name in sorted(again):
@@ -137,7 +137,7 @@ class Planner:
         left = {tp: offset for tp, offset in end.positions.items() if tp not in gone}
         return self._between({tp: begin[tp] for tp in begin if tp not in gone}, left)
 
-    def _gone_since(self, planned: Place) -> set[TopicPartition]:
+    def _gone_since(self, planned: SourceOffset) -> set[TopicPartition]:
         """The partitions that are not there any more, or are others now:
         a batch is planned again after a restart.
         """

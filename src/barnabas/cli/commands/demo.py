@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from barnabas.spark.demo.run import Outcome
+    from barnabas.spark.demo.run import DemoOutcome
 
 
 @click.command()
@@ -50,7 +50,7 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
         click.echo(_how_to_go_on(outcome))
 
 
-def _how_to_go_on(outcome: "Outcome") -> str:
+def _how_to_go_on(outcome: "DemoOutcome") -> str:
     from barnabas.spark.demo.next_steps import next_steps
 
     steps = "\n".join(f"  {command}" for _, command in next_steps(outcome.run))

@@ -249,7 +249,7 @@ def coordinator(
     """
     from barnabas.admin import CoordinatorType
     from barnabas.cli.coordinator_report import print_stations
-    from barnabas.cli.coordinator_stations import Stations, Verdict, visit
+    from barnabas.cli.coordinator_stations import Agreement, Stations, visit
 
     options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 
@@ -260,5 +260,5 @@ def coordinator(
 
     stations = asyncio.run(look())
     print_stations(stations, as_json=as_json)
-    if stations.verdict in {Verdict.DIFFER, Verdict.REFUSED}:
+    if stations.verdict in {Agreement.DIFFER, Agreement.REFUSED}:
         ctx.exit(1)

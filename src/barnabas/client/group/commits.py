@@ -19,7 +19,7 @@ from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Generation, Membership, MemberState
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
 from barnabas.client.types import OffsetAndMetadata
@@ -89,7 +89,7 @@ class Commits:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        settings: MemberSettings,
         cluster: Cluster,
         link: CoordinatorLink,
         membership: Membership,

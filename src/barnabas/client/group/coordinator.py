@@ -43,9 +43,9 @@ from barnabas.client.group.commits import Commits
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat, HeartbeatTask, now_ms
 from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline, is_retriable
-from barnabas.client.subscription_state import Kind, Listener, SubscriptionState
+from barnabas.client.subscription_state import Listener, SubscriptionState, SubscriptionType
 from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -72,7 +72,7 @@ class ConsumerCoordinator:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        settings: MemberSettings,
         cluster: Cluster,
         subscriptions: SubscriptionState,
         assignors: Sequence[Assignor],
@@ -179,7 +179,7 @@ class ConsumerCoordinator:
             self._cluster.refresh_soon()
 
     def _is_metadata_lacking(self, topics: Collection[str]) -> bool:
-        if self._subscriptions.kind is Kind.PATTERN:
+        if self._subscriptions.kind is SubscriptionType.PATTERN:
             return not self._cluster.is_complete
         return any(topic not in self._cluster.metadata.topics for topic in topics)
 
@@ -276,7 +276,7 @@ class ConsumerCoordinator:
 
     async def _join_and_sync(self) -> bytes:
         """One round; this member's assignment. Raises KafkaError, DisconnectedError."""
-        if self._subscriptions.kind is Kind.PATTERN:
+        if self._subscriptions.kind is SubscriptionType.PATTERN:
             # Members that find a new topic at different times would each cause a rebalance of their own.
             await self._cluster.refresh()
             self._subscriptions.apply_pattern(self._cluster.metadata)
@@ -385,7 +385,7 @@ class ConsumerCoordinator:
             # What is given up goes to other members in the next round (KIP-429).
             problem = await self._revoke(revoked)
             self.membership.request_rejoin("need to revoke partitions and re-join")
-        if self._subscriptions.kind is Kind.PATTERN and self._joined_topics is not None:
+        if self._subscriptions.kind is SubscriptionType.PATTERN and self._joined_topics is not None:
             # The leader may know topics that match the pattern and that this member has not seen yet.
             unseen = {tp.topic for tp in assigned} - self._joined_topics
             self._subscriptions.topics |= unseen
@@ -510,7 +510,7 @@ def coordinator_of(
     config: Config, cluster: Cluster, subscriptions: SubscriptionState, on_news: Callable[[], object]
 ) -> ConsumerCoordinator | None:
     """What a consumer's configuration asks for; None without a group. Raises ConfigError."""
-    settings = GroupSettings.of(config)
+    settings = MemberSettings.of(config)
     assignors = assignors_named(config["partition.assignment.strategy"])
     if settings is None:
         return None

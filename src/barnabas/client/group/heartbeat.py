@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Membership
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.backoff import ExponentialBackoff
@@ -32,7 +32,7 @@ def now_ms() -> float:
 class Heartbeat:
     """The timing of one member."""
 
-    def __init__(self, settings: GroupSettings, backoff: ExponentialBackoff, now_ms: float) -> None:
+    def __init__(self, settings: MemberSettings, backoff: ExponentialBackoff, now_ms: float) -> None:
         self.in_flight = False
         self._settings = settings
         self._backoff = backoff

@@ -16,7 +16,7 @@ import pyarrow as pa
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.core.errors import KafkaError
 from barnabas.records.batch import HEADER_SIZE, TIMESTAMP_TYPE_BIT, decompress_records, parse_header
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Codec,
@@ -140,7 +140,7 @@ def pack_again(piece: Piece, choices: Sequence[Choice], batch_sizes: Sequence[in
     for stretch in stretches(piece):
         sums[None, NOW].batches += len(stretch.wrong)
         view = memoryview(stretch.source)
-        for position in np.delete(stretch.table[:, Column.POSITION], stretch.wrong).tolist():
+        for position in np.delete(stretch.table[:, HeaderColumn.POSITION], stretch.wrong).tolist():
             for record in _read(view, position, sums):
                 for packer in packers:
                     packer.append(record)

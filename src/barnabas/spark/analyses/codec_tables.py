@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, size_text
 from barnabas.spark.analyses.sums import grouped
-from barnabas.spark.analyses.table import Row, Rows, Table
+from barnabas.spark.analyses.table import AnalysisTable, Row, Rows
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar, Series, Tick
 
@@ -83,9 +83,9 @@ def _best(own: Rows, now: int) -> Row:
     return min((row for row in near if row["codec"] == codec), key=lambda row: row["batchSize"])
 
 
-def topics(rows: Rows) -> Table:
+def topics(rows: Rows) -> AnalysisTable:
     """Each topic as it is, and its best choice."""
-    return Table(
+    return AnalysisTable(
         "Topics and their best choices",
         (
             "topic", "sizeInBytes", "sampledShare", "nowCodec", "batchBytes", "nowRecordSize", "bestCodec",
@@ -107,12 +107,12 @@ def topics(rows: Rows) -> Table:
     )  # fmt: skip
 
 
-def choices_table(rows: Rows, best_rows: Rows) -> Table:
+def choices_table(rows: Rows, best_rows: Rows) -> AnalysisTable:
     """Every choice for every topic, those topics first that would save most."""
     order = {row["topic"]: place for place, row in enumerate(best_rows)}
     rows = sorted(rows, key=lambda row: order[row["topic"]])
     first = best_rows[0]["topic"] if best_rows else ""
-    return Table(
+    return AnalysisTable(
         "All choices",
         (
             "topic", "codec", "batchSize", "batches", "recordSize", "toNow", "savedBytes", "sampledShare",

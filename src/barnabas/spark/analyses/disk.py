@@ -18,7 +18,7 @@ from barnabas.spark.analyses.columns import bytes_text, time_text
 from barnabas.spark.analyses.directories import Directories, damage, directories
 from barnabas.spark.analyses.disk_passes import KEY_PREFIX, batch_sums, record_sums
 from barnabas.spark.analyses.retention import BY_DEFAULT, Retention, next_drops
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 from barnabas.spark.logs.options import View
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def disk_usage(
     return Analysis("What fills the disk", *_answer(tables, size, now), tables, damage(segments))
 
 
-def _answer(tables: Mapping[str, Table], size: int, now: datetime) -> tuple[str, list[tuple[str, str]]]:
+def _answer(
+    tables: Mapping[str, AnalysisTable], size: int, now: datetime
+) -> tuple[str, list[tuple[str, str]]]:
     """The sentence above the tables, and the figures."""
     topics, drops = tables["topics"].rows, tables["next_drops"].rows
     if not topics:

@@ -21,7 +21,7 @@ _PLACED: Final = (
 )
 
 
-class Counts(NamedTuple):
+class KeyCounts(NamedTuple):
     """Rows of sums; `recordBytes` are those of keys and values."""
 
     partitions: Rows
@@ -47,7 +47,7 @@ class Counts(NamedTuple):
 
 def count_keys(
     records: "DataFrame", counts: Mapping[str, int], later: Mapping[str, int], hot_keys: int
-) -> Counts:
+) -> KeyCounts:
     """The sums over records of topics that have `counts` partitions, and may have `later` ones;
     `hot_keys` a topic.
     """
@@ -62,7 +62,7 @@ def count_keys(
         with_key = placed.where("key is not null")
         keys = _keys(with_key).cache()
         try:
-            return Counts(
+            return KeyCounts(
                 partitions=_partitions(placed),
                 topics=_topics(keys),
                 by_records=_largest(keys, hot_keys, "records"),

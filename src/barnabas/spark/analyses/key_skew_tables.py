@@ -6,9 +6,9 @@ from typing import Final
 
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, key_text, plain_text
-from barnabas.spark.analyses.key_skew_passes import Counts
+from barnabas.spark.analyses.key_skew_passes import KeyCounts
 from barnabas.spark.analyses.sums import by_topic, grouped
-from barnabas.spark.analyses.table import Row, Rows, Table
+from barnabas.spark.analyses.table import AnalysisTable, Row, Rows
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar
 
@@ -36,7 +36,7 @@ class Topic:
         return len(self.held) == self.count
 
 
-def topics(held: Sequence[Topic], counts: Counts) -> Table:
+def topics(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """The spread and the keys of each topic that has records, the largest first."""
     of_partitions, of_keys = grouped(counts.partitions, ["topic"]), grouped(counts.topics, ["topic"])
     rows = []
@@ -62,7 +62,7 @@ def topics(held: Sequence[Topic], counts: Counts) -> Table:
             }
         )  # fmt: skip
     rows.sort(key=lambda row: (-row["recordBytes"], row["topic"]))
-    return Table(
+    return AnalysisTable(
         "Topics",
         (
             "topic", "partitions", "records", "recordBytes", "largest", "largestShare", "byteSkew",
@@ -82,7 +82,7 @@ def topics(held: Sequence[Topic], counts: Counts) -> Table:
     )  # fmt: skip
 
 
-def partitions(held: Sequence[Topic], counts: Counts) -> Table:
+def partitions(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """Every partition with its part of its topic, empty ones too."""
     found = {(row["topic"], row["partition"]): row for row in counts.partitions}
     records, sizes = by_topic(counts.partitions, "records"), by_topic(counts.partitions, "recordBytes")
@@ -95,7 +95,7 @@ def partitions(held: Sequence[Topic], counts: Counts) -> Table:
             row["byteShare"] = row["recordBytes"] / (sizes.get(topic.name) or 1)
             rows.append(row)
     rows.sort(key=lambda row: (-row["recordBytes"], row["topic"], row["partition"]))
-    return Table(
+    return AnalysisTable(
         "Partitions",
         (
             "topic",
@@ -113,7 +113,7 @@ def partitions(held: Sequence[Topic], counts: Counts) -> Table:
     )
 
 
-def hot_keys(counts: Counts, by: str) -> Table:
+def hot_keys(counts: KeyCounts, by: str) -> AnalysisTable:
     """The largest keys of each topic by `records` or `recordBytes`."""
     found, share, title = (
         (counts.by_records, "recordShare", "Hot keys by records")
@@ -122,7 +122,7 @@ def hot_keys(counts: Counts, by: str) -> Table:
     )
     rows = _key_rows(found, counts)
     rows.sort(key=lambda row: -row[share])
-    return Table(
+    return AnalysisTable(
         title,
         ("topic", "key", "records", "recordShare", "recordBytes", "byteShare", "partition", "heldIn"),
         rows,
@@ -134,9 +134,9 @@ def hot_keys(counts: Counts, by: str) -> Table:
     )
 
 
-def split_keys(counts: Counts) -> Table:
+def split_keys(counts: KeyCounts) -> AnalysisTable:
     """The keys in several partitions that have most records."""
-    return Table(
+    return AnalysisTable(
         "Keys in several partitions",
         ("topic", "key", "heldIn", "records", "recordShare", "recordBytes", "byteShare"),
         _key_rows(counts.split, counts),
@@ -146,7 +146,7 @@ def split_keys(counts: Counts) -> Table:
     )
 
 
-def spreads(held: Sequence[Topic], counts: Counts) -> Table:
+def spreads(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """How even each topic is, would be by the default partitioner, and with more partitions."""
     now, default, more = (
         grouped(rows, ["topic"]) for rows in (counts.partitions, counts.default, counts.more)
@@ -177,7 +177,7 @@ def spreads(held: Sequence[Topic], counts: Counts) -> Table:
                     "movedShare": share,
                 }
             )  # fmt: skip
-    return Table(
+    return AnalysisTable(
         "What another spread would be",
         ("topic", "spread", "partitions", "largestShare", "byteSkew", "recordSkew", "movedShare"),
         rows,
@@ -203,7 +203,7 @@ def _spread(rows: Rows, name: str, even: int, count: int) -> float:
     return largest * count / total if total else 1.0
 
 
-def _key_rows(found: Rows, counts: Counts) -> Rows:
+def _key_rows(found: Rows, counts: KeyCounts) -> Rows:
     records, sizes = by_topic(counts.partitions, "records"), by_topic(counts.partitions, "recordBytes")
     return [
         {

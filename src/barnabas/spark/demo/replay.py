@@ -31,7 +31,7 @@ PACE_S: Final = 0.1
 _TICK: Final = 2_000
 
 
-class Replay:
+class FlightReplay:
     """Sends the flights and remembers which event time went to which partition."""
 
     def __init__(self, bootstrap_server: str, topic: str, partitions: int) -> None:

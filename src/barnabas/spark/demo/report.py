@@ -43,7 +43,7 @@ from barnabas.spark.demo.figures import (
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.jobs import PARTITIONS, Jobs
 from barnabas.spark.demo.next_steps import Run, next_steps
-from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.replay import FlightReplay
 from barnabas.spark.demo.report_stream import POINTS_MIN
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar, Series, Tick
@@ -168,7 +168,7 @@ def _code() -> str:
         ("Stream: alerts", Jobs.start_alerts),
         ("Batch query: routes, airlines, weather", Jobs.routes),
         ("How the stream is ended and started again", Crasher._end_and_start),  # noqa: SLF001
-        ("The replay", Replay.run),
+        ("The replay", FlightReplay.run),
     )
     return "".join(
         f"<details><summary>{escape(title)}</summary>"

@@ -23,7 +23,7 @@ from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.jobs import ALERTS, FLIGHTS, PARTITIONS, Jobs
 from barnabas.spark.demo.next_steps import Run
-from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.replay import FlightReplay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import (
     check_alive,
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass
-class Outcome:
+class DemoOutcome:
     """What is left when the demo has ended."""
 
     findings: Findings
@@ -70,7 +70,7 @@ class Outcome:
     run: Run
 
 
-def run(settings: Settings, console: Console) -> Outcome:
+def run(settings: Settings, console: Console) -> DemoOutcome:
     """All steps. Raises DemoError, JavaNotFoundError and what the clients raise, each in one line."""
     java.java_home()  # before anything is started: the lack of a Java shows at once
     story = Story(console, STEPS)
@@ -105,7 +105,7 @@ def run(settings: Settings, console: Console) -> Outcome:
             say(path.resolve().as_uri())
         if settings.keep:
             brokers.pop_all()
-        return Outcome(findings, path, jobs.table, broker, left)
+        return DemoOutcome(findings, path, jobs.table, broker, left)
 
 
 @contextlib.contextmanager
@@ -186,7 +186,7 @@ def make_topics(address: str) -> None:
 
 def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -> Findings:
     """Replays while the streams read, then asks the batch questions and checks all answers."""
-    replay = Replay(address, FLIGHTS, PARTITIONS)
+    replay = FlightReplay(address, FLIGHTS, PARTITIONS)
     with story.step("streams") as say:
         queries = []
         # One after the other: Spark gives each of their Python processes ten seconds to come up.
@@ -238,7 +238,7 @@ def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -
     return findings
 
 
-def _finish(queries: "list[StreamingQuery]", replay: Replay) -> None:
+def _finish(queries: "list[StreamingQuery]", replay: FlightReplay) -> None:
     """Until the streams have everything and every window is out."""
     for query in queries:
         wait_for_rows(query, replay.count)

@@ -68,7 +68,7 @@ _FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class TableCommit:
     """A batch that is in the table."""
 
     query: str
@@ -98,7 +98,7 @@ class ParquetFolder(Table):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.last: Commit | None = None
+        self.last: TableCommit | None = None
 
     def state(self, query: str | None) -> State | None:
         """What the last commit says."""
@@ -135,7 +135,7 @@ class ParquetFolder(Table):
             for number, staged in enumerate(sorted(write(staging)))
         }
         synchronise_files(staging, files, self._ours)
-        commit = Commit(query, batch, schema, list(layout), staging.name, files)
+        commit = TableCommit(query, batch, schema, list(layout), staging.name, files)
         self._replace("commit.json", commit)
         self.recover()
 
@@ -208,7 +208,7 @@ class ParquetFolder(Table):
         (self._ours / "compaction.json").unlink()
         synchronise(self._ours)
 
-    def _replace(self, name: str, commit: Commit | Merge) -> None:
+    def _replace(self, name: str, commit: TableCommit | Merge) -> None:
         """The commit point."""
         new = self._ours / f"{name}.new"
         new.write_text(json.dumps(asdict(commit)), encoding="utf-8")
@@ -216,7 +216,7 @@ class ParquetFolder(Table):
         new.replace(self._ours / name)
         synchronise(self._ours)
 
-    def _publish(self, commit: Commit) -> None:
+    def _publish(self, commit: TableCommit) -> None:
         folders = set()
         for staged, final in commit.files.items():
             source, target = self._ours / commit.staging / staged, self.folder / final
@@ -258,13 +258,13 @@ def _read_merge(folder: Path) -> Merge | None:
         raise PipelineError(f"{path} is no compaction of a pipeline: {error}") from None
 
 
-def read_commit(folder: Path) -> Commit | None:
+def read_commit(folder: Path) -> TableCommit | None:
     """The last commit of a table, None where there is none.
     Raises PipelineError for a file that is no commit.
     """
     path = folder / OURS / "commit.json"
     try:
-        found = Commit(**json.loads(path.read_text(encoding="utf-8")))
+        found = TableCommit(**json.loads(path.read_text(encoding="utf-8")))
         _require_ours(found.staging, found.files.values())
         if not (
             isinstance(found.batch, int) and isinstance(found.schema, dict) and isinstance(found.layout, list)

@@ -22,7 +22,7 @@ from rich.markup import escape
 from barnabas.core.errors import BarnabasError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.follower import Follower, Totals
+from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import frames
 from barnabas.spark.pipeline.settings import Pipeline
@@ -38,15 +38,14 @@ _LOOK_S: Final = 0.5
 _BACKOFF_MAX_S: Final = 60.0
 _NOT_STARTED: Final = re.compile(r"failed to connect back|CANNOT_OPEN_SOCKET|Accept timed out")
 _STARTS_MAX: Final = 10
-"""How many times in a row a query whose Python did not start is started again, beside
-``restart.attempts``.
+"""How many times in a row a query whose Python did not start is started again, beside ``restart.attempts``.
 """
 _ANSWER_MS: Final = 5000
 """When no broker has answered for so long, people are told: the stream itself says so after a minute."""
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run has done."""
 
     records_read: int = 0
@@ -80,11 +79,11 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
 
 def run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event | None = None
-) -> Outcome:
+) -> RunOutcome:
     """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set.
     Raises PipelineError.
     """
-    outcome = Outcome()
+    outcome = RunOutcome()
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
         if pipeline.format.ids is not None:
@@ -156,7 +155,7 @@ class _Watch:
     pipeline: Pipeline
     console: Console
     stop: threading.Event
-    outcome: Outcome
+    outcome: RunOutcome
 
     def follow(self, query: "StreamingQuery") -> str | None:
         """Until the query ends or is to stop: the reason if it failed."""
@@ -220,9 +219,9 @@ class _Watch:
             except (BarnabasError, OSError, Py4JError) as error:
                 self.say(f"the progress is not committed to the group {pipeline.group}: {error}")
 
-    def _follower(self, query: "StreamingQuery") -> Follower:
+    def _follower(self, query: "StreamingQuery") -> QueryFollower:
         pipeline = self.pipeline
-        follower = Follower(query, pipeline.source_options.client, pipeline.group, self.spark)
+        follower = QueryFollower(query, pipeline.source_options.client, pipeline.group, self.spark)
         try:
             if pipeline.metrics_port is not None:
                 follower.serve(pipeline.metrics_port)

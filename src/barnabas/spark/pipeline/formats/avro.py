@@ -110,20 +110,20 @@ class AvroDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _AvroPlan:
     type: spark.StructType
     arrow: pa.DataType
     reader: Any
 
 
 @cache
-def _plan(schema: str) -> _Plan:
+def _plan(schema: str) -> _AvroPlan:
     try:
         found = _Walk().read(fastavro.parse_schema(json.loads(schema)))
         if not isinstance(found.type, spark.StructType) or not found.type.fields:
             raise FormatError("must be of an Avro record with fields")
         require_columns_bounded(found.type)
-        return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
+        return _AvroPlan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
     except FormatError:
         raise
     except Exception as error:  # what is no schema fails in many ways

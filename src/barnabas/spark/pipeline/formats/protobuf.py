@@ -83,12 +83,12 @@ class ProtobufDecoder:
         nulls = pa.array([one is None for one in parsed], pa.bool_())
         return pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=nulls)
 
-    def _plan(self) -> "_Plan":
+    def _plan(self) -> "_ProtobufPlan":
         return _plan(self.descriptors, self.message)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ProtobufPlan:
     struct: spark.StructType
     message: type[Message]
     build: _Build
@@ -97,7 +97,7 @@ class _Plan:
 
 
 @cache
-def _plan(descriptors: bytes, message: str) -> _Plan:
+def _plan(descriptors: bytes, message: str) -> _ProtobufPlan:
     descriptor = _find(descriptors, message)
     try:
         kind = _Types().struct(descriptor)
@@ -105,7 +105,7 @@ def _plan(descriptors: bytes, message: str) -> _Plan:
             raise FormatError(f"is {message}, which has no fields", "message")
         require_columns_bounded(kind)
         cls = message_factory.GetMessageClass(descriptor)
-        return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+        return _ProtobufPlan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
     except RecursionError:
         raise FormatError("has messages in messages too deep for Spark", "message") from None
 
