@@ -380,8 +380,12 @@ class Round:
     def _until_moved(self):
         """Waits until no partition is on its way, and what it left is gone."""
         deadline = time.monotonic() + LIMIT_S
+        # os.walk passes over a directory that is renamed or removed while it is read.
         while left := [
-            str(path) for suffix in ("future", "delete") for path in self._folder.rglob(f"*-{suffix}")
+            f"{folder}/{name}"
+            for folder, names, _ in os.walk(self._folder)
+            for name in names
+            if name.endswith(("-future", "-delete"))
         ]:
             assert time.monotonic() < deadline, f"moves do not end: {left}"
             time.sleep(0.05)
