@@ -30,6 +30,8 @@ class ProducerIdentity:
 
     producer_id: int
     epoch: int
+    transactional: bool = False
+    """Whether its batches belong to transactions: then only the coordinator gives new epochs."""
 
 
 NO_IDENTITY = ProducerIdentity(-1, -1)
@@ -39,6 +41,7 @@ class PartitionQueue:
     """Batches of one partition; not synchronised, its accumulator holds the lock."""
 
     __slots__ = (
+        "_given",
         "_new_epoch",
         "_next_number",
         "_next_sequence",
@@ -54,6 +57,8 @@ class PartitionQueue:
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
         self.identity: ProducerIdentity | None = None
+        """Under what batches are sent: the producer's, its epoch moved on where this partition needed it."""
+        self._given: ProducerIdentity | None = None
         self._next_number = 0
         self._next_sequence = 0
         self._new_epoch = False
@@ -86,7 +91,11 @@ class PartitionQueue:
             self._restart_sequence()
         batch = self.waiting.popleft()
         if identity is not NO_IDENTITY and batch.base_sequence == NO_SEQUENCE:
-            self.identity = self.identity or identity
+            if identity != self._given:
+                # The first one, or the next epoch of a transactional id.
+                self.identity = self._given = identity
+                self._next_sequence = 0
+                self._new_epoch = False
             batch.base_sequence = self._next_sequence
             self._next_sequence = (self._next_sequence + batch.count) & SEQUENCE_MAX
         batch.attempts += 1
@@ -96,7 +105,12 @@ class PartitionQueue:
     def encode(self, batch: ProducerBatch) -> bytes:
         """The bytes of a batch that was taken."""
         identity = self.identity or NO_IDENTITY
-        return batch.builder.encode(identity.producer_id, identity.epoch, batch.base_sequence)
+        return batch.builder.encode(
+            identity.producer_id,
+            identity.epoch,
+            batch.base_sequence,
+            transactional=identity.transactional,
+        )
 
     def is_first_unacknowledged(self, batch: ProducerBatch) -> bool:
         """Whether nothing older is unanswered or waits to be sent again."""
