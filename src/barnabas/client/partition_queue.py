@@ -41,7 +41,6 @@ class PartitionQueue:
     """Batches of one partition; not synchronised, its accumulator holds the lock."""
 
     __slots__ = (
-        "_given",
         "_new_epoch",
         "_next_number",
         "_next_sequence",
@@ -58,7 +57,6 @@ class PartitionQueue:
         self.in_flight: list[ProducerBatch] = []
         self.identity: ProducerIdentity | None = None
         """Under what batches are sent: the producer's, its epoch moved on where this partition needed it."""
-        self._given: ProducerIdentity | None = None
         self._next_number = 0
         self._next_sequence = 0
         self._new_epoch = False
@@ -91,9 +89,11 @@ class PartitionQueue:
             self._restart_sequence()
         batch = self.waiting.popleft()
         if identity is not NO_IDENTITY and batch.base_sequence == NO_SEQUENCE:
-            if identity != self._given:
-                # The first one, or the next epoch of a transactional id.
-                self.identity = self._given = identity
+            if self.identity is None:
+                self.identity = identity
+            elif identity.transactional and identity != self.identity:
+                # The next epoch of a transactional id: nothing of the one before is on its way.
+                self.identity = identity
                 self._next_sequence = 0
                 self._new_epoch = False
             batch.base_sequence = self._next_sequence

@@ -99,7 +99,8 @@ class Sender:
         if now >= self._expire_at:
             self._expire(now)
         self._cluster.refresh_if_old()
-        due = self._accumulator.due(0.0 if self.hurry else self._linger_s)
+        ending = self._transactions is not None and self._transactions.is_ending
+        due = self._accumulator.due(0.0 if self.hurry or ending else self._linger_s)
         ready = [queue for at, queue in due if at <= now]
         if self._transactions is not None:
             ready = self._admitted(ready, self._transactions)

@@ -113,6 +113,8 @@ class TransactionManager:
         """The partitions that the coordinator counts to the transaction."""
         self._new: set[TopicPartition] = set()
         """Those that it has to be told of first."""
+        self._pending: set[TopicPartition] = set()
+        """Those that it is being told of."""
         self._adding: asyncio.Task[None] | None = None
         self._started = False
         """Whether the coordinator knows of the transaction, so that its end has to be written."""
@@ -192,6 +194,11 @@ class TransactionManager:
         return self.state in (S.IN_TRANSACTION, S.ABORTING, S.ABORTABLE_ERROR)
 
     @property
+    def is_ending(self) -> bool:
+        """Whether an end waits for the records that are accepted."""
+        return self.state in (S.COMMITTING, S.ABORTING)
+
+    @property
     def is_fatal(self) -> bool:
         """Whether this producer can do nothing more."""
         return self.state is S.FATAL_ERROR
@@ -207,7 +214,7 @@ class TransactionManager:
             return False
         if tp in self._partitions:
             return sent_before or self.state in _OPEN
-        if self.state in _OPEN:
+        if self.state in _OPEN and tp not in self._pending:
             self._new.add(tp)
             if self._adding is None or self._adding.done():
                 self._adding = asyncio.create_task(self._add_partitions())
@@ -271,14 +278,14 @@ class TransactionManager:
         (``AddPartitionsToTxnHandler``).
         """
         while self._new and self.state in _OPEN:
-            partitions, self._new = self._new, set()
+            self._pending, self._new = self._new, set()
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.transactional_id,
                 v3_and_below_producer_id=self.identity.producer_id,
                 v3_and_below_producer_epoch=self.identity.epoch,
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name=name, partitions=sorted(tp.partition for tp in each))
-                    for name, each in by_topic(partitions).items()
+                    for name, each in by_topic(self._pending).items()
                 ],
             )
             try:
@@ -287,7 +294,7 @@ class TransactionManager:
                 return  # `_fail` has said so
             if added:
                 self._started = True
-                self._partitions |= partitions
+                self._partitions |= self._pending
                 self._pump()
 
     async def _add(self, request: AddPartitionsToTxnRequest) -> Outcome:
@@ -381,7 +388,7 @@ class TransactionManager:
             others.append(self._adding)
         if others:
             await asyncio.wait(others)
-        while (futures := self._accumulator.outcomes()) and self.state in (S.COMMITTING, S.ABORTING):
+        while (futures := self._accumulator.outcomes()) and self.is_ending:
             self._pump()
             stored = asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
             failed = asyncio.ensure_future(self._failed.wait())
@@ -500,6 +507,7 @@ class TransactionManager:
             self._to(state)
         self._partitions.clear()
         self._new.clear()
+        self._pending.clear()
         self._started = False
         self._error = None
         self._failed.clear()
