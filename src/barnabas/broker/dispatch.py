@@ -12,11 +12,11 @@ Until its handler was called the connection is held: what a client asked later i
 A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
 whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
 once. Every response leaves through `_finish`: there, and only there, throttling happens. Where requests came together,
-`end_turn` writes what they have appended, and corrects the answers to what could not be written (docs/decisions/0015).
+`end_turn` writes what they have appended, and makes their answers then (docs/decisions/0015).
 """
 
 from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.context import RequestContext
@@ -27,7 +27,7 @@ from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import REQUESTS, EventLog
 from barnabas.core.pending import Pending
-from barnabas.core.slices import in_slices
+from barnabas.core.slices import Work, in_slices, last_step
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
@@ -59,13 +59,13 @@ def execute(
     request: Request,
     finish: Callable[[Api, RequestContext, Response | None], T | Pending[T]],
 ) -> T | Pending[T]:
-    """Calls the handler; what `finish` makes of its response, now or when the handler's Pending is done.
+    """Calls the handler, or ends what it has left for the end of the turn; what `finish` makes of its response, now or when the handler's Pending is done.
 
     An exception becomes a code here and nowhere else, for requests from the wire and for those in process:
     one that the handler raises, and one that its Pending fails with. CloseConnection is passed on.
     """
     try:
-        outcome = api.handler(context, request)
+        outcome = api.handler(context, request) if context.late is None else last_step(context.late)
     except CloseConnection:
         raise
     except Exception as error:
@@ -144,9 +144,9 @@ class Dispatcher:
     __slots__ = (
         "_apis",
         "_clock",
-        "_deferred",
         "_elements_max",
         "_in_turn",
+        "_late",
         "_quotas",
         "_request_log",
         "_services",
@@ -163,8 +163,8 @@ class Dispatcher:
         """What was asked so far."""
         self._in_turn = False
         self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
-        self._deferred: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
-        """Requests of this turn that have deferred a part of their work, and what they were answered."""
+        self._late: list[tuple[Api, RequestContext, Request, Chunks]] = []
+        """Requests of this turn that wait for its end, and where their answers come."""
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
         """The answer to a frame, with its length in front; raises CloseConnection."""
@@ -193,9 +193,10 @@ class Dispatcher:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
         outcome = execute(api, context, request, self._finish)
-        if context.deferred is not None:
-            self._deferred.append((context, outcome))
-        if isinstance(outcome, Pending):
+        if context.late is not None:
+            assert isinstance(outcome, list), "what is late is no Pending"
+            self._late.append((api, context, request, outcome))
+        elif isinstance(outcome, Pending):
             context.handled_ms = self._clock.monotonic_ms()
         return outcome
 
@@ -205,24 +206,19 @@ class Dispatcher:
         self._services.replica_manager.appender.begin_turn()
 
     def end_turn(self) -> None:
-        """As `Service.end_turn`: writes, and corrects the answers to what could not be written."""
+        """As `Service.end_turn`: writes, and makes the answers that say what was written."""
         self._in_turn = False
-        deferred, self._deferred = self._deferred, []
-        if not self._services.replica_manager.appender.end_turn():
-            return
+        late, self._late = self._late, []
+        self._services.replica_manager.appender.end_turn()
         closing: CloseConnection | None = None
-        for context, outcome in deferred:
-            assert context.deferred is not None, "it is why the request is here"
+        for api, context, request, chunks in late:
             try:
-                answer = context.deferred.answer_again(context)
-            except CloseConnection as failed:
+                outcome = execute(api, context, request, self._finish)
+            except CloseConnection as failed:  # of acks=0; the others are answered
                 closing = failed
                 continue
-            # A Pending was not completed before the write, and is with what came of it. An answer of chunks is nowhere
-            # else yet: its request is small, so that it was encoded at once, and the connection takes it after this.
-            if answer is not None and isinstance(outcome, list):
-                answer.throttle_time_ms = context.throttle_ms
-                outcome[:] = encode_response(context.header.correlation_id, answer, context.version)
+            # Not a Pending: what is late waits for nothing else, and is as small as what is answered at once.
+            chunks += (outcome.result() if isinstance(outcome, Pending) else outcome) or ()
         if closing is not None:
             raise closing
 
@@ -269,13 +265,19 @@ class Dispatcher:
         )
 
     def _finish(
-        self, api: Api, context: RequestContext, response: Response | None
+        self, api: Api, context: RequestContext, response: Response | Work[Any] | None
     ) -> Chunks | Pending[Chunks | None] | None:
-        """The one point through which every response leaves."""
-        if api.throttled:
+        """The one point through which every response leaves; work that waits for its turn to end gets a place here."""
+        if api.throttled and context.late is None:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
-                self._throttle(context, response, throttle_ms)
+                self._throttle(context, throttle_ms)
+        if isinstance(response, Work):
+            context.late = response
+            return []
+        if context.throttle_ms > 0 and response is not None:
+            # The response asks the client to wait.
+            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version
@@ -295,6 +297,8 @@ class Dispatcher:
         correlation_id = context.header.correlation_id
         chunks = encode_small_response(correlation_id, response, version)
         if chunks is None:
+            if context.late is not None:
+                return encode_response(correlation_id, response, version)
             return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
         return chunks
 
@@ -315,10 +319,8 @@ class Dispatcher:
             throttle_ms=context.throttle_ms,
         )
 
-    def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
-        # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).
-        if response is not None:
-            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
+    def _throttle(self, context: RequestContext, throttle_ms: int) -> None:
+        # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
         context.throttle_ms = throttle_ms
         context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 

@@ -13,17 +13,17 @@ Not implemented: transactional batches, as there is no transaction to add them t
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.context import ADMIN_CLIENT_ID, Deferred, RequestContext
+from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
-from barnabas.core.pending import Pending, Steps, gather, steps
-from barnabas.core.slices import Sliced, in_one_piece, in_slices
+from barnabas.core.pending import Pending, gather
+from barnabas.core.slices import Sliced, Work, run
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
@@ -50,6 +50,12 @@ AT_ONCE_MAX: Final = 100
 """Topics and partitions of a request that is worked off in one piece: nearly every request there is."""
 PORTION: Final = 20
 """Partitions of a larger request that are worked off in one piece; an append may take 50 us."""
+
+# The stages of a request.
+_NAME: Final = 0
+_APPEND: Final = 1
+_ACKNOWLEDGE: Final = 2
+_ANSWER: Final = 3
 
 _ERRORS_NAMED_MAX: Final = 10
 _NO_RECORDS: Final = memoryview(b"")
@@ -82,29 +88,155 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 @handles(ApiKey.PRODUCE, versions=(0, 11), failed=_failed)
 def produce(
     context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pending[ProduceResponse | None] | None:
-    broker = context.broker
-    entries = len(request.topic_data)
-    for topic in request.topic_data:
-        entries += len(topic.partition_data)
-    if entries > AT_ONCE_MAX:
-        return in_slices(_produce_much(context, request), context.broker.clock, holder=context.peer)
-    if entries > ONE_PARTITION and _names_twice(request.topic_data):
-        request.topic_data = in_one_piece(_named_once(request.topic_data))
-    results: Results = []
-    unsettled: list[Pending[None]] = []
-    for topic in request.topic_data:
-        _append(context, request, topic.name, topic.partition_data, results, unsettled, may_defer=True)
-    for result in results:
-        if result.unwritten is not None:
-            context.deferred = _Unwritten(request, results)
-            break
-    if unsettled:
-        return _when_settled(context, request, results, unsettled)
-    outcome = broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
-    if isinstance(outcome, Pending):
-        return _when_acknowledged(context, request, outcome)
-    return _respond(context, request, outcome)
+) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
+    work = _Produce(context, request)
+    return run(work, context.broker.clock, at_once=AT_ONCE_MAX, portion=PORTION, holder=context.peer)
+
+
+class _Produce(Work[ProduceResponse | None]):
+    """A request: its records are appended, then acknowledged, then it is answered; a portion of them at a time."""
+
+    __slots__ = (
+        "_answer",
+        "_answered",
+        "_appended",
+        "_context",
+        "_entry",
+        "_leaders",
+        "_named_once",
+        "_request",
+        "_results",
+        "_stage",
+        "_topic",
+        "_unsettled",
+    )
+
+    def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
+        super().__init__()
+        self._context = context
+        self._request = request
+        self._stage = _APPEND
+        self._topic = self._entry = 0
+        """Where in the request the next portion begins."""
+        self._results: Results = []
+        """What became of each partition, in the order of the request."""
+        self._appended: Results = []
+        """Those that the log has, or will have: what was refused waits for nothing."""
+        self._unsettled: list[Pending[None]] = []
+        """What looks into batches that take long."""
+        self._answer: list[TopicProduceResponse] = []
+        self._answered = 0
+        """Partitions in the answer."""
+        self._leaders: dict[int, NodeEndpoint] = {}
+        self._named_once: Sliced[list[TopicProduceData]] | None = None
+        entries = len(request.topic_data)
+        for topic in request.topic_data:
+            entries += len(topic.partition_data)
+        # A look at a few names is cheaper than to name them again; no client that is right names one twice.
+        if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(request.topic_data)):
+            self._named_once = _named_once(request.topic_data)
+            self._stage = _NAME
+
+    def step(self, entries: int) -> Pending[Any] | None:
+        """The next portion of what is under way. In a request of few partitions one step is all of it."""
+        context, request = self._context, self._request
+        if self._stage == _NAME:
+            if not self._name_once(entries):
+                return None
+            self._stage = _APPEND
+        if self._stage == _APPEND:
+            if not self._append(entries):
+                return None
+            self._stage = _ACKNOWLEDGE
+            if self._unsettled:
+                settled = gather(self._unsettled)
+                if not settled.done:
+                    # What the producer sends next belongs behind it.
+                    context.peer.hold()
+                    settled.when_done(self._release)
+                    return settled
+        if self._stage == _ACKNOWLEDGE:
+            self._stage = _ANSWER
+            self._topic = 0
+            appender = context.broker.replica_manager.appender
+            outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
+            if isinstance(outcome, Pending):
+                return outcome
+        if request.acks == 0:
+            _close_on_error(self._results)
+            self.finish(None)
+        elif self._respond(entries):
+            leaders = list(self._leaders.values()) if self._leaders else []
+            self.finish(ProduceResponse(responses=self._answer, node_endpoints=leaders))
+        return None
+
+    def _release(self, _settled: object) -> None:
+        self._context.peer.release()
+
+    def _name_once(self, left: int) -> bool:
+        """Whether the request names each partition once, after so many more of its entries."""
+        assert self._named_once is not None, "there is a request to be named again"
+        try:
+            for _ in range(left):
+                next(self._named_once)
+        except StopIteration as named:
+            self._request.topic_data = named.value
+            return True
+        return False
+
+    def _portion(self, topic: TopicProduceData, most: int) -> list[PartitionProduceData]:
+        """The next partitions of a topic; behind its last one the next topic comes."""
+        partitions, first = topic.partition_data, self._entry
+        if first + most >= len(partitions):
+            self._topic += 1
+            self._entry = 0
+            return partitions[first:] if first else partitions
+        self._entry = first + most
+        return partitions[first : first + most]
+
+    def _append(self, left: int) -> bool:
+        """Appends to about so many partitions; whether these were the last."""
+        context, request = self._context, self._request
+        appender: Appender = context.broker.replica_manager.appender
+        topics, acks = request.topic_data, request.acks
+        while left > 0 and self._topic < len(topics):
+            topic = topics[self._topic]
+            name = topic.name
+            portion = self._portion(topic, left)
+            left -= len(portion) + 1
+            refusal = _topic_refusal(context, name, acks)
+            known = context.broker.metadata_cache.snapshot.partitions.get(name, _NOTHING)
+            for entry in portion:
+                index, data = entry.index, entry.records
+                records = data if isinstance(data, memoryview) else _NO_RECORDS
+                tp = topic_partition(name, index)
+                checked = _checked(context, request, records, refusal, is_known=index in known)
+                if isinstance(checked, ErrorCode):
+                    self._results.append(AppendResult(tp, error=checked))
+                    continue
+                result = appender.append(tp, records, acks, header=checked)
+                self._results.append(result)
+                if result.settled is not None:
+                    self._unsettled.append(result.settled)
+                elif result.partition is None:
+                    continue
+                self._appended.append(result)
+        return self._topic == len(topics)
+
+    def _respond(self, left: int) -> bool:
+        """Answers for about so many partitions, in the order of the request; whether these were the last."""
+        topics = self._request.topic_data
+        while left > 0 and self._topic < len(topics):
+            topic = topics[self._topic]
+            if not self._entry:
+                self._answer.append(TopicProduceResponse(name=topic.name))
+            count = len(self._portion(topic, left))
+            left -= count + 1
+            answers = self._answer[-1].partition_responses
+            for result in self._results[self._answered : self._answered + count]:
+                answers.append(_answer(self._context, result, self._leaders))
+            self._answered += count
+        return self._topic == len(topics)
 
 
 def _names_twice(topics: list[TopicProduceData]) -> bool:
@@ -138,130 +270,10 @@ def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]
     return once
 
 
-class _Unwritten(Deferred):
-    """A request with records that are written when the turn ends."""
-
-    __slots__ = ("_request", "_results")
-
-    def __init__(self, request: ProduceRequest, results: Results) -> None:
-        self._request = request
-        self._results = results
-
-    def answer_again(self, context: RequestContext) -> ProduceResponse | None:
-        return _respond(context, self._request, self._results)
+# --- who is refused, in which order, with which code ------------------------------------------------------
 
 
-def _when_acknowledged(
-    context: RequestContext, request: ProduceRequest, acknowledged: Pending[Results]
-) -> Pending[ProduceResponse | None]:
-    return acknowledged.then(lambda done: _respond(context, request, done))
-
-
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: str,
-    entries: list[PartitionProduceData],
-    results: Results,
-    unsettled: list[Pending[None]],
-    *,
-    may_defer: bool = False,
-) -> None:
-    """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
-    broker, acks, version = context.broker, request.acks, context.version
-    appender: Appender = broker.replica_manager.appender
-    refusal = _refusal(context, topic, acks)
-    known = broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
-    for partition in entries:
-        index, data = partition.index, partition.records
-        tp = topic_partition(topic, index)
-        records = data if isinstance(data, memoryview) else _NO_RECORDS
-        error: ErrorCode | None = None
-        try:
-            header = _checked_header(records, version)
-        except KafkaError as invalid:
-            error = invalid.code
-            if error is ErrorCode.INVALID_TXN_STATE:
-                _authorize_transaction(context, request)
-        if index not in known and refusal is not _TOPIC_REFUSED:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif refusal is not None:
-            error = refusal
-        if error is not None:
-            results.append(AppendResult(tp, error=error))
-            continue
-        result = appender.append(tp, records, acks, header=header, may_defer=may_defer)
-        results.append(result)
-        if result.settled is not None:
-            unsettled.append(result.settled)
-
-
-@steps
-def _when_settled(
-    context: RequestContext, request: ProduceRequest, results: Results, unsettled: list[Pending[None]]
-) -> Steps[ProduceResponse | None]:
-    """The answer where batches are validated in another process."""
-    yield from _settled(context, unsettled)
-    outcome = context.broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
-    if isinstance(outcome, Pending):
-        outcome = yield outcome
-    return _respond(context, request, outcome)
-
-
-def _settled(context: RequestContext, unsettled: list[Pending[None]]) -> Steps[None]:
-    """Holds the connection until all is appended: what the producer sends next belongs behind it."""
-    settled = gather(unsettled)
-    if not settled.done:
-        context.peer.hold()
-        yield settled
-        context.peer.release()
-
-
-def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[ProduceResponse | None]:
-    """The same for a request of many partitions, a portion of them at a time."""
-    request.topic_data = yield from _named_once(request.topic_data)
-    results: Results = []
-    appended: Results = []
-    unsettled: list[Pending[None]] = []
-    for topic in request.topic_data:
-        yield
-        entries = topic.partition_data
-        for start in range(0, len(entries), PORTION):
-            portion: Results = []
-            _append(context, request, topic.name, entries[start : start + PORTION], portion, unsettled)
-            results += portion
-            appended += [
-                result for result in portion if result.partition is not None or result.settled is not None
-            ]
-            yield
-    yield from _settled(context, unsettled)
-    # What was refused waits for nothing: so this is no longer than the list of what this broker leads.
-    acknowledged = context.broker.replica_manager.appender.acknowledge(
-        appended, request.acks, request.timeout_ms
-    )
-    if isinstance(acknowledged, Pending):
-        yield acknowledged
-    if request.acks == 0:
-        _close_on_error(results)
-        return None
-    response = ProduceResponse()
-    leaders: dict[int, NodeEndpoint] = {}
-    first = 0
-    for topic in request.topic_data:
-        answer = TopicProduceResponse(name=topic.name)
-        until = first + len(topic.partition_data)
-        while first < until:
-            portion = results[first : min(first + PORTION, until)]
-            answer.partition_responses += _answers(context, portion, leaders)
-            first += len(portion)
-            yield
-        response.responses.append(answer)
-        yield
-    response.node_endpoints = list(leaders.values())
-    return response
-
-
-def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
+def _topic_refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
     """Why nothing may be appended to a topic, if so."""
     if not context.authorize(_WRITE, _TOPIC, topic):
         return _TOPIC_REFUSED
@@ -270,6 +282,37 @@ def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None
     if topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT_ID:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     return None
+
+
+def _checked(
+    context: RequestContext,
+    request: ProduceRequest,
+    records: memoryview,
+    topic_refusal: ErrorCode | None,
+    *,
+    is_known: bool,
+) -> BatchHeader | ErrorCode:
+    """The header of a partition's batch, or why it may not be appended.
+
+    Raises what is wrong with the whole request.
+    """
+    error: ErrorCode | None = None
+    header: BatchHeader | None = None
+    try:
+        header = _checked_header(records, context.version)
+    except KafkaError as invalid:
+        error = invalid.code
+        if error is ErrorCode.INVALID_TXN_STATE:
+            _authorize_transaction(context, request)
+    # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
+    if not is_known and topic_refusal is not _TOPIC_REFUSED:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_refusal is not None:
+        return topic_refusal
+    if error is not None:
+        return error
+    assert header is not None, "records without a header have an error"
+    return header
 
 
 def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
@@ -292,45 +335,29 @@ def _checked_header(records: memoryview, version: int) -> BatchHeader:
     return header
 
 
-def _respond(context: RequestContext, request: ProduceRequest, results: Results) -> ProduceResponse | None:
-    """The answer, in the order of the request; none for acks=0."""
-    if request.acks == 0:
-        _close_on_error(results)
-        return None
-    leaders: dict[int, NodeEndpoint] = {}
-    topics = []
-    first = 0
-    for topic in request.topic_data:
-        until = first + len(topic.partition_data)
-        answers = _answers(context, results[first:until], leaders)
-        topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
-        first = until
-    return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()) if leaders else [])
+# --- the answer -------------------------------------------------------------------------------------------
 
 
-def _answers(
-    context: RequestContext, results: Results, leaders: dict[int, NodeEndpoint]
-) -> list[PartitionProduceResponse]:
-    answers = []
-    for result in results:
-        info, error = result.info, result.error
-        answer = PartitionProduceResponse(
-            index=result.tp.partition,
-            error_code=error,
-            base_offset=info.first_offset,
-            log_append_time_ms=info.log_append_time,
-            log_start_offset=info.log_start_offset,
-            error_message=result.message,
-        )
-        if result.record_errors:
-            answer.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-                for index, reason in result.record_errors
-            ]
-        if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
-            _name_leader(context, result.tp, answer, leaders)
-        answers.append(answer)
-    return answers
+def _answer(
+    context: RequestContext, result: AppendResult, leaders: dict[int, NodeEndpoint]
+) -> PartitionProduceResponse:
+    info, error = result.info, result.error
+    answer = PartitionProduceResponse(
+        index=result.tp.partition,
+        error_code=error,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time,
+        log_start_offset=info.log_start_offset,
+        error_message=result.message,
+    )
+    if result.record_errors:
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in result.record_errors
+        ]
+    if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
+        _name_leader(context, result.tp, answer, leaders)
+    return answer
 
 
 def _name_leader(
