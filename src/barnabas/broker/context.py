@@ -63,7 +63,7 @@ class RequestContext:
         self.handled_ms = 0.0
         """When the handler returned, where the answer comes later than that; else 0."""
         self.late: Work[Any] | None = None
-        """What is left to do when the turn ends; quotas have been asked then."""
+        """What the handler has left to do when the turn ends, until the dispatcher takes it."""
 
     @property
     def principal(self) -> Any:

@@ -27,7 +27,7 @@ from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import REQUESTS, EventLog
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Work, in_slices, last_step
+from barnabas.core.slices import Work, in_one_piece, in_slices, last_step
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
@@ -59,13 +59,13 @@ def execute(
     request: Request,
     finish: Callable[[Api, RequestContext, Response | None], T | Pending[T]],
 ) -> T | Pending[T]:
-    """Calls the handler, or ends what it has left for the end of the turn; what `finish` makes of its response, now or when the handler's Pending is done.
+    """Calls the handler; what `finish` makes of its response, now or when the handler's Pending is done.
 
     An exception becomes a code here and nowhere else, for requests from the wire and for those in process:
     one that the handler raises, and one that its Pending fails with. CloseConnection is passed on.
     """
     try:
-        outcome = api.handler(context, request) if context.late is None else last_step(context.late)
+        outcome = api.handler(context, request)
     except CloseConnection:
         raise
     except Exception as error:
@@ -119,13 +119,27 @@ def _when_handled(
 
 
 def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:
+    refusal = _refusal(api, context, request, error)
+    if isinstance(refusal, Generator):
+        return in_slices(refusal, context.broker.clock, holder=context.peer)
+    outcome: Outcome = refusal
+    return outcome
+
+
+def _refusal(api: Api, context: RequestContext, request: Request, error: BaseException) -> Any:
     error = api_error(_log, "request.failed", error, api=api.key.name, version=context.version)
-    refusal = api.failed(request, error, context.version)
-    return (
-        in_slices(refusal, context.broker.clock, holder=context.peer)
-        if isinstance(refusal, Generator)
-        else refusal
-    )
+    return api.failed(request, error, context.version)
+
+
+def _late_response(api: Api, context: RequestContext, request: Request, work: Work[Any]) -> Any:
+    """What the rest of the work comes to, as in `execute`; it waits for nothing, and has a few entries."""
+    try:
+        return last_step(work)
+    except CloseConnection:
+        raise
+    except Exception as error:
+        refusal = _refusal(api, context, request, error)
+        return in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
 
 
 def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:
@@ -163,8 +177,8 @@ class Dispatcher:
         """What was asked so far."""
         self._in_turn = False
         self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
-        self._late: list[tuple[Api, RequestContext, Request, Chunks]] = []
-        """Requests of this turn that wait for its end, and where their answers come."""
+        self._late: list[tuple[Api, RequestContext, Request, Work[Any], Chunks]] = []
+        """Requests of this turn that wait for its end: what is left to do, and where their answers come."""
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
         """The answer to a frame, with its length in front; raises CloseConnection."""
@@ -195,7 +209,8 @@ class Dispatcher:
         outcome = execute(api, context, request, self._finish)
         if context.late is not None:
             assert isinstance(outcome, list), "what is late is no Pending"
-            self._late.append((api, context, request, outcome))
+            self._late.append((api, context, request, context.late, outcome))
+            context.late = None
         elif isinstance(outcome, Pending):
             context.handled_ms = self._clock.monotonic_ms()
         return outcome
@@ -211,14 +226,17 @@ class Dispatcher:
         late, self._late = self._late, []
         self._services.replica_manager.appender.end_turn()
         closing: CloseConnection | None = None
-        for api, context, request, chunks in late:
+        for api, context, request, work, chunks in late:
             try:
-                outcome = execute(api, context, request, self._finish)
+                response = _late_response(api, context, request, work)
             except CloseConnection as failed:  # of acks=0; the others are answered
                 closing = failed
                 continue
-            # Not a Pending: what is late waits for nothing else, and is as small as what is answered at once.
-            chunks += (outcome.result() if isinstance(outcome, Pending) else outcome) or ()
+            self._note(api, context, response)
+            if response is not None:
+                version, number = context.version, context.header.correlation_id
+                answer = encode_small_response(number, response, version)
+                chunks += answer or encode_response(number, response, version)
         if closing is not None:
             raise closing
 
@@ -268,21 +286,32 @@ class Dispatcher:
         self, api: Api, context: RequestContext, response: Response | Work[Any] | None
     ) -> Chunks | Pending[Chunks | None] | None:
         """The one point through which every response leaves; work that waits for its turn to end gets a place here."""
-        if api.throttled and context.late is None:
+        if api.throttled:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
-                self._throttle(context, throttle_ms)
+                # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
+                context.throttle_ms = throttle_ms
+                context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
         if isinstance(response, Work):
             context.late = response
             return []
+        self._note(api, context, response)
+        if response is None:
+            return None
+        version, correlation_id = context.version, context.header.correlation_id
+        chunks = encode_small_response(correlation_id, response, version)
+        if chunks is None:
+            return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
+        return chunks
+
+    def _note(self, api: Api, context: RequestContext, response: Any) -> None:
+        """Asks the client in the response to wait where it has to, and counts the request."""
         if context.throttle_ms > 0 and response is not None:
-            # The response asks the client to wait.
-            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
+            response.throttle_time_ms = context.throttle_ms
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
-        version = context.version
         metrics = self.metrics[context.metrics_key]
-        metrics.requests[version] += 1
+        metrics.requests[context.version] += 1
         metrics.recent.append(
             (
                 context.arrived_ms,
@@ -292,15 +321,6 @@ class Dispatcher:
                 context.throttle_ms,
             )
         )
-        if response is None:
-            return None
-        correlation_id = context.header.correlation_id
-        chunks = encode_small_response(correlation_id, response, version)
-        if chunks is None:
-            if context.late is not None:
-                return encode_response(correlation_id, response, version)
-            return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
-        return chunks
 
     def _log_request(self, log: EventLog, api: Api, context: RequestContext) -> None:
         """``RequestChannel.updateRequestMetrics``: what was asked by whom; nothing of its contents, which may be secret."""
@@ -318,11 +338,6 @@ class Dispatcher:
             total_ms=round(self._clock.monotonic_ms() - context.arrived_ms, 3),
             throttle_ms=context.throttle_ms,
         )
-
-    def _throttle(self, context: RequestContext, throttle_ms: int) -> None:
-        # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
-        context.throttle_ms = throttle_ms
-        context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def __repr__(self) -> str:
         return f"<Dispatcher {len(self._apis)} APIs>"

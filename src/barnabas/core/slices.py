@@ -150,12 +150,9 @@ def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: H
 class Work(Generic[T]):
     """Work on many entries, most often on one, that pauses between two steps."""
 
-    __slots__ = ("done", "value")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.value: Any = None
-        """What has come of it, once it is done."""
+    done: bool = False
+    value: Any = None
+    """What has come of it, once it is done."""
 
     def step(self, entries: int) -> Pending[Any] | None:
         """Works off about so many entries; a Pending if it has to wait for that before the next step.
@@ -164,17 +161,13 @@ class Work(Generic[T]):
         """
         raise NotImplementedError
 
-    def finish(self, value: T) -> None:
-        self.value = value
-        self.done = True
-
 
 class TurnEnd(Pending[Any]):
     """Done when all requests that arrived together were handled, before the first of their answers leaves."""
 
 
 def run(
-    work: Work[T], clock: Clock, *, at_once: int, portion: int, holder: Holder | None = None
+    work: Work[T], clock: Clock, at_once: int, portion: int, holder: Holder | None
 ) -> T | Pending[T] | Work[T]:
     """What comes of the work; a Pending of it where it has more than `at_once` entries, or waits for something.
 

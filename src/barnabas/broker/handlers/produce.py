@@ -24,6 +24,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced, Work, run
+from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
@@ -66,6 +67,8 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = Resource.TOPIC
 _ZSTD: Final = int(Codec.ZSTD)
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NONE: Final = ErrorCode.NONE
+_CLIENT: Final = AppendOrigin.CLIENT
 _NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -73,11 +76,12 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
     if request.acks == 0:
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
     response = ProduceResponse()
-    for topic in (yield from _named_once(request.topic_data)):
-        answer = TopicProduceResponse(name=topic.name)
-        response.responses.append(answer)
-        for partition in topic.partition_data:
-            answer.partition_responses.append(
+    answers = response.responses
+    for portion in (yield from _named_once(request.topic_data)):
+        if not answers or answers[-1].name != portion.name:
+            answers.append(TopicProduceResponse(name=portion.name, partition_responses=[]))
+        for partition in portion.partition_data:
+            answers[-1].partition_responses.append(
                 PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
             )
             yield
@@ -89,46 +93,29 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
-    work = _Produce(context, request)
-    return run(work, context.broker.clock, at_once=AT_ONCE_MAX, portion=PORTION, holder=context.peer)
+    return run(_Produce(context, request), context.broker.clock, AT_ONCE_MAX, PORTION, context.peer)
 
 
 class _Produce(Work[ProduceResponse | None]):
     """A request: its records are appended, then acknowledged, then it is answered; a portion of them at a time."""
 
-    __slots__ = (
-        "_answer",
-        "_answered",
-        "_appended",
-        "_context",
-        "_entry",
-        "_leaders",
-        "_named_once",
-        "_request",
-        "_results",
-        "_stage",
-        "_topic",
-        "_unsettled",
-    )
+    _stage: int = _APPEND
+    _named_once: Sliced[list[TopicProduceData]] | None = None
+    _unsettled: list[Pending[None]] | None = None
+    """What looks into batches that take long."""
+    _leaders: dict[int, NodeEndpoint] | None = None
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
-        super().__init__()
         self._context = context
         self._request = request
-        self._stage = _APPEND
-        self._topic = self._entry = 0
-        """Where in the request the next portion begins."""
-        self._results: Results = []
-        """What became of each partition, in the order of the request."""
+        self._portions = iter(request.topic_data)
+        """What is not appended yet: topics, of a larger request pieces of topics."""
+        self._results: list[tuple[str, Results]] = []
+        """What became of each portion."""
         self._appended: Results = []
-        """Those that the log has, or will have: what was refused waits for nothing."""
-        self._unsettled: list[Pending[None]] = []
-        """What looks into batches that take long."""
-        self._answer: list[TopicProduceResponse] = []
-        self._answered = 0
-        """Partitions in the answer."""
-        self._leaders: dict[int, NodeEndpoint] = {}
-        self._named_once: Sliced[list[TopicProduceData]] | None = None
+        """What the log has, or will have: what was refused waits for nothing."""
+        self._unanswered = iter(self._results)
+        self._answers: list[TopicProduceResponse] = []
         entries = len(request.topic_data)
         for topic in request.topic_data:
             entries += len(topic.partition_data)
@@ -138,7 +125,7 @@ class _Produce(Work[ProduceResponse | None]):
             self._stage = _NAME
 
     def step(self, entries: int) -> Pending[Any] | None:
-        """The next portion of what is under way. In a request of few partitions one step is all of it."""
+        """The next portions of what is under way. In a request of few partitions one step is all of it."""
         context, request = self._context, self._request
         if self._stage == _NAME:
             if not self._name_once(entries):
@@ -148,7 +135,7 @@ class _Produce(Work[ProduceResponse | None]):
             if not self._append(entries):
                 return None
             self._stage = _ACKNOWLEDGE
-            if self._unsettled:
+            if self._unsettled is not None:
                 settled = gather(self._unsettled)
                 if not settled.done:
                     # What the producer sends next belongs behind it.
@@ -157,17 +144,17 @@ class _Produce(Work[ProduceResponse | None]):
                     return settled
         if self._stage == _ACKNOWLEDGE:
             self._stage = _ANSWER
-            self._topic = 0
             appender = context.broker.replica_manager.appender
             outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
             if isinstance(outcome, Pending):
                 return outcome
         if request.acks == 0:
-            _close_on_error(self._results)
-            self.finish(None)
-        elif self._respond(entries):
-            leaders = list(self._leaders.values()) if self._leaders else []
-            self.finish(ProduceResponse(responses=self._answer, node_endpoints=leaders))
+            self._close_on_error()
+            self.done = True
+        elif self._answer(entries):
+            leaders = [] if self._leaders is None else list(self._leaders.values())
+            self.value = ProduceResponse(responses=self._answers, node_endpoints=leaders)
+            self.done = True
         return None
 
     def _release(self, _settled: object) -> None:
@@ -180,63 +167,78 @@ class _Produce(Work[ProduceResponse | None]):
             for _ in range(left):
                 next(self._named_once)
         except StopIteration as named:
-            self._request.topic_data = named.value
+            self._portions = iter(named.value)
             return True
         return False
 
-    def _portion(self, topic: TopicProduceData, most: int) -> list[PartitionProduceData]:
-        """The next partitions of a topic; behind its last one the next topic comes."""
-        partitions, first = topic.partition_data, self._entry
-        if first + most >= len(partitions):
-            self._topic += 1
-            self._entry = 0
-            return partitions[first:] if first else partitions
-        self._entry = first + most
-        return partitions[first : first + most]
-
     def _append(self, left: int) -> bool:
-        """Appends to about so many partitions; whether these were the last."""
+        """Appends to about so many partitions; whether there are no more."""
         context, request = self._context, self._request
         appender: Appender = context.broker.replica_manager.appender
-        topics, acks = request.topic_data, request.acks
-        while left > 0 and self._topic < len(topics):
-            topic = topics[self._topic]
-            name = topic.name
-            portion = self._portion(topic, left)
-            left -= len(portion) + 1
-            refusal = _topic_refusal(context, name, acks)
-            known = context.broker.metadata_cache.snapshot.partitions.get(name, _NOTHING)
-            for entry in portion:
+        acks = request.acks
+        for portion in self._portions:
+            topic = portion.name
+            refusal = _topic_refusal(context, topic, acks)
+            known = context.broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
+            results: Results = []
+            for entry in portion.partition_data:
                 index, data = entry.index, entry.records
+                tp = topic_partition(topic, index)
                 records = data if isinstance(data, memoryview) else _NO_RECORDS
-                tp = topic_partition(name, index)
-                checked = _checked(context, request, records, refusal, is_known=index in known)
+                checked = _checked(context, request, records, refusal, index in known)
                 if isinstance(checked, ErrorCode):
-                    self._results.append(AppendResult(tp, error=checked))
+                    results.append(AppendResult(tp, error=checked))
                     continue
-                result = appender.append(tp, records, acks, header=checked)
-                self._results.append(result)
+                result = appender.append(tp, records, acks, _CLIENT, checked)
+                results.append(result)
                 if result.settled is not None:
+                    self._unsettled = self._unsettled or []
                     self._unsettled.append(result.settled)
                 elif result.partition is None:
                     continue
                 self._appended.append(result)
-        return self._topic == len(topics)
+            self._results.append((topic, results))
+            left -= len(results) + 1
+            if left < 0:
+                return False
+        return True
 
-    def _respond(self, left: int) -> bool:
-        """Answers for about so many partitions, in the order of the request; whether these were the last."""
-        topics = self._request.topic_data
-        while left > 0 and self._topic < len(topics):
-            topic = topics[self._topic]
-            if not self._entry:
-                self._answer.append(TopicProduceResponse(name=topic.name))
-            count = len(self._portion(topic, left))
-            left -= count + 1
-            answers = self._answer[-1].partition_responses
-            for result in self._results[self._answered : self._answered + count]:
-                answers.append(_answer(self._context, result, self._leaders))
-            self._answered += count
-        return self._topic == len(topics)
+    def _answer(self, left: int) -> bool:
+        """Answers for about so many partitions, in the order of the request; whether there are no more."""
+        answers = self._answers
+        for topic, results in self._unanswered:
+            if not answers or answers[-1].name != topic:
+                answers.append(TopicProduceResponse(name=topic, partition_responses=[]))
+            of_topic = answers[-1].partition_responses
+            for result in results:
+                answer = _answer(result)
+                if result.error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
+                    self._name_leader(result.tp, answer)
+                of_topic.append(answer)
+            left -= len(results) + 1
+            if left < 0:
+                return False
+        return True
+
+    def _name_leader(self, tp: TopicPartition, answer: PartitionProduceResponse) -> None:
+        leader = current_leader(self._context, tp)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+        if leader.endpoint is not None:
+            self._leaders = self._leaders or {}
+            self._leaders[leader.id] = NodeEndpoint(
+                node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
+            )
+
+    def _close_on_error(self) -> None:
+        refused = [result for _, results in self._results for result in results if result.error]
+        if refused:
+            # The text goes into the log: one request may name hundreds of thousands of partitions.
+            named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
+            more = [f"and {len(refused) - len(named)} more"] if len(refused) > len(named) else []
+            summary = ", ".join(named + more)
+            raise CloseConnection(
+                f"Closing connection due to error during produce request with ack=0: {summary}"
+            )
 
 
 def _names_twice(topics: list[TopicProduceData]) -> bool:
@@ -251,23 +253,25 @@ def _names_twice(topics: list[TopicProduceData]) -> bool:
 
 
 def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]]:
-    """Each topic and each partition once: what is named later replaces what was named before.
+    """Portions with each topic and each partition once: what is named later replaces what was named before.
 
     Kafka's broker collects the records of a request in a map of partitions (``KafkaApis.handleProduceRequest``).
     A client that names a partition twice by mistake must not find its records twice in the log.
     """
     named: dict[str, dict[int, PartitionProduceData]] = {}
     for topic in topics:
-        entries = named.setdefault(topic.name, {})
+        of_topic = named.setdefault(topic.name, {})
         for entry in topic.partition_data:
-            entries[entry.index] = entry
+            of_topic[entry.index] = entry
             yield
         yield
-    once = []
-    for name, entries in named.items():
-        once.append(TopicProduceData(name=name, partition_data=list(entries.values())))
-        yield
-    return once
+    portions = []
+    for name, of_topic in named.items():
+        entries = list(of_topic.values())
+        for start in range(0, len(entries) or 1, PORTION):
+            portions.append(TopicProduceData(name=name, partition_data=entries[start : start + PORTION]))
+            yield
+    return portions
 
 
 # --- who is refused, in which order, with which code ------------------------------------------------------
@@ -289,30 +293,36 @@ def _checked(
     request: ProduceRequest,
     records: memoryview,
     topic_refusal: ErrorCode | None,
-    *,
     is_known: bool,
 ) -> BatchHeader | ErrorCode:
-    """The header of a partition's batch, or why it may not be appended.
+    """The header of the one whole batch that there must be for a partition, or why it is not appended.
 
     Raises what is wrong with the whole request.
     """
-    error: ErrorCode | None = None
+    version = context.version
     header: BatchHeader | None = None
-    try:
-        header = _checked_header(records, context.version)
-    except KafkaError as invalid:
-        error = invalid.code
-        if error is ErrorCode.INVALID_TXN_STATE:
+    error = _NONE
+    if version < MAGIC_2_SINCE:
+        error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    else:
+        try:
+            header = only_header(records)
+        except KafkaError as invalid:
+            error = invalid.code
+    if header is not None:
+        attributes = header.attributes
+        if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
+            error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        elif attributes & TRANSACTIONAL_BIT:
             _authorize_transaction(context, request)
+            # No coordinator has added the partition to a transaction (KIP-890).
+            error = ErrorCode.INVALID_TXN_STATE
     # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
     if not is_known and topic_refusal is not _TOPIC_REFUSED:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_refusal is not None:
         return topic_refusal
-    if error is not None:
-        return error
-    assert header is not None, "records without a header have an error"
-    return header
+    return error if header is None or error else header
 
 
 def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
@@ -321,30 +331,14 @@ def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> 
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _checked_header(records: memoryview, version: int) -> BatchHeader:
-    """The header of the one whole batch that there must be; raises what is wrong with the records."""
-    if version < MAGIC_2_SINCE:
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    header = only_header(records)
-    attributes = header.attributes
-    if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if attributes & TRANSACTIONAL_BIT:
-        # No coordinator has added the partition to a transaction (KIP-890).
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
-    return header
-
-
 # --- the answer -------------------------------------------------------------------------------------------
 
 
-def _answer(
-    context: RequestContext, result: AppendResult, leaders: dict[int, NodeEndpoint]
-) -> PartitionProduceResponse:
-    info, error = result.info, result.error
+def _answer(result: AppendResult) -> PartitionProduceResponse:
+    info = result.info
     answer = PartitionProduceResponse(
         index=result.tp.partition,
-        error_code=error,
+        error_code=result.error,
         base_offset=info.first_offset,
         log_append_time_ms=info.log_append_time,
         log_start_offset=info.log_start_offset,
@@ -355,30 +349,4 @@ def _answer(
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
             for index, reason in result.record_errors
         ]
-    if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
-        _name_leader(context, result.tp, answer, leaders)
     return answer
-
-
-def _name_leader(
-    context: RequestContext,
-    tp: TopicPartition,
-    answer: PartitionProduceResponse,
-    leaders: dict[int, NodeEndpoint],
-) -> None:
-    leader = current_leader(context, tp)
-    answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
-    if leader.endpoint is not None:
-        leaders[leader.id] = NodeEndpoint(
-            node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
-        )
-
-
-def _close_on_error(results: Results) -> None:
-    refused = [result for result in results if result.error]
-    if refused:
-        # The text goes into the log: one request may name hundreds of thousands of partitions.
-        named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
-        more = [f"and {len(refused) - len(named)} more"] if len(refused) > len(named) else []
-        summary = ", ".join(named + more)
-        raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {summary}")
