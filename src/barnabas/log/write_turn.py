@@ -21,7 +21,7 @@ from barnabas.core.chunks import Buffer
 from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import TurnEnd
 from barnabas.log.filesystem import IOV_MAX
-from barnabas.log.producers import ProducerState, ProducerStateManager
+from barnabas.log.producers import ProducerStateEntry, ProducerStateManager
 from barnabas.log.results import AppendInfo
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class UnwrittenAppends:
         """Bytes in `buffers`."""
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
-        self._producers: dict[int, ProducerState | None] = {}
+        self._producers: dict[int, ProducerStateEntry | None] = {}
         self.takes_next = False
         """Whether the next append is one of the turn."""
         self.advanced = False
