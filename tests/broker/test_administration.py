@@ -1,4 +1,6 @@
-"""Requests of administrators: what a handler does itself. What is decided behind it is tested in tests/cluster."""
+"""Requests of administrators: what a handler does itself.
+What is decided behind it is tested in tests/cluster.
+"""
 
 import pytest
 

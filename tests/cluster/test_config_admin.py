@@ -1,4 +1,6 @@
-"""Settings of topics and brokers are changed: what may be set, in Kafka's words, and what is in the store then."""
+"""Settings of topics and brokers are changed:
+what may be set, in Kafka's words, and what is in the store then.
+"""
 
 import pytest
 
@@ -154,8 +156,8 @@ def test_validation_only_changes_nothing(cluster):
             {"retention.ms": "soon"},
             "INVALID_CONFIG",
             (
-                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): Invalid value soon for "
-                "configuration retention.ms: Not a number of type LONG"
+                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): Invalid value soon "
+                "for configuration retention.ms: Not a number of type LONG"
             ),
         ),
         (
@@ -262,7 +264,9 @@ def test_what_may_not_be_set_is_left_out_of_a_znode(caplog):
 
 @pytest.mark.parametrize("value", ["0:1," * 300_000, "€" * 400_000], ids=["letters", "bytes"])
 def test_settings_that_no_znode_takes_are_refused(cluster, value):
-    """ZooKeeper ends the connection on which they come, again and again: the broker would write nothing any more."""
+    """ZooKeeper ends the connection on which they come, again and again:
+    the broker would write nothing any more.
+    """
     name = "leader.replication.throttled.replicas"
     for refused in (
         lambda: alter_topic(cluster, [set_to(name, value)]),

@@ -1,4 +1,6 @@
-"""Several brokers on one machine, on one embedded metadata store: a cluster, by the same path as any other."""
+"""Several brokers on one machine, on one embedded metadata store:
+a cluster, by the same path as any other.
+"""
 
 import pytest
 

@@ -7,7 +7,9 @@ from pathlib import Path
 SOURCES = Path(__file__).parents[2] / "src" / "barnabas"
 
 WIRE = ("protocol/messages/", "protocol/coordinator/")
-"""Messages and records of different APIs share names because Kafka's do; all of them together are one home."""
+"""Messages and records of different APIs share names because Kafka's do;
+all of them together are one home.
+"""
 
 SHARED = {
     # What the admin client gives its users is called as in Kafka's, and so is what a broker works with.
@@ -34,7 +36,9 @@ SHARED = {
     "Quotas": "verbs of the admin client, and the broker's port",
     "Topics": "verbs of the admin client, and the broker's port",
 }
-"""The names that may stand in more than one module, each with its reason. A new name is found another word."""
+"""The names that may stand in more than one module, each with its reason.
+A new name is found another word.
+"""
 
 
 def homes_by_name():

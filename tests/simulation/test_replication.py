@@ -1,4 +1,6 @@
-"""The model of replication: the seeds of every run, that they replay, and that they find what they are meant to find."""
+"""The model of replication: the seeds of every run, that they replay, and that they find what they are meant
+to find.
+"""
 
 import pytest
 

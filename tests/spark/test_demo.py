@@ -247,7 +247,8 @@ def test_each_number_of_the_report_was_checked_or_measured(findings, replay):
 
 @pytest.mark.parametrize(("address", "there", "not_there"), [
     (None, ["--keep", "delays.parquet"], ["--bootstrap-server"]),
-    ("127.0.0.1:9", ["topics --bootstrap-server 127.0.0.1:9", "analyze disk /tmp/demo/broker"], ["demo --keep"]),
+    ("127.0.0.1:9", ["topics --bootstrap-server 127.0.0.1:9", "analyze disk /tmp/demo/broker"],
+        ["demo --keep"]),
 ])  # fmt: skip
 def test_next_steps_are_those_of_the_run(findings, replay, address, there, not_there):
     steps = page_of(findings, replay, address=address).split("<h2>Next steps</h2>")[1]
@@ -361,10 +362,16 @@ def test_micro_batches_from_progress_reports():
 
 
 def test_the_line_of_an_error_that_says_most():
-    text = '[STREAM_FAILED] Query terminated\n  File "x.py", line 3\nbarnabas.X.DataLossError: gone\n at org.apache'
+    text = (
+        '[STREAM_FAILED] Query terminated\n  File "x.py", line 3\nbarnabas.X.DataLossError: gone\n at '
+        "org.apache"
+    )
 
     assert first_line(RuntimeError(text)) == "gone"
-    chained = "KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nValueError: bad value"
+    chained = (
+        "KeyError: 1\n\nDuring handling of the above exception, another exception "
+        "occurred:\n\nValueError: bad value"
+    )
     assert first_line(RuntimeError(chained)) == "ValueError: bad value"
     assert first_line(RuntimeError("plain")) == "plain"
     assert first_line(RuntimeError()) == "RuntimeError"

@@ -1,4 +1,6 @@
-"""Following a streaming query: what is committed for it, its lag and its metrics; told by a query of reports."""
+"""Following a streaming query: what is committed for it, its lag and its metrics;
+told by a query of reports.
+"""
 
 import json
 import threading

@@ -1,4 +1,6 @@
-"""A pipeline whose JVM has ended says so in one line, unless it is to stop; what py4j raises depends on the moment."""
+"""A pipeline whose JVM has ended says so in one line, unless it is to stop;
+what py4j raises depends on the moment.
+"""
 
 import io
 import threading

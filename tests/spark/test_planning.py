@@ -1,4 +1,6 @@
-"""Where reads begin and end, when data counts as lost, and what a stream's batches cover: without Java or Kafka."""
+"""Where reads begin and end, when data counts as lost, and what a stream's batches cover:
+without Java or Kafka.
+"""
 
 import json
 import logging
@@ -351,7 +353,8 @@ class TestStream:
         ("logs", "end", "condition", "left"),
         [
             ({A0: (0, 9)}, {"a": {"0": 9}}, "PARTITIONS_DELETED", [OffsetRange(A0, 5, 9)]),
-            ({A0: (0, 9), A1: (0, 2)}, {"a": {"0": 9, "1": 2}}, "PARTITION_OFFSET_CHANGED", [OffsetRange(A0, 5, 9)]),
+            ({A0: (0, 9), A1: (0, 2)}, {"a": {"0": 9, "1": 2}}, "PARTITION_OFFSET_CHANGED",
+                [OffsetRange(A0, 5, 9)]),
             (
                 {A0: (7, 9), A1: (0, 5)}, {"a": {"0": 9, "1": 5}}, "START_OFFSET_RESET",
                 [OffsetRange(A0, 7, 9), OffsetRange(A1, 5, 5)],
@@ -385,7 +388,9 @@ class TestStream:
 
     @pytest.mark.parametrize("starting", ["latest", "earliest"])
     def test_available_now_begins_where_it_can_end(self, starting):
-        """On a topic that grows while the query starts: an end before the start would be in the checkpoint for good."""
+        """On a topic that grows while the query starts:
+        an end before the start would be in the checkpoint for good.
+        """
         catalog, _, topics = stream({A0: (0, 100)}, startingOffsets=starting)
         topics.stop_at_latest()
         catalog.logs = {A0: (0, 105)}

@@ -1,4 +1,6 @@
-"""The admin client of a Kafka cluster, any vendor's: topics, partitions, offsets, configurations, groups, the cluster."""
+"""The admin client of a Kafka cluster, any vendor's:
+topics, partitions, offsets, configurations, groups, the cluster.
+"""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
 from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType

@@ -17,8 +17,8 @@ Line = tuple[str, str]
 _ADVICE: Final = {
     Agreement.AGREE: "metadata and answer agree: clients of {kind} {key!r} connect to {endpoint}.",
     Agreement.DIFFER: (
-        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. Run this"
-        " again; if it stays so, the broker that answers is behind its controller."
+        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. "
+        "Run this again; if it stays so, the broker that answers is behind its controller."
     ),
     Agreement.NOT_CREATED: (
         "{topic} does not exist yet, so no broker was asked: the first FindCoordinator creates it"
@@ -28,12 +28,15 @@ _ADVICE: Final = {
 _NOT_SEEN: Final = (
     "clients of {kind} {key!r} connect to {endpoint}; metadata of {topic} could not be looked at."
 )
-_BEING_MADE: Final = "{topic} is being created: clients try again. If it stays so, fewer brokers live than {replication} asks for."
+_BEING_MADE: Final = (
+    "{topic} is being created: clients try again. If it stays so, fewer brokers live than "
+    "{replication} asks for."
+)
 _JUST_MADE: Final = "the answer made {topic} come into being: run this command again to compare."
 _RETRIED: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
-        "the partition has no leader that lives: clients try again. If it stays so, see which brokers are down:"
-        " barnabas topics --describe --topic {topic}"
+        "the partition has no leader that lives: clients try again. If it stays so, see which brokers are "
+        "down: barnabas topics --describe --topic {topic}"
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is reading {topic}: clients try again.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "your principal may not describe this group: it needs DESCRIBE.",

@@ -50,7 +50,9 @@ class Stations:
     key: str
     type: CoordinatorType
     partition_count: int | None
-    """Partitions of the internal topic; where it does not exist, how many the brokers would give it (if they say)."""
+    """Partitions of the internal topic;
+    where it does not exist, how many the brokers would give it (if they say).
+    """
     exists: bool
     obstacle: ErrorCode
     """Why the internal topic could not be looked at."""

@@ -1,7 +1,7 @@
 """What ``barnabas explain partition`` finds: the decision about a partition, and how far it has come.
 
-The controller writes the decision to the partition's znode, tells its replicas by LeaderAndIsr, and all brokers by
-UpdateMetadata; a leader changes the ISR by AlterPartition, which the controller writes too.
+The controller writes the decision to the partition's znode, tells its replicas by LeaderAndIsr, and all
+brokers by UpdateMetadata; a leader changes the ISR by AlterPartition, which the controller writes too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,9 @@ class PartitionStations:
 async def look(
     admin: Admin, topic: str, number: int, reader: "StoreReader | None", timeout_ms: int
 ) -> PartitionStations:
-    """Asks the brokers, and the store if there is one. Raises ClickException for a partition that is not there."""
+    """Asks the brokers, and the store if there is one.
+    Raises ClickException for a partition that is not there.
+    """
     tp = TopicPartition(topic, number)
     described = (await admin.topics.describe([topic], timeout_ms=timeout_ms))[topic]
     metadata = _of(described, number)
@@ -169,9 +171,9 @@ def _znode(decision: StoredDecision) -> str:
     state = decision.leadership.leader_and_isr
     at = datetime.fromtimestamp(decision.stat.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return (
-        f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {_numbers(state.isr)}; partition epoch"
-        f" {state.partition_epoch}, written under controller epoch {decision.leadership.controller_epoch} (now"
-        f" {decision.controller_epoch}) at {at}"
+        f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {_numbers(state.isr)}; partition "
+        f"epoch {state.partition_epoch}, written under controller epoch "
+        f"{decision.leadership.controller_epoch} (now {decision.controller_epoch}) at {at}"
     )
 
 
@@ -199,7 +201,8 @@ def _told(found: PartitionStations) -> str:
             same.append(broker)
         else:
             others.append(
-                f"broker {broker} has leader {view.leader}, leader epoch {view.leader_epoch}, ISR {_numbers(view.isr)}"
+                f"broker {broker} has leader {view.leader}, leader epoch {view.leader_epoch}, ISR "
+                f"{_numbers(view.isr)}"
             )
     return "; ".join([f"brokers {_numbers(same)} know this", *others])
 

@@ -114,7 +114,9 @@ async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None
 
 
 async def _add_partitions(admin: Admin, given: Given) -> None:
-    """``alterTopic``: an assignment names the replicas of all partitions; those that are there keep theirs."""
+    """``alterTopic``: an assignment names the replicas of all partitions;
+    those that are there keep theirs.
+    """
     assignment = list(parse_replica_assignment(given["replica-assignment"] or "").values())
     _check_count(given["partitions"])
     described = await admin.topics.describe(await _existing(admin, given))
@@ -162,7 +164,9 @@ async def _describe(admin: Admin, given: Given) -> None:
 async def _reassignments(
     admin: Admin, topics: Iterable[TopicDescription]
 ) -> Mapping[TopicPartition, PartitionReassignment]:
-    """The partitions on the move; none where the cluster is too old to say, or may not (``listAllReassignments``)."""
+    """The partitions on the move;
+    none where the cluster is too old to say, or may not (``listAllReassignments``).
+    """
     partitions = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
     try:
         return await admin.partitions.reassignments(partitions)

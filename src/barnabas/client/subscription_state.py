@@ -183,7 +183,9 @@ class SubscriptionState:
                 self.partitions[tp] = AssignedPartition(tp)
 
     def mark_pending_revocation(self) -> None:
-        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it all."""
+        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it
+        all.
+        """
         for state in self.partitions.values():
             state.pending_revocation = True
 
@@ -209,10 +211,15 @@ class SubscriptionState:
         return changed
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether an assignment fits the subscription as it is now (``checkAssignmentMatchedSubscription``)."""
+        """Whether an assignment fits the subscription as it is now
+        (``checkAssignmentMatchedSubscription``).
+        """
         if self._pattern is not None:
             return all(self._pattern.fullmatch(tp.topic) for tp in partitions)
         return all(tp.topic in self.topics for tp in partitions)
 
     def __repr__(self) -> str:
-        return f"<SubscriptionState {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} partitions>"
+        return (
+            f"<SubscriptionState {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} "
+            "partitions>"
+        )

@@ -51,10 +51,11 @@ def follow(
     spark: "SparkSession | None" = None,
     **client: str,
 ) -> "QueryFollower":
-    """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and metrics.
+    """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and
+    metrics.
 
-    `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's session, the
-    active one unless given. Without a `group` nothing is committed.
+    `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's
+    session, the active one unless given. Without a `group` nothing is committed.
     """
     from pyspark.sql import SparkSession
 

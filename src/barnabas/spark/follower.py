@@ -1,10 +1,12 @@
 """How far a streaming query is, for people: committed to a consumer group, as lag, and as metrics.
 
-The checkpoint alone says where a query goes on; what is committed here is read by `kafka-consumer-groups` and every
-tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end is committed when
-the query reports the batch, which it does after the batch is durable: the group is never ahead of the checkpoint.
+The checkpoint alone says where a query goes on; what is committed here is read by `kafka-consumer-groups` and
+every tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end is
+committed when the query reports the batch, which it does after the batch is durable: the group is never ahead
+of the checkpoint.
 
-The listener only remembers positions, so that no broker holds Spark's events up; a thread commits the newest ones.
+The listener only remembers positions, so that no broker holds Spark's events up; a thread commits the newest
+ones.
 """
 
 import json
@@ -111,7 +113,9 @@ class QueryFollower:
                     self._changed.wait_for(lambda: self._closed, RETRY_S)
 
     def commit(self) -> None:
-        """Commits what is not committed yet, now. Raises KafkaError: UNKNOWN_MEMBER_ID where consumers are in the group."""
+        """Commits what is not committed yet, now.
+        Raises KafkaError: UNKNOWN_MEMBER_ID where consumers are in the group.
+        """
         with self._commit_lock:  # one after the other: of two at a time the older could come last
             with self._changed:
                 new = {
@@ -160,7 +164,9 @@ class QueryFollower:
             return self._totals.figures(self._name)
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> int:
-        """Answers ``GET /metrics`` until it is closed; the port. Raises OSError, and RuntimeError the second time."""
+        """Answers ``GET /metrics`` until it is closed; the port.
+        Raises OSError, and RuntimeError the second time.
+        """
         if self._server is not None:
             raise RuntimeError("the metrics of this query are served already")
         self._server, _ = start_http_server(port, host, self)
@@ -269,7 +275,9 @@ class _Families:
 
 
 def positions_of(progress: Mapping[str, Any]) -> Positions:
-    """Where the batch ended, of the sources that are ours. Where two read a partition, the one that is behind counts."""
+    """Where the batch ended, of the sources that are ours.
+    Where two read a partition, the one that is behind counts.
+    """
     found: Positions = {}
     for source in progress["sources"]:
         offset = source["endOffset"]

@@ -1,4 +1,6 @@
-"""The data source's ports to Kafka, on `barnabas.client`: look-ups for the driver, fetches for the workers."""
+"""The data source's ports to Kafka, on `barnabas.client`:
+look-ups for the driver, fetches for the workers.
+"""
 
 import functools
 import logging
@@ -66,7 +68,9 @@ class KafkaCatalog:
         self._options = options
         self._missing: set[str] = set()
         self.topic_ids: TopicIds = {}
-        """Of the topics that were found last: tasks that are planned with them read those topics and no later ones."""
+        """Of the topics that were found last:
+        tasks that are planned with them read those topics and no later ones.
+        """
         self._read_committed = options.client.get("isolation.level") == "read_committed"
         self._admin = admin_client(options.client)
 
@@ -93,8 +97,8 @@ class KafkaCatalog:
         return FoundTopics(partitions, ids, missing)
 
     def _named(self, names: Iterable[str]) -> tuple[dict[str, TopicDescription], dict[str, BarnabasError]]:
-        """Topics by name, and those that are not there: asked for again a few times, as a broker that has just
-        started does not know all topics yet. Raises KafkaError for a topic that cannot be used.
+        """Topics by name, and those that are not there: asked for again a few times, as a broker that has
+        just started does not know all topics yet. Raises KafkaError for a topic that cannot be used.
         """
         found: dict[str, TopicDescription] = {}
         missing: dict[str, BarnabasError] = {}
@@ -194,8 +198,8 @@ class KafkaFetcher:
         self._consumer.assign(self._consumer.assignment() - {tp})
 
     def first_times(self, ranges: Sequence[OffsetRange], timeout_ms: int) -> dict[TopicPartition, int]:
-        """The time in ms of the first record in each range; ranges without one (retention was faster, or there are
-        only markers) are left out. Raises TimeoutError.
+        """The time in ms of the first record in each range; ranges without one (retention was faster, or
+        there are only markers) are left out. Raises TimeoutError.
         """
         found: dict[TopicPartition, int] = {}
         progress = Progress(ranges)

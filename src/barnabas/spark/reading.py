@@ -98,7 +98,8 @@ def read_ranges(
                 yield from _decoded(raw, progress, fetcher, options)
         if (time.monotonic() - waiting_since) * 1000 >= options.poll_timeout_ms:
             raise TimeoutError(
-                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader reachable, and does the "
+                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader "
+                "reachable, and does the "
                 "log go as far? The option kafkaConsumer.pollTimeoutMs allows more time."
             )
 
@@ -127,8 +128,8 @@ def _decoded(
             decoded = rows_of(sound)
         except ColumnarError as error:
             raise ColumnarError(
-                f"{tp} from offset {raw.position}: {error}. Each batch alone can be read: let a fetch have fewer of them, "
-                "by the option kafka.max.partition.fetch.bytes."
+                f"{tp} from offset {raw.position}: {error}. Each batch alone can be read: let a fetch have "
+                "fewer of them, by the option kafka.max.partition.fetch.bytes."
             ) from None
     if progress.advance(tp, max(decoded.next_offset, behind)):
         fetcher.finish(tp)
@@ -163,7 +164,8 @@ def _without_corrupt(raw: RawRecords, end_offset: int, options: SourceOptions) -
             behind = first
             break
         reason = wrong.get(row) or _problem(batch)
-        # The last offset and the count are among the bytes that the checksum is of; base offset and length are not.
+        # The last offset and the count are among the bytes that the checksum is of; base offset and length
+        # are not.
         known = row not in wrong or _ends_where_it_says(first, last, count, following[row])
         if reason is None or (row not in wrong and last < raw.position):
             sound.append(batch)
@@ -201,7 +203,9 @@ def _problem(batch: memoryview) -> str | None:
 def _skip_another_topic(
     tp: TopicPartition, progress: Progress, fetcher: RecordFetcher, options: SourceOptions
 ) -> None:
-    """The topic was deleted and created again after the range was planned: its offsets mean other records now."""
+    """The topic was deleted and created again after the range was planned:
+    its offsets mean other records now.
+    """
     reason = f"Topic {tp.topic} has been deleted and created again."
     report_data_loss("PARTITIONS_DELETED", reason, fail=options.fail_on_data_loss)
     progress.advance(tp, progress.ends[tp])

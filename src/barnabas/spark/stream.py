@@ -39,8 +39,8 @@ class TopicStream:
         """The end of the batch that begins at `start`, at most `limit` offsets on; `start` itself to wait."""
         begin = SourceOffset.decode(start) if start != UNRESOLVED else self._resolved_initial()
         if self._stops and self._goal is None:
-            # Behind where the query begins, which may be the latest offsets too, and with the places of topics that
-            # are unknown for a moment.
+            # Behind where the query begins, which may be the latest offsets too, and with the places of
+            # topics that are unknown for a moment.
             self._goal = self._planner.latest_place(begin)
         end = self._goal if self._goal is not None else self._planner.latest_place(begin)
         self._latest = end
@@ -58,7 +58,9 @@ class TopicStream:
         return SourceOffset(positions, end.topic_ids).encode()
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
-        """What the batch between two offsets reads; the same after a restart. Raises DataLossError, OffsetError."""
+        """What the batch between two offsets reads; the same after a restart.
+        Raises DataLossError, OffsetError.
+        """
         finish = SourceOffset.decode(end)
         begin = SourceOffset.decode(start)
         if start == UNRESOLVED:
@@ -69,14 +71,15 @@ class TopicStream:
     def _start_elsewhere(self) -> Positions:
         """Where a first batch begins that the official connector planned and did not commit.
 
-        It keeps the start beside the log of offsets, where Spark lets no Python source look. Only offsets that the
-        user names can be the same ones; "latest" or "earliest" of now may be others.
+        It keeps the start beside the log of offsets, where Spark lets no Python source look. Only offsets
+        that the user names can be the same ones; "latest" or "earliest" of now may be others.
         """
         starting = self._options.starting
         if starting.kind is not SpecKind.OFFSETS or min(starting.values.values(), default=0) < 0:
             raise OffsetError(
-                "The first batch of this checkpoint was planned by another connector and is not committed. Set "
-                "startingOffsets to the JSON text in the file sources/0/0 of the checkpoint and start the query again."
+                "The first batch of this checkpoint was planned by another connector and is not committed. "
+                "Set startingOffsets to the JSON text in the file sources/0/0 of the checkpoint and start "
+                "the query again."
             )
         return starting.values
 

@@ -25,8 +25,8 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
 
     Starts a broker, sends it the 336,776 flights that left New York in 2013, reads them with structured
     streaming as they come, joins weather and airlines, writes a Parquet table and an alerts topic, asks which
-    routes lose most minutes, checks every count against pandas, and leaves an HTML report. On the way one stream
-    is ended in the middle of a batch and started again: no row is lost or doubled.
+    routes lose most minutes, checks every count against pandas, and leaves an HTML report. On the way one
+    stream is ended in the middle of a batch and started again: no row is lost or doubled.
 
     Needs the extra "demo" (PySpark) and Java 17, or the extra "jvm".
 

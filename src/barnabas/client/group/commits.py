@@ -74,7 +74,9 @@ _log = EventLog("client.group")
 
 
 def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
-    """What the caller wants committed, as offsets with metadata. Raises BarnabasError for a negative offset."""
+    """What the caller wants committed, as offsets with metadata.
+    Raises BarnabasError for a negative offset.
+    """
     offsets = with_metadata(given)
     for tp, one in offsets.items():
         if one.offset < 0:
@@ -105,7 +107,8 @@ class Commits:
     async def commit(self, offsets: Offsets, deadline: Deadline) -> None:
         """Commits, trying again while it may help.
 
-        Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again), ClientTimeoutError.
+        Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again),
+        ClientTimeoutError.
         """
         # Commits keep their order: what was sent before is over before this one is.
         if self._under_way:

@@ -2,22 +2,23 @@
 
 Theory of operation
 -------------------
-`poll` never waits for the network. It looks at where things are and starts what comes next, as tasks whose end
-wakes the consumer: the look-up of the coordinator, the commit before a rebalance, the round of JoinGroup and
-SyncGroup. So a consumer whose group rebalances goes on reading what it keeps, and only what touches the
+`poll` never waits for the network. It looks at where things are and starts what comes next, as tasks whose
+end wakes the consumer: the look-up of the coordinator, the commit before a rebalance, the round of JoinGroup
+and SyncGroup. So a consumer whose group rebalances goes on reading what it keeps, and only what touches the
 caller's partitions (the listeners, a changed assignment) happens inside its own poll.
 
 A rebalance goes like this::
 
     _on_join_prepare    commit positions, if that is automatic; then give up partitions: all of them (eager),
-                        those no longer subscribed to (cooperative), or, if the member was thrown out, all as lost
+                        those no longer subscribed to (cooperative), or, if the member was thrown out, all as
+    lost
     _join_and_sync      JoinGroup; the leader divides the partitions; SyncGroup
     _on_join_complete   cooperative: revoke what is not in the new assignment, and go round once more;
                         apply the new assignment
 
-`membership` is the machine under it: the states, what each request says and what each answer means. Between polls
-only `heartbeat` acts. It may find the member out of the group; then the partitions are lost, which
-the caller learns at its next poll. (``AbstractCoordinator`` and ``ConsumerCoordinator`` of Kafka 3.9.)
+`membership` is the machine under it: the states, what each request says and what each answer means. Between
+polls only `heartbeat` acts. It may find the member out of the group; then the partitions are lost, which the
+caller learns at its next poll. (``AbstractCoordinator`` and ``ConsumerCoordinator`` of Kafka 3.9.)
 """
 
 import asyncio
@@ -126,7 +127,9 @@ class ConsumerCoordinator:
 
     @property
     def wait_s(self) -> float:
-        """After how many seconds `poll` should be called again, even if nothing happens (``timeToNextPoll``)."""
+        """After how many seconds `poll` should be called again, even if nothing happens
+        (``timeToNextPoll``).
+        """
         now = now_ms()
         moments = [self._not_before_ms]
         if self._settings.auto_commit_interval_ms is not None:
@@ -246,7 +249,9 @@ class ConsumerCoordinator:
         return True
 
     def _committed_before_round(self) -> bool:
-        """Commits positions where that is automatic; False while that goes on, at most for a rebalance time-out."""
+        """Commits positions where that is automatic;
+        False while that goes on, at most for a rebalance time-out.
+        """
         if self._settings.auto_commit_interval_ms is None:
             return True
         now = now_ms()
@@ -277,7 +282,8 @@ class ConsumerCoordinator:
             self._subscriptions.apply_pattern(self._cluster.metadata)
         self._joined_topics = self._subscriptions.topics
 
-        # sendJoinGroupRequest. The answer comes when all members have joined, so it may take a rebalance time-out.
+        # sendJoinGroupRequest. The answer comes when all members have joined, so it may take a rebalance
+        # time-out.
         sent = self.membership.generation
         join = self.membership.join_request(
             offered_protocols(
@@ -301,7 +307,9 @@ class ConsumerCoordinator:
         return self.membership.synced(await self.link.send(sync, SyncGroupResponse), sent)
 
     async def _on_leader_elected(self, response: JoinGroupResponse) -> Mapping[str, bytes]:
-        """The assignment of each member; of none where the last one still stands (``onLeaderElected``, KIP-814)."""
+        """The assignment of each member;
+        of none where the last one still stands (``onLeaderElected``, KIP-814).
+        """
         assignor = self._assignor(response.protocol_name)
         subscriptions = read_subscriptions(response.members)
         topics = frozenset(topic for one in subscriptions.values() for topic in one.topics)
@@ -399,8 +407,8 @@ class ConsumerCoordinator:
         return problem or raised
 
     async def _revoke(self, partitions: Sequence[TopicPartition], *, lost: bool = False) -> Exception | None:
-        """Calls the listener, then gives the partitions up; what the listener raised (``invokePartitionsRevoked``,
-        ``invokePartitionsLost``).
+        """Calls the listener, then gives the partitions up; what the listener raised
+        (``invokePartitionsRevoked``, ``invokePartitionsLost``).
         """
         listener = self._subscriptions.on_revoked
         if lost:
@@ -421,7 +429,9 @@ class ConsumerCoordinator:
             self._auto_commit()
 
     def commit_before_assign(self) -> None:
-        """The caller assigns other partitions: commits the positions in the background, where that is automatic."""
+        """The caller assigns other partitions:
+        commits the positions in the background, where that is automatic.
+        """
         if self._settings.auto_commit_interval_ms is not None:
             self._auto_commit()
 
@@ -438,8 +448,8 @@ class ConsumerCoordinator:
     # Leaving.
 
     async def leave(self, reason: str, deadline: Deadline) -> None:
-        """Gives up all partitions and leaves the group (``onLeavePrepare``, ``maybeLeaveGroup``). Raises what a
-        listener raises.
+        """Gives up all partitions and leaves the group (``onLeavePrepare``, ``maybeLeaveGroup``). Raises what
+        a listener raises.
         """
         owned = sorted(self._subscriptions.partitions)
         problem = None

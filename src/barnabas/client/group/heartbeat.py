@@ -1,7 +1,7 @@
 """`Heartbeat`, when a member has to send one, and `HeartbeatTask`, which sends it between the caller's polls.
 
-Three clocks run: the interval until the next heartbeat, the session (since the coordinator last answered one),
-and the poll interval (since the caller last polled). All times are milliseconds of the monotonic clock.
+Three clocks run: the interval until the next heartbeat, the session (since the coordinator last answered
+one), and the poll interval (since the caller last polled). All times are milliseconds of the monotonic clock.
 (``Heartbeat`` and ``AbstractCoordinator.HeartbeatThread``.)
 """
 
@@ -174,7 +174,8 @@ class HeartbeatTask:
             self._link.lost("session timed out without receiving a heartbeat response")
             return 0
         if self._heartbeat.poll_expired(now):
-            # The caller is stuck: others read its partitions until it polls again (``handlePollTimeoutExpiry``).
+            # The caller is stuck: others read its partitions until it polls again
+            # (``handlePollTimeoutExpiry``).
             _log.warning(
                 "group.poll_expired",
                 advice="poll more often, or raise max.poll.interval.ms, or lower max.poll.records",

@@ -8,8 +8,8 @@ A member goes round in a circle of four states::
                 JoinGroup is sent       joined; SyncGroup is    it has its assignment
 
 Every rebalance sends it back to PREPARING_REBALANCE: it joins again because the coordinator says that
-others do, because its subscription changed, or because it was thrown out (`request_rejoin`). `NEXT_STATE` says what
-may happen in which state; anything else is a bug and raises.
+others do, because its subscription changed, or because it was thrown out (`request_rejoin`). `NEXT_STATE`
+says what may happen in which state; anything else is a bug and raises.
 
 A *generation* is the coordinator's number for one round of the group, with the member's id in it. An answer
 counts only for the generation that its request was sent in: what comes late, after a reset or a newer round,
@@ -139,7 +139,9 @@ class Membership:
         self.generation = Generation()
         self.rejoin_needed = True
         self.prepared = False
-        """Whether the caller knows that a rebalance begins, and has given up what it must (not ``needsJoinPrepare``)."""
+        """Whether the caller knows that a rebalance begins, and has given up what it must (not
+        ``needsJoinPrepare``).
+        """
         self._settings = settings
         self._reason = ""
 
@@ -167,7 +169,9 @@ class Membership:
         self.rejoin_needed = True
 
     def reset(self, reason: str, *, forget_member: bool = True) -> None:
-        """The member is out of the group and will join again; its partitions are lost (``resetStateAndRejoin``)."""
+        """The member is out of the group and will join again;
+        its partitions are lost (``resetStateAndRejoin``).
+        """
         self._happened(MemberEvent.RESET)
         kept = NO_MEMBER_ID if forget_member else self.generation.member_id
         self.generation = Generation(member_id=kept)
@@ -204,8 +208,8 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse, sent: Generation) -> bool:
-        """Takes part in the generation of the answer; whether as its leader (``JoinGroupResponseHandler``). Raises
-        KafkaError.
+        """Takes part in the generation of the answer; whether as its leader (``JoinGroupResponseHandler``).
+        Raises KafkaError.
         """
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
@@ -246,7 +250,9 @@ class Membership:
         )
 
     def synced(self, response: SyncGroupResponse, sent: Generation) -> bytes:
-        """The member's assignment, with which it is stable (``SyncGroupResponseHandler``). Raises KafkaError."""
+        """The member's assignment, with which it is stable (``SyncGroupResponseHandler``).
+        Raises KafkaError.
+        """
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise self._sync_failed(code, sent)
@@ -283,7 +289,9 @@ class Membership:
         )
 
     def heard(self, response: HeartbeatResponse, sent: Generation) -> None:
-        """The answer to a heartbeat (``HeartbeatResponseHandler``). Raises KafkaError when the heartbeat did not count."""
+        """The answer to a heartbeat (``HeartbeatResponseHandler``).
+        Raises KafkaError when the heartbeat did not count.
+        """
         code = ErrorCode.of(response.error_code)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is MemberState.STABLE:

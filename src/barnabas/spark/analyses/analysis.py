@@ -1,4 +1,6 @@
-"""What an analysis gives: tables, with words and charts around them, for a terminal, a browser and Parquet."""
+"""What an analysis gives: tables, with words and charts around them, for a terminal, a browser and
+Parquet.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

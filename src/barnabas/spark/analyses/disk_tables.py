@@ -24,7 +24,8 @@ def topics(batches: Rows, segments: Rows) -> AnalysisTable:
         row["indexBytes"] = sum(one["indexBytes"] for one in own)
     return AnalysisTable(
         "Topics",
-        ("topic", "partitions", "segments", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio", "indexBytes"),
+        ("topic", "partitions", "segments", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio",
+            "indexBytes"),
         rows,
         "Bytes of whole batches in the segments, and what they would take without their compression.",
         disk_charts.topics(rows),
@@ -62,7 +63,8 @@ def codecs(batches: Rows) -> AnalysisTable:
             "ratio",
         ),
         rows,
-        "A topic has several codecs where producers differ and the topic keeps what they send (compression.type=producer).",
+        "A topic has several codecs where producers differ and the topic keeps what they send "
+        "(compression.type=producer).",
     )
 
 
@@ -101,8 +103,8 @@ def record_sizes(sizes: Rows, batches: Rows) -> AnalysisTable:
         "Sizes of records",
         ("topic", "sizeClass", "records", "recordBytes", "diskBytes"),
         rows,
-        "Keys and values as they are, without headers; on the disk, their part of the topic's bytes. A record counts "
-        "once where several directories have replicas.",
+        "Keys and values as they are, without headers; on the disk, their part of the topic's bytes. A "
+        "record counts once where several directories have replicas.",
     )
 
 
@@ -114,7 +116,8 @@ def key_prefixes(prefixes: Rows, sizes: Rows, batches: Rows) -> AnalysisTable:
         "Keys by prefix",
         ("topic", "keyPrefix", "records", "recordBytes", "diskBytes"),
         rows,
-        "The prefix of a key is what stands before its first separator, at most eight characters, unless another rule was given.",
+        "The prefix of a key is what stands before its first separator, at most eight characters, unless "
+        "another rule was given.",
         pictures.largest([(f"{row['topic']} {row['keyPrefix']}", row["diskBytes"]) for row in rows]),
     )
 
@@ -128,8 +131,13 @@ def _others(prefixes: Rows, sizes: Rows) -> Rows:
         rest = count - shown.get(topic, 0)
         if rest:
             left.append(
-                {"topic": topic, "keyPrefix": OTHERS, "records": rest, "recordBytes": sums[topic] - shown_sums.get(topic, 0)}
-            )  # fmt: skip
+                {
+                    "topic": topic,
+                    "keyPrefix": OTHERS,
+                    "records": rest,
+                    "recordBytes": sums[topic] - shown_sums.get(topic, 0),
+                }
+            )
     return left
 
 
@@ -139,7 +147,8 @@ def next_drops(drops: Rows, now: datetime) -> AnalysisTable:
         "What retention drops next",
         ("topic", "partition", "baseOffset", "records", "sizeInBytes", "dropsAt", "reason"),
         drops,
-        "The earliest time, in UTC; a broker looks every five minutes (log.retention.check.interval.ms). The newest segment is rolled "
+        "The earliest time, in UTC; a broker looks every five minutes (log.retention.check.interval.ms). The "
+        "newest segment is rolled "
         "first when its time comes.",
         pictures.shares(disk_charts.by_time(drops, now)),
         hidden=("file",),
@@ -147,7 +156,9 @@ def next_drops(drops: Rows, now: datetime) -> AnalysisTable:
 
 
 def _sums(rows: Rows, by: Sequence[str], names: Sequence[str]) -> Rows:
-    """The rows added up by some columns, the largest on the disk first; with the oldest and the newest time."""
+    """The rows added up by some columns, the largest on the disk first;
+    with the oldest and the newest time.
+    """
     total = sum(row["sizeInBytes"] for row in rows) or 1
     found = []
     for key, members in grouped(rows, by).items():

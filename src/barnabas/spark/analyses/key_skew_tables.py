@@ -53,7 +53,8 @@ def topics(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
             {
                 "topic": topic.name, "partitions": len(topic.held), "records": records, "recordBytes": size,
                 "largest": largest["partition"], "largestShare": largest["recordBytes"] / (size or 1),
-                "recordSkew": _skew(own, "records", len(topic.held)), "byteSkew": _skew(own, "recordBytes", len(topic.held)),
+                "recordSkew": _skew(own, "records", len(topic.held)),
+                "byteSkew": _skew(own, "recordBytes", len(topic.held)),
                 "keylessRecords": keyless, "keylessShare": keyless / records,
                 "keys": keys.get("keys", 0), "splitKeys": keys.get("splitKeys", 0),
                 "defaultKeyShare": keys["defaultKeys"] / keys["keys"] if keys else None,
@@ -64,13 +65,17 @@ def topics(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     return AnalysisTable(
         "Topics",
         (
-            "topic", "partitions", "records", "recordBytes", "largest", "largestShare", "byteSkew", "recordSkew", "keys",
+            "topic", "partitions", "records", "recordBytes", "largest", "largestShare", "byteSkew",
+            "recordSkew", "keys",
             "keylessShare", "splitKeys", "defaultKeyShare",
         ),
         rows,
-        "Keys and values before compression. Largest to mean: the largest partition by the mean of all, 1 is even. A key is in "
-        "its default place if all its records are in the partition where Java's default partitioner (murmur2) puts them; "
-        "the records of the others went there by another partitioner, by a partition that the producer named, or before the "
+        "Keys and values before compression. Largest to mean: the largest partition by the mean of all, 1 is "
+        "even. A key is in "
+        "its default place if all its records are in the partition where Java's default partitioner "
+        "(murmur2) puts them; "
+        "the records of the others went there by another partitioner, by a partition that the producer "
+        "named, or before the "
         "topic got its partitions of today. A key in several partitions has no order among its records.",
         _skew_bars([row for row in rows if row["partitions"] > 1], lambda row: str(row["topic"])),
         hidden=("keylessRecords", "defaultRecordShare"),
@@ -121,7 +126,8 @@ def hot_keys(counts: KeyCounts, by: str) -> AnalysisTable:
         title,
         ("topic", "key", "records", "recordShare", "recordBytes", "byteShare", "partition", "heldIn"),
         rows,
-        "The largest of each topic, by their part of it. Counts are exact, by the bytes of the keys; a key that is no text is "
+        "The largest of each topic, by their part of it. Counts are exact, by the bytes of the keys; a key "
+        "that is no text is "
         "shown as 0x and hexadecimal digits. The partition is the one that has most of the key's records.",
         _bars(rows, lambda row: f"{row['topic']} {row['key']}", share, share),
         hidden=("keyBytes",),
@@ -134,7 +140,8 @@ def split_keys(counts: KeyCounts) -> AnalysisTable:
         "Keys in several partitions",
         ("topic", "key", "heldIn", "records", "recordShare", "recordBytes", "byteShare"),
         _key_rows(counts.split, counts),
-        "The largest of each topic by records. No consumer sees the records of such a key in the order in which they were sent.",
+        "The largest of each topic by records. No consumer sees the records of such a key in the order in "
+        "which they were sent.",
         hidden=("keyBytes", "partition"),
     )
 
@@ -165,7 +172,8 @@ def spreads(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
             rows.append(
                 {
                     "topic": topic.name, "spread": spread, "partitions": count,
-                    "largestShare": sums["recordBytes"] / count, "byteSkew": sums["recordBytes"], "recordSkew": sums["records"],
+                    "largestShare": sums["recordBytes"] / count, "byteSkew": sums["recordBytes"],
+                    "recordSkew": sums["records"],
                     "movedShare": share,
                 }
             )  # fmt: skip
@@ -173,8 +181,10 @@ def spreads(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
         "What another spread would be",
         ("topic", "spread", "partitions", "largestShare", "byteSkew", "recordSkew", "movedShare"),
         rows,
-        "The same keys, were all of them placed by Java's default partitioner, in the partitions of now and in more; records without "
-        "key are taken as spread evenly. A key is in one partition, so the largest never has less than its hottest key. Keys that "
+        "The same keys, were all of them placed by Java's default partitioner, in the partitions of now and "
+        "in more; records without "
+        "key are taken as spread evenly. A key is in one partition, so the largest never has less than its "
+        "hottest key. Keys that "
         "move have records in another partition than their next ones: their order is broken at that place.",
         _skew_bars(rows, lambda row: f"{row['topic']}, {row['spread']}"),
     )  # fmt: skip
@@ -185,7 +195,9 @@ def _skew(rows: Rows, name: str, count: int) -> float:
 
 
 def _spread(rows: Rows, name: str, even: int, count: int) -> float:
-    """The largest of `count` partitions to their mean; `even` is what is spread over all of them beside the rows."""
+    """The largest of `count` partitions to their mean;
+    `even` is what is spread over all of them beside the rows.
+    """
     total = sum(row[name] for row in rows) + even
     largest = max((row[name] for row in rows), default=0) + even / count
     return largest * count / total if total else 1.0

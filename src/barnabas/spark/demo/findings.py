@@ -77,7 +77,8 @@ class Findings:
         self.checks = [
             Finding("flights sent", flights, len(self.data.flights)),
             *(
-                Finding(f"records read by the stream '{name}' (with {partitions} closing ones)", rows, flights + partitions)
+                Finding(f"records read by the stream '{name}' (with {partitions} closing ones)", rows,
+                    flights + partitions)
                 for name, rows in self.records_read.items()
             ),
             Finding("rows dropped by the watermark", sum(batch.dropped for batch in delays), 0),
@@ -86,13 +87,17 @@ class Findings:
                 -(-self.skew_ms // hour_ms), WATERMARK_MS // hour_ms, at_most=True,
             ),
             Finding("flights in the table", int(self.delays["flights"].sum()), int(windows["flights"].sum())),
-            Finding("minutes of departure delay in the table", int(self.delays["delay_minutes"].sum()), int(windows["delay_minutes"].sum())),
+            Finding("minutes of departure delay in the table", int(self.delays["delay_minutes"].sum()),
+                int(windows["delay_minutes"].sum())),
             Finding("windows (airport and hour)", len(self.delays), len(windows)),
-            Finding("windows written twice, by the batch that was ended and again", int(self.delays.duplicated(["origin", "hour"]).sum()), 0),
+            Finding("windows written twice, by the batch that was ended and again",
+                int(self.delays.duplicated(["origin", "hour"]).sum()), 0),
             Finding("windows that differ", differing(self.delays, windows, ["origin", "hour"]), 0),
             Finding("alerts in the topic", self.alerts[0], expected_alerts(self.data)),
-            Finding("minutes lost by routes, from the topic", int(self.routes["lost_minutes"].sum()), int(routes["lost_minutes"].sum())),
-            Finding("routes by airline and weather that differ", differing(self.routes, routes, ["origin", "dest", "airline", "sky"]), 0),
+            Finding("minutes lost by routes, from the topic", int(self.routes["lost_minutes"].sum()),
+                int(routes["lost_minutes"].sum())),
+            Finding("routes by airline and weather that differ",
+                differing(self.routes, routes, ["origin", "dest", "airline", "sky"]), 0),
             *(Finding(name, found, expected[name]) for name, found in numbers.items()),
         ]  # fmt: skip
         self.history = replay.history
@@ -117,12 +122,22 @@ def _measures(findings: Findings) -> list[Measure]:
     behind = max((lag for points in findings.lag.values() for _, lag in points), default=0)
     return [
         Measure("micro-batches with records, stream delays", f"{len(delays):,}"),
-        Measure("flights a second, from the first one sent to the last one read", f"{len(findings.data.flights) / max(seconds, 0.001):,.0f}"),
+        Measure(
+            "flights a second, from the first one sent to the last one read",
+            f"{len(findings.data.flights) / max(seconds, 0.001):,.0f}",
+        ),
         Measure("records that a stream was behind, at most", f"{behind:,}"),
-        Measure("batch in which the stream delays was ended", "none" if crash.unfinished is None else str(crash.unfinished)),
+        Measure(
+            "batch in which the stream delays was ended",
+            "none" if crash.unfinished is None else str(crash.unfinished),
+        ),
         Measure("seconds from the end to the next committed batch", f"{crash.seconds:.1f}"),
-        *([Measure("event time between partitions, at most", span(findings.skew_ms))] if findings.skew_ms else []),
-    ]  # fmt: skip
+        *(
+            [Measure("event time between partitions, at most", span(findings.skew_ms))]
+            if findings.skew_ms
+            else []
+        ),
+    ]
 
 
 def span(milliseconds: int) -> str:

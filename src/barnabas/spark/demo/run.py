@@ -133,7 +133,8 @@ def make_room(folder: Path) -> None:
         raise DemoError(f"{folder} is not empty, and no demo has written it: give another --out")
     if _in_use(folder / "broker"):
         raise DemoError(
-            f"the broker that an earlier demo kept still runs on {folder / 'broker'}: end it, or give another --out"
+            f"the broker that an earlier demo kept still runs on {folder / 'broker'}: end it, or give "
+            "another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
     marker.touch()
@@ -178,8 +179,8 @@ def make_topics(address: str) -> None:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             raise DemoError(
-                f"the topics of an earlier demo exist at {address}: barnabas topics --bootstrap-server {address} "
-                f"--delete --topic '{FLIGHTS}|{ALERTS}'"
+                f"the topics of an earlier demo exist at {address}: barnabas topics --bootstrap-server "
+                f"{address} --delete --topic '{FLIGHTS}|{ALERTS}'"
             ) from error
 
 

@@ -29,9 +29,9 @@ _COMMITS: Final = (
     "recordTimestamp timestamp"
 )
 _LAG: Final = (
-    "group string, topic string, partition int, committedOffset bigint, logStartOffset bigint, logEndOffset bigint, "
-    "lag bigint, lagSeconds double, lost bigint, nextTimestamp timestamp, newestTimestamp timestamp, "
-    "secondsToDataLoss double"
+    "group string, topic string, partition int, committedOffset bigint, logStartOffset bigint, logEndOffset "
+    "bigint, lag bigint, lagSeconds double, lost bigint, nextTimestamp timestamp, newestTimestamp "
+    "timestamp, secondsToDataLoss double"
 )
 _HISTORY: Final = (
     "group string, topic string, partition int, commitTimestamp timestamp, committedOffset bigint, "

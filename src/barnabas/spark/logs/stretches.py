@@ -6,8 +6,9 @@ Three things can be wrong in a segment:
 
 - A batch has a wrong checksum, or its records cannot be decoded. The batches behind it are read as ever.
 - A header cannot be one. Its length leads nowhere, so the rest of the piece is lost with it.
-- The file ends inside a batch, or in the zeros of a preallocated file. In the newest segment of a partition that is
-  a torn tail, which a broker that died leaves behind and cuts off when it starts. In an older one it is corruption.
+- The file ends inside a batch, or in the zeros of a preallocated file. In the newest segment of a partition
+  that is a torn tail, which a broker that died leaves behind and cuts off when it starts. In an older one it
+  is corruption.
 
 The file is read, not mapped: a broker that truncates a mapped file would end this process.
 """

@@ -111,7 +111,9 @@ def _rows(stretch: Stretch, table: Any, options: LogOptions) -> pa.RecordBatch:
 
 
 def _report(skipped: Sequence[Damage]) -> None:
-    """A line in the worker's log, which is the executor's standard error, for each kind of what was left out."""
+    """A line in the worker's log, which is the executor's standard error, for each kind of what was
+    left out.
+    """
     for torn, words in ((True, "a torn tail"), (False, "corrupt batches")):
         found = [one for one in skipped if one.torn is torn]
         if found:

@@ -1,8 +1,8 @@
 """Runs a pipeline: one streaming query, started again when it fails, and watched by people and tools.
 
-A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does no harm.
-The attempts are counted from the last batch that ended well: what fails now and then goes on for as long as it gets
-something done, and what cannot work ends soon, with the reason in one line.
+A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does
+no harm. The attempts are counted from the last batch that ended well: what fails now and then goes on for as
+long as it gets something done, and what cannot work ends soon, with the reason in one line.
 """
 
 import contextlib
@@ -80,7 +80,9 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
 def run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event | None = None
 ) -> RunOutcome:
-    """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set. Raises PipelineError."""
+    """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set.
+    Raises PipelineError.
+    """
     outcome = RunOutcome()
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
@@ -165,7 +167,8 @@ class _Watch:
                     self._count(query, seen)
                     rate = seen.rows / (time.monotonic() - started)
                     status.update(
-                        f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} records, {rate:,.0f}/s"
+                        f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} "
+                        f"records, {rate:,.0f}/s"
                     )
             except (PySparkException, Py4JError, ConnectionError) as failure:
                 return first_line(failure)
@@ -174,7 +177,9 @@ class _Watch:
         return None
 
     def _end(self, query: "StreamingQuery", seen: Totals) -> None:
-        """Stops the query, in the middle of a batch too: the table takes it once, and the checkpoint knows where it began."""
+        """Stops the query, in the middle of a batch too:
+        the table takes it once, and the checkpoint knows where it began.
+        """
         try:
             query.stop()
             self._count(query, seen)
