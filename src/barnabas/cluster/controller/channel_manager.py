@@ -315,7 +315,7 @@ class RequestBatch:
         errors = {}
         for each in response.partition_errors:
             tp = TopicPartition(each.topic_name, each.partition_index)
-            if tp in deleting and tp.topic in self._context.deletions_begun:
+            if tp in deleting:
                 errors[tp] = ErrorCode.of(each.error_code)
         if errors:
             self._handlers.replicas_deleted(broker, ErrorCode.of(response.error_code), errors)
