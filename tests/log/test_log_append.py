@@ -235,6 +235,16 @@ class TestFollower:
         assert follower.read(0, 1 << 20).records.read() == data
         assert follower.leader_epochs.entries == leader.leader_epochs.entries
 
+    @pytest.mark.parametrize("epochs", [[0, 0, 1], [0, 3, 3], [7, 5], [4, 4, 2, 6]])
+    def test_a_record_has_the_epoch_that_its_leader_wrote(self, world, epochs):
+        """Also the one of a leader that a newer epoch, without a record so far, has come before."""
+        follower = world.log()
+        for offset, epoch in enumerate(epochs):
+            follower.append_as_follower(build_batch([Record(offset, 1, b"k", b"v")], leader_epoch=epoch))
+            assert follower.leader_epochs.epoch_for_offset(offset) == epoch
+
+        assert follower.leader_epochs.latest_epoch == epochs[-1]
+
     def test_gaps_are_kept(self, world):
         follower = world.log()
         records = build_batch(

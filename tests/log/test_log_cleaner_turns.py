@@ -123,6 +123,21 @@ def test_the_dirtiest_log_comes_first():
     assert world.cleaner.dirtiest().log is first
 
 
+def test_a_log_that_moves_to_another_directory_does_not_keep_the_cleaners_from_the_others():
+    world = dirty(CompactedWorld())
+    world.clean()
+    for number in range(10):
+        world.put((b"k", b"%d" % number))
+    world.roll()
+    less_dirty, world.the_log = world.the_log, world.manager_.get_or_create(OTHER)
+    dirty(world)
+    world.manager_.create_future(OTHER, world.root)
+
+    assert world.cleaner.dirtiest().log is less_dirty
+    world.manager_.futures.delete(OTHER)
+    assert world.cleaner.dirtiest().log is world.the_log
+
+
 def test_where_the_dirty_part_begins_survives_a_restart_and_a_truncation_takes_it_back():
     world = dirty(CompactedWorld())
     world.clean()
@@ -238,6 +253,19 @@ def test_a_log_that_is_deleted_while_it_is_cleaned_takes_its_files_with_it(funct
 
     world.clock.advance()
     assert [name for name in world.disk.listdir(world.root) if name.startswith("orders")] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"), [(("compact",), 20), (("compact", "delete"), 0), (("delete",), 0)]
+)
+def test_records_of_a_topic_that_is_only_compacted_have_no_age(policy, left):
+    world = CompactedWorld(cleanup_policy=policy, retention_ms=1000, retention_bytes=100)
+    dirty(world)
+    world.clock.advance(1_000_000)
+
+    world.manager_.clean_up_log(world.the_log)
+
+    assert len(world.records()) == left
 
 
 def test_a_topic_that_is_not_compacted_any_more_is_left_as_it_is():
