@@ -255,19 +255,6 @@ def test_a_log_that_is_deleted_while_it_is_cleaned_takes_its_files_with_it(funct
     assert [name for name in world.disk.listdir(world.root) if name.startswith("orders")] == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "left"), [(("compact",), 20), (("compact", "delete"), 0), (("delete",), 0)]
-)
-def test_records_of_a_topic_that_is_only_compacted_have_no_age(policy, left):
-    world = CompactedWorld(cleanup_policy=policy, retention_ms=1000, retention_bytes=100)
-    dirty(world)
-    world.clock.advance(1_000_000)
-
-    world.manager_.clean_up_log(world.the_log)
-
-    assert len(world.records()) == left
-
-
 def test_a_topic_that_is_not_compacted_any_more_is_left_as_it_is():
     world = dirty(CompactedWorld())
     plain = dataclasses.replace(world.config, cleanup_policy=("delete",))

@@ -112,7 +112,6 @@ class Log:
         topic_id: Uuid | None,
         log_start_offset: int,
         log_end_offset: int,
-        recovery_point: int,
         is_gapless: bool,
     ) -> None:
         self.tp = tp
@@ -124,7 +123,7 @@ class Log:
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
+        self.recovery_point = log_end_offset
         self.first_dirty_offset = 0
         """Below it each key occurs once: the cleaner has been there."""
         self.lowest_cut = LONG_MAX
