@@ -10,6 +10,7 @@ from barnabas.core.slices import in_one_piece
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import UnexpectedAppendOffsetError
 from barnabas.records.batch import (
+    HEADER_SIZE,
     TimestampType,
     batch_headers,
     build_batch,
@@ -211,6 +212,18 @@ def test_recompression_keeps_the_size_limit_and_refuses_damage(world):
     broken = batch(100, size=100, codec=Codec.ZSTD)
     broken[70:80] = b"\xff" * 10
     assert refused(log, with_field(broken, ">h", 21, Codec.ZSTD)) is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(("excess", "code"), [(0, None), (1, ErrorCode.MESSAGE_TOO_LARGE)])
+def test_a_batch_may_decompress_to_64_times_max_message_bytes(world, excess, code):
+    log = world.log(cleanup_policy=("compact",), max_message_bytes=1000)
+    beside = len(build_batch([Record(0, NOW_MS, b"k", bytes(60_000))])) - HEADER_SIZE - 60_000
+    record = Record(0, NOW_MS, b"k", bytes(64_000 - beside + excess))
+    records = build_batch([record], codec=Codec.ZSTD)
+    assert len(records) < 1000
+
+    error = log.validate_heavy(records, NOW_MS).error
+    assert (None if error is None else error.code) is code
 
 
 def test_recompression_sets_append_time(world):

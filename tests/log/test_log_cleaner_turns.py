@@ -65,6 +65,17 @@ def test_what_the_cleaners_say_of_themselves():
     assert 0 < cleaner.since_last_look_ms < 15_000
 
 
+def test_cleaners_that_were_stopped_do_nothing_more():
+    world = dirty(CompactedWorld())
+    begun = []
+    world.offload.before = begun.append
+    world.cleaner.startup()
+    world.cleaner.shutdown()
+    world.clock.advance(60_000)
+
+    assert (begun, len(world.records())) == ([], 20)
+
+
 def test_a_log_is_cleaned_when_more_than_the_ratio_is_dirty():
     world = dirty(CompactedWorld(min_cleanable_dirty_ratio=0.5))
     world.clean()

@@ -137,10 +137,13 @@ class TestIndexes:
     @pytest.mark.parametrize("segment", [0, 1, -1])
     def test_a_time_index_is_rebuilt_from_the_log(self, segment, how, caplog):
         world, manager, log = running()
-        damage(world, manager, f"{log.segments[segment].base_offset:020d}.timeindex", how)
+        name = f"{log.segments[segment].base_offset:020d}.timeindex"
+        before = world.disk.read(f"{ROOT}/{name}")
+        damage(world, manager, name, how)
 
         for number in range(30):
             assert in_one_piece(log.offset_for_timestamp(NOW_MS + number)).offset == number
+        assert len(world.disk.read(f"{ROOT}/{name}")) == len(before)
         assert len(warnings_of(caplog)) == 1
         for number in range(30, 60):
             log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)

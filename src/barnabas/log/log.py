@@ -242,7 +242,7 @@ class Log:
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._checked_marker(buffer, header, origin)
+                marker = self._checked_marker(buffer, header)
             else:
                 duplicate = self._find_duplicate(header, origin)
                 if duplicate is not None:
@@ -449,12 +449,10 @@ class Log:
             size=0,
         )
 
-    def _checked_marker(
-        self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
-    ) -> EndTransactionMarker | None:
+    def _checked_marker(self, buffer: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
         marker = marker_in(buffer, header)
         if marker is not None:
-            self.producers.check_marker(header, marker, origin, self.log_end_offset)
+            self.producers.check_marker(header, marker, self.log_end_offset)
         return marker
 
     def _write(
