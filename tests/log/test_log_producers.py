@@ -8,6 +8,7 @@ from barnabas.log.producer_snapshot import SnapshotError, decode_snapshot, encod
 from barnabas.log.producers import AppendOrigin
 from barnabas.records.batch import SEQUENCE_MAX
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
+from barnabas.testing.disk import SimulatedFilesystem
 
 
 def send(log, sequence, count=1, *, producer_id=7, epoch=0, transactional=False):
@@ -229,16 +230,21 @@ class TestSurvival:
         assert log.log_end_offset == 10
         assert send(log, 4, epoch=1).first_offset == 9
 
-    def test_a_clean_stop_keeps_producers_through_a_loss_of_power(self):
-        world = World()
+    @pytest.mark.parametrize("seed", range(8))
+    def test_a_clean_stop_keeps_producers_through_a_loss_of_power(self, seed):
+        world = World(SimulatedFilesystem(seed=seed))
         manager = world.started()
-        log = manager.get_or_create(TP)
+        manager.get_or_create(TP).append(batch(), 0, NOW_MS)
+        manager.shutdown()
+        manager = world.started()
+        log = manager.get(TP)
         for sequence in range(3):
             send(log, sequence)
         manager.shutdown()
         world.disk.crash()
         log = world.started().get(TP)
 
+        assert log.snapshots.offsets[-1] == 4, "the start has read it, and no batches instead"
         assert [send(log, sequence).duplicate for sequence in range(4)] == [True, True, True, False]
 
     def test_a_log_whose_snapshots_went_with_its_records_is_closed_like_any(self, world):
