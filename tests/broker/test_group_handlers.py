@@ -8,16 +8,17 @@ from barnabas.broker.handlers import api_table
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
 from barnabas.coordinator.classic.states import ClassicGroupState
+from barnabas.coordinator.consumer.description import GroupDescription
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.member import HeartbeatResult
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
 )
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -103,12 +104,12 @@ class Coordinator:
     def delete_group(self, group_id):
         return self._answer("delete_group", None, group_id)
 
-    def consumer_group_heartbeat(self, client, request):
-        good = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1)
-        return self._answer("consumer_group_heartbeat", good, client, request)
+    def consumer_group_heartbeat(self, heartbeat):
+        good = HeartbeatResult("m", 1, 5000)
+        return self._answer("consumer_group_heartbeat", good, heartbeat)
 
     def consumer_group_describe(self, group_id):
-        good = DescribedConsumerGroup(group_id=group_id, group_state="Stable")
+        good = GroupDescription(ConsumerGroup(group_id), "uniform", [])
         return self._answer("consumer_group_describe", good, group_id)
 
 
