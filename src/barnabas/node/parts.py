@@ -41,6 +41,7 @@ from barnabas.node.broker_clients import (
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
+from barnabas.node.isr_channel import IsrChannel
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
@@ -139,7 +140,9 @@ class Parts:
             clock=clock,
             logs=logs,
             metadata=self.metadata,
-            alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
+            alter_partition=AlterPartitionManager(
+                broker_id, epoch, IsrChannel(self._alter_partition_channel, clock), clock
+            ),
             fetchers=self.fetchers,
             quotas=self._quotas,
         )

@@ -23,7 +23,7 @@ from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.node.isr_channel import IsrChannel
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -140,7 +140,10 @@ class Broker:
             logs=self.logs,
             metadata=self.metadata,
             alter_partition=AlterPartitionManager(
-                self.id, lambda: self.registration.broker_epoch, ToController(self), self.clock
+                self.id,
+                lambda: self.registration.broker_epoch,
+                IsrChannel(ToController(self), self.clock),
+                self.clock,
             ),
             fetchers=self.fetchers,
         )
@@ -252,19 +255,17 @@ class Broker:
         if controller is None or not tries:
             self._end()
             return
-        request = ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.registration.broker_epoch)
+        epoch = self.registration.broker_epoch
 
-        def answered(answer: Pending[Any]) -> None:
-            if (
-                answer.error is None
-                and not answer.result().error_code
-                and not answer.result().remaining_partitions
-            ):
+        def answered(answer: Pending[list[TopicPartition]]) -> None:
+            if answer.error is None and not answer.result():
                 self._end()
             else:
                 self.clock.call_later(RETRY_MS, lambda: self._hand_over(tries - 1))
 
-        self.wire.call(self, controller, lambda: controller.controller.controlled_shutdown(request), answered)
+        self.wire.call(
+            self, controller, lambda: controller.controller.controlled_shutdown(self.id, epoch), answered
+        )
 
     def _end(self) -> None:
         self.fetchers.close()

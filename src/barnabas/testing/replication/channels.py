@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from barnabas.broker.handlers.alter_partition import proposals_of, response_of
 from barnabas.cluster.brokers import Broker as BrokerIdentity
 from barnabas.cluster.controller.channel_manager import ControlResponse
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.testing.clock import ProcessClock
@@ -100,12 +102,13 @@ class ToController:
             return Pending.failed(LostCallError())
         _, version = versions
         sent = on_the_wire(request, version)
-        self._owner.wire.call(
-            self._owner,
-            controller,
-            lambda: controller.controller.alter_partition(sent, version),
-            answer.end_as,
-        )
+
+        def decide() -> Pending[AlterPartitionResponse]:
+            proposals = in_one_piece(proposals_of(sent, version))
+            verdicts = controller.controller.alter_partition(sent.broker_id, sent.broker_epoch, proposals)
+            return verdicts.then(lambda verdicts: in_one_piece(response_of(proposals, verdicts, version)))
+
+        self._owner.wire.call(self._owner, controller, decide, answer.end_as)
         return answer
 
     def __repr__(self) -> str:
