@@ -723,7 +723,7 @@ def consumer_world(make):
 
 def test_members_of_consumer_groups_need_to_read_the_group(consumer_world, rights, coordinator):
     assert consumer_world.send(heartbeat(), 0).member_epoch == 1
-    assert coordinator.asked[0][1] == ("test", "/127.0.0.1")
+    assert coordinator.asked[0][1].client == ("test", "/127.0.0.1")
     rights.deny(Operation.READ, Resource.GROUP, "g")
     assert code(consumer_world.send(heartbeat(), 0).error_code) == "GROUP_AUTHORIZATION_FAILED"
 
@@ -762,4 +762,4 @@ def test_consumer_groups_are_described_to_who_may(consumer_world, rights):
     hidden, described = consumer_world.send(request, 0).groups
 
     assert code(hidden.error_code) == "GROUP_AUTHORIZATION_FAILED"
-    assert (described.group_state, described.authorized_operations) == ("Stable", 1 << 3 | 1 << 6 | 1 << 8)
+    assert (described.group_state, described.authorized_operations) == ("Empty", 1 << 3 | 1 << 6 | 1 << 8)

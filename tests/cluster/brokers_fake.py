@@ -24,6 +24,7 @@ from barnabas.core.pending import Pending
 from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.peer import ListenerId, Peer
+from barnabas.node.control_requests import ControlRequests
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -37,6 +38,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from metadata_updates import apply
 
 NOW_MS = 1_700_000_000_000
 
@@ -104,7 +106,7 @@ class FakeBroker:
         self.controller = KafkaController(
             ControllerConfig(self.id, "INTERNAL", **cluster.config),
             self.store,
-            Channel(cluster),
+            ControlRequests(Channel(cluster)),
             self.registration,
             cluster.clock,
             cluster.random_uuid,
@@ -150,7 +152,7 @@ class FakeBroker:
             return self._lead_or_follow(request)
         if isinstance(request, StopReplicaRequest):
             return self._stop(request)
-        self.cache.apply(request)
+        apply(self.cache, request)
         return UpdateMetadataResponse()
 
     def _lead_or_follow(self, request):

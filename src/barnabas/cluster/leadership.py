@@ -61,6 +61,13 @@ class LeaderAndIsr:
         return LeaderAndIsr(LEADER_DURING_DELETE, self.isr, EPOCH_DURING_DELETE)
 
 
+class ControllerEpoch(NamedTuple):
+    """The controller that gives an order, and its term."""
+
+    controller_id: int
+    epoch: int
+
+
 class IsrProposal(NamedTuple):
     """An ISR that a leader asks the controller for (``AlterPartition``)."""
 

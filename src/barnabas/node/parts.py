@@ -39,6 +39,7 @@ from barnabas.node.broker_clients import (
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
+from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
 from barnabas.node.isr_channel import IsrChannel
@@ -112,7 +113,9 @@ class Parts:
         self.controller = KafkaController(
             ControllerConfig.of(config, broker_id, listeners),
             store,
-            BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
+            ControlRequests(
+                BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers)
+            ),
             registration,
             clock,
             lambda: random_uuid(rng),

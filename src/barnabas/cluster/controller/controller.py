@@ -22,6 +22,7 @@ from barnabas.cluster.controller.broker_events import controlled_shutdown, proce
 from barnabas.cluster.controller.channel_manager import (
     BatchNotSentError,
     ControllerChannelManager,
+    LeaderAndIsrAnswer,
     ResponseHandlers,
 )
 from barnabas.cluster.controller.context import ControllerContext
@@ -65,7 +66,6 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 
 _events: Final = EventLog("cluster.controller")
 
@@ -420,10 +420,10 @@ class KafkaController:
             _events.error("event_failed", event_name=event.name, error=error, exc_info=exc_info)
         return Pending.of(None)
 
-    def _leader_and_isr_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
+    def _leader_and_isr_answered(self, broker_id: int, answer: LeaderAndIsrAnswer) -> None:
         self._put(
             "LeaderAndIsrResponseReceived",
-            lambda term: process_leader_and_isr_response(term, response, broker_id),
+            lambda term: process_leader_and_isr_response(term, answer, broker_id),
         )
 
     def _replicas_deleted(
