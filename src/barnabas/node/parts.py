@@ -43,10 +43,10 @@ from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
 from barnabas.node.isr_channel import IsrChannel
+from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
-from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
@@ -127,12 +127,16 @@ class Parts:
         self._new_fetcher_clients = partial(fetcher_clients, broker_id, clock=clock, rng=rng)
         self._to_leaders = self._new_fetcher_clients(config)
         self._inter_broker_name = listeners.inter_broker_name
+        self._leader_endpoints = partial(
+            leader_endpoints,
+            find_node=self._find_leader,
+            follower=Follower(broker_id, epoch),
+            settings=FetchSettings.of(config),
+            clock=clock,
+        )
         self.fetchers = ReplicaFetcherManager(
-            Follower(broker_id, epoch),
-            self._to_leaders,
-            self._find_leader,
+            self._leader_endpoints(self._to_leaders),
             clock,
-            FetchSettings.of(config),
             backoff_ms=config["replica.fetch.backoff.ms"],
             truncated=logs.checkpoint_recovery_points,
             quota=self._quotas.follower,
@@ -206,7 +210,7 @@ class Parts:
         if number != old:
             # Clients that are not needed any more stay for the next change; they are connected to nobody.
             self._to_leaders += self._new_fetcher_clients(config, first=len(self._to_leaders))
-            self.fetchers.resize(self._to_leaders[:number])
+            self.fetchers.resize(self._leader_endpoints(self._to_leaders[:number]))
 
     def topic_configured(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own settings were changed."""
