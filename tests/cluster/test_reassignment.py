@@ -3,6 +3,7 @@ by request and by znode, to the end, back, and over to another controller.
 """
 
 import pytest
+from brokers_fake import ask
 
 from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.registration import propagate_log_dir_event
@@ -65,7 +66,7 @@ def catch_up(cluster, *isr, tp=T0):
     request = AlterPartitionRequest(
         broker_id=state.leader, broker_epoch=broker.registration.broker_epoch, topics=[topic]
     )
-    answer = cluster.wait(cluster.controller.controller.alter_partition(request, 3))
+    answer = cluster.wait(ask(cluster.controller.controller, request, 3))
     assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
     cluster.settle()
 
