@@ -355,6 +355,8 @@ def test_an_end_that_takes_longer_than_a_caller_waits_goes_on(run, fake):
                 await producer.commit_transaction()
             with pytest.raises(TransactionStateError):
                 producer.begin_transaction()
+            with pytest.raises(TransactionStateError, match="COMMITTING"):
+                await producer.send("t", b"behind the end", partition=0)
             held.set()
             await producer.commit_transaction()
             assert coordinator.ended == [(True, [("t", 0)], [])]
