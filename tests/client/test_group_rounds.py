@@ -1,4 +1,6 @@
-"""A consumer in its group, against a scripted coordinator: rounds, heartbeats, commits, and what goes wrong."""
+"""A consumer in its group, against a scripted coordinator:
+rounds, heartbeats, commits, and what goes wrong.
+"""
 
 import asyncio
 import contextlib
@@ -429,6 +431,25 @@ def test_a_member_that_was_thrown_out_hears_that_its_partitions_are_lost_and_com
             await until(lambda: len(one.assignment()) == 4)
             group.expel("m1")
             await until(lambda: one.group_metadata().member_id == "m2" and len(one.assignment()) == 4)
+            assert [kind for kind, _ in diary.lines] == ["assigned", "lost", "assigned"]
+            await members.stop()
+
+    run(scenario())
+
+
+def test_a_member_of_another_generation_hears_that_its_partitions_are_lost_and_keeps_its_id(run, fake):
+    """Whoever is in the group now may have them, though the coordinator knows the member."""
+
+    async def scenario():
+        async with world(fake) as (cluster, group, members), consumer(cluster) as one:
+            diary = Diary()
+            one.subscribe("t", **diary.listeners())
+            members.add(one)
+            await until(lambda: len(one.assignment()) == 4)
+            before = group.generation
+            group.generation += 5
+            await until(lambda: group.generation == before + 6 and len(one.assignment()) == 4)
+            assert one.group_metadata().member_id == "m1"
             assert [kind for kind, _ in diary.lines] == ["assigned", "lost", "assigned"]
             await members.stop()
 

@@ -27,7 +27,9 @@ def values(cluster, topic="t", partition=0):
 
 
 def sequences_are_unbroken(cluster):
-    """Whether each batch of t-0 follows the one before it: a producer that had to number again would not show."""
+    """Whether each batch of t-0 follows the one before it:
+    a producer that had to number again would not show.
+    """
     headers = [parse_header(batch) for batch in cluster.logs["t", 0]]
     expected = 0
     for header in headers:
@@ -211,7 +213,8 @@ def test_a_refused_batch_fails_alone_and_the_next_goes_under_a_new_epoch(run, fa
 @pytest.mark.parametrize(
     ("answer", "kept"),
     [
-        # Refused for itself, and refused because the broker does not have (or does not yet know of) what came before.
+        # Refused for itself, and refused because the broker does not have (or does not yet know of) what came
+        # before.
         (ErrorCode.MESSAGE_TOO_LARGE, [b"older"]),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, [b"older", b"later"]),
         (ErrorCode.UNKNOWN_PRODUCER_ID, [b"older", b"later"]),
@@ -253,6 +256,17 @@ def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
             cluster.producers.clear()
             await producer.send_and_wait("t", "two")
             assert values(cluster) == [b"one", b"two"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_the_first_batch_of_all_may_meet_a_broker_that_knows_another_sequence(run, fake, code):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(code))
+            stored = await producer.send_and_wait("t", "one")
+            assert (stored.offset, values(cluster)) == (0, [b"one"])
 
     run(scenario())
 
