@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-New batches go out one after the other without waiting for answers. A batch that has to be sent again goes
+New batches go out one after the other without waiting for answers, while the leader stays the same (`sent_to`). A batch that has to be sent again goes
 back to its old place and is sent only when nothing of the partition is in flight: so retries keep the order
 (Kafka's ``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
 
@@ -47,6 +47,7 @@ class PartitionQueue:
         "_renumber",
         "identity",
         "in_flight",
+        "sent_to",
         "tp",
         "waiting",
     )
@@ -55,6 +56,8 @@ class PartitionQueue:
         self.tp = tp
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
+        self.sent_to = -1
+        """The broker that has, or had, what is in flight."""
         self.identity: ProducerIdentity | None = None
         """Under what batches are sent: the producer's, its epoch moved on where this partition needed it."""
         self._next_number = 0

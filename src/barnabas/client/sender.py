@@ -138,12 +138,22 @@ class Sender:
     def _send_ready(self, ready: list[PartitionQueue]) -> None:
         by_leader: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
-            by_leader.setdefault(self._cluster.metadata.leader(queue.tp), []).append(queue)
+            leader = self._cluster.metadata.leader(queue.tp)
+            if leader < 0 or self._may_send(queue, leader):
+                by_leader.setdefault(leader, []).append(queue)
         if by_leader.pop(-1, None):
             self._cluster.refresh_soon()
         for node_id, queues in by_leader.items():
             while queues and self._has_room(node_id):
-                self._send(node_id, self._drain(queues))
+                self._send(node_id, self._drain(node_id, queues))
+
+    def _may_send(self, queue: PartitionQueue, leader: int) -> bool:
+        """Whether no batch of an idempotent producer overtakes one whose answer another broker owes.
+
+        The earlier leader may have stored and replicated that batch. The next one would take the newer ones, and
+        after five of them not recognise it when it is sent again. (librdkafka drains a partition in the same way.)
+        """
+        return not queue.in_flight or queue.sent_to == leader or self._identity is NO_IDENTITY
 
     def _has_room(self, node_id: int) -> bool:
         """Whether a request to the node may be made now.
@@ -155,7 +165,7 @@ class Sender:
         requests = network.in_flight_request_count(node_id)
         return not requests or (requests < self._in_flight_max and network.is_ready(node_id))
 
-    def _drain(self, queues: list[PartitionQueue]) -> Sent:
+    def _drain(self, node_id: int, queues: list[PartitionQueue]) -> Sent:
         """The first batches of as many of these partitions as fit into one request; they leave the list."""
         assert self._identity is not None
         sent: Sent = []
@@ -163,6 +173,7 @@ class Sender:
         while queues and (not sent or size + queues[0].waiting[0].size_bytes <= self._request_bytes_max):
             queue = queues.pop(0)
             batch = self._accumulator.take(queue, self._identity)
+            queue.sent_to = node_id
             size += batch.size_bytes
             sent.append((queue, batch))
         return sent
