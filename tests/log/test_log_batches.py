@@ -117,8 +117,7 @@ class TestTheStartOfALog:
             assert_known(log, last)
 
     def test_a_transaction_below_it_is_not_open_and_one_that_ends_behind_it_is_aborted(self):
-        """Recovery took in what lies behind the start only, and so found markers without their transaction.
-        """
+        """Recovery took in what lies behind the start only, and so found markers without their transaction."""
         world = World()
         manager = world.started()
         log = manager.get_or_create(TP)
@@ -232,9 +231,7 @@ class TestTheFile:
         log = world.reload()
         before = [each.last_sequence for each in log.producers.producers[7].batches]
         for number in (1, 2):
-            log.append(
-                batch(producer_id=7, producer_epoch=0, base_sequence=before[-1] + number), 0, NOW_MS
-            )
+            log.append(batch(producer_id=7, producer_epoch=0, base_sequence=before[-1] + number), 0, NOW_MS)
         log.truncate_to(end_offset + 1)
 
         known = [each.last_sequence for each in log.producers.producers[7].batches]
