@@ -3,6 +3,8 @@
 import pytest
 from replica_rig import TP, Rig
 
+from barnabas.broker.handlers.leader_and_isr import take_roles
+from barnabas.broker.handlers.update_metadata import take_over
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -61,7 +63,7 @@ class Managed:
         )
         topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=ONE, partition_states=[state])
         request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(take_roles(self.replicas, request, 7))
         self.rig.clock.advance()
         self.rig.partition = self.replicas.partition(TP)
 
@@ -70,7 +72,7 @@ class Managed:
         request = UpdateMetadataRequest(
             controller_epoch=1, live_brokers=[UpdateMetadataBroker(id=each) for each in brokers]
         )
-        self.replicas.control_queue.run(self.replicas.update_metadata(request))
+        self.replicas.control_queue.run(take_over(self.replicas, request))
         self.rig.clock.advance()
 
     def delete(self):
@@ -78,7 +80,7 @@ class Managed:
         gone = UpdateMetadataPartitionState(partition_index=0, leader=LEADER_DURING_DELETE)
         topic = UpdateMetadataTopicState(topic_name=TP.topic, topic_id=ONE, partition_states=[gone])
         request = UpdateMetadataRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.control_queue.run(self.replicas.update_metadata(request))
+        self.replicas.control_queue.run(take_over(self.replicas, request))
         self.rig.clock.advance()
 
     def produce(self):
