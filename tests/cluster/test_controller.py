@@ -448,12 +448,21 @@ def test_an_answer_about_other_partitions_brings_no_failed_replica_back(three):
     three.brokers[1].failing_dirs.add(T0)
     three.wait(propagate_log_dir_event(three.brokers[1].store, 1))
     three.settle()
+    three.brokers[0].requests.clear()
     three.create("u", {0: [1, 2]})
     three.brokers[2].stop()
 
     assert three.state("u").leader == 1
     assert three.state("t").leader == 0
-    assert 1 in three.brokers[0].cache.partition(T0).offline_replicas
+    said = [
+        state.offline_replicas
+        for request in three.brokers[0].sent(UpdateMetadataRequest)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if topic.topic_name == "t"
+    ]
+    assert said
+    assert all(1 in offline for offline in said), "not even for a moment"
 
 
 def test_changed_endpoints_reach_all(three):
@@ -1008,6 +1017,26 @@ def test_controlled_shutdown_names_what_cannot_move(three):
     response = three.wait(ask(three.controller.controller, request))
 
     assert [(each.topic_name, each.partition_index) for each in response.remaining_partitions] == [("t", 0)]
+
+
+def test_a_shutdown_leaves_topics_alone_that_wait_for_their_deletion(three, caplog):
+    """The broker leads one of them no more, and has deleted its replica of both."""
+    three.create("led", {0: [1, 2]})
+    three.create("followed", {0: [2, 1]})
+    three.brokers[2].stop()
+    three.delete("led")
+    three.delete("followed")
+    assert set(three.brokers[1].deleted) == {TopicPartition("led", 0), TopicPartition("followed", 0)}
+    for broker in three.brokers.values():
+        broker.requests.clear()
+
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    response = three.wait(ask(three.controller.controller, request))
+    three.settle()
+
+    assert (response.error_code, response.remaining_partitions) == (0, [])
+    assert not three.brokers[1].sent(StopReplicaRequest)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_a_shutdown_does_not_wait_for_partitions_of_one_replica(three):

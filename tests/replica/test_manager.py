@@ -41,6 +41,7 @@ class Managed:
         rig = self.rig = Rig()
         self.checkpoints = 0
         self.isr = IsrDecisions()
+        self.fetchers = Fetchers()
         rig.logs.checkpoint_high_watermarks = self._checkpointed
         self.replicas = ReplicaManager(
             1,
@@ -49,16 +50,16 @@ class Managed:
             logs=rig.logs,
             metadata=MetadataCache(1),
             alter_partition=self.isr,
-            fetchers=Fetchers(),
+            fetchers=self.fetchers,
         )
         self.replicas.start()
 
     def _checkpointed(self):
         self.checkpoints += 1
 
-    def lead(self, isr=(1, 2), replicas=(1, 2)):
+    def lead(self, isr=(1, 2), replicas=(1, 2), leader=1):
         state = LeaderAndIsrPartitionState(
-            partition_index=0, leader=1, isr=list(isr), replicas=list(replicas)
+            partition_index=0, leader=leader, isr=list(isr), replicas=list(replicas)
         )
         topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=ONE, partition_states=[state])
         request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
@@ -196,3 +197,12 @@ def test_a_failed_log_directory_is_told_to_all_who_wait(managed):
 
     assert produce.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
     assert fetch.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_nothing_is_copied_to_a_failed_log_directory(managed):
+    managed.live(1, 2)
+    managed.lead(leader=2)
+    assert managed.fetchers.fetching == {TP: (2, 0)}
+
+    managed.replicas.log_directory_failed([TP])
+    assert managed.fetchers.fetching == {}

@@ -2,12 +2,13 @@
 
 import errno
 from collections import deque
+from ctypes import c_int32
 
 import pytest
 from replica_rig import Rig
 
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, java_hash
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
@@ -781,6 +782,22 @@ def test_partitions_that_all_change_while_a_session_begins_are_asked_for(beginni
 def test_a_fetcher_whose_partitions_all_go_while_its_session_begins_ends(beginning):
     following = beginning(lambda it: it.manager.stop([each.tp for each in it.partitions.values()]))
     assert following.manager.fetchers == []
+
+
+def test_partitions_are_spread_over_fetchers_as_kafka_spreads_them():
+    """Operators and quotas know them by their names. The hash of the topic is negative, as Java's int."""
+    following = Following(fetchers=3)
+    following.follow(*range(7))
+
+    expected = [abs(c_int32(31 * java_hash(TOPIC) + number).value) % 3 for number in range(7)]
+    found = [
+        fetcher.name
+        for number in range(7)
+        for fetcher in following.manager.fetchers
+        if TopicPartition(TOPIC, number) in fetcher
+    ]
+    assert found == [f"ReplicaFetcherThread-{each}-{LEADER}" for each in expected]
+    assert {name[-3] for name in found} == {"0", "1", "2"}
 
 
 def test_other_numbers_of_fetchers_copy_the_same_partitions():

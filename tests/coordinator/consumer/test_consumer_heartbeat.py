@@ -372,6 +372,16 @@ def test_an_instance_that_is_there_is_not_given_to_another(world):
     )
 
 
+def test_an_instance_id_that_was_given_up_is_nobodys(world):
+    """The member may come back without it, under the id that it had."""
+    world.join("m1", instance_id="i1")
+    world.beat("m1", -1, instance_id="i1")
+    world.join("m1")
+    world.join("m2", instance_id="i1")
+    assert sorted(world.group.members) == ["m1", "m2"]
+    assert world.beat("m1", world.group.members["m1"].member_epoch).error_code == 0
+
+
 def test_whoever_was_replaced_is_fenced(world):
     world.join("m1", instance_id="i1")
     world.beat("m1", -2, instance_id="i1")
@@ -424,6 +434,8 @@ def test_a_group_has_a_repr_that_shows_its_state():
 def test_a_member_that_comes_from_elsewhere_is_written_down(world, client):
     world.topics.create("a", 1)
     world.join("m1", "a")
+    for _ in range(2):
+        world.beat("m1", 1)  # nothing is new any more
     written = len(world.journal.batches)
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=1)
     settled(handled(world, request, client_id=client.id, host=client.host[1:]))

@@ -322,11 +322,7 @@ class RequestBatch:
         error: ErrorCode,
         partitions: Iterable[tuple[TopicPartition, ErrorCode]],
     ) -> None:
-        errors = {
-            tp: code
-            for tp, code in partitions
-            if tp in deleting and tp.topic in self._context.deletions_begun
-        }
+        errors = {tp: code for tp, code in partitions if tp in deleting}
         if errors:
             self._handlers.replicas_deleted(broker, error, errors)
 

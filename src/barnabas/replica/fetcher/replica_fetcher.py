@@ -332,7 +332,7 @@ class ReplicaFetcher:
 
     def _wake(self) -> None:
         wait, self._wait = self._wait, None
-        if wait is not None and not self._closed:
+        if wait is not None:
             if self._timer is not None:
                 self._timer.cancel()
             wait.complete(None)
