@@ -270,6 +270,7 @@ class World:
             syncer=syncer,
             disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
+            on_log_start=lambda tp: self.replicas.log_start_moved(tp),
         )
         for directory in directories:
             self.disk.mkdir(directory)
@@ -286,7 +287,6 @@ class World:
             alter_partition=self.isr,
             fetchers=self.fetchers,
         )
-        self.logs.on_log_start = self.replicas.log_start_moved
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()

@@ -2,31 +2,34 @@
 
 Theory of operation
 -------------------
-A *future log* is a copy that grows in ``<topic>-<partition>.<uuid>-future`` of the new directory, while the current log
-serves. Once it holds everything, it takes the place of the current one (`replace_current`). Each step is durable before
-the next begins, so that a broker that dies between any two finds exactly one current log:
+A *future log* is a copy that grows in ``<topic>-<partition>.<uuid>-future`` of the new directory, while the
+current log serves. Once it holds everything, it takes the place of the current one (`replace_current`). Each
+step is durable before the next begins, so that a broker that dies between any two finds exactly one current
+log:
 
 1. the checkpoints of the new directory name the partition;
 2. the old directory gets the file ``moved-to`` with the new path;
 3. all of the future log is synced, and its directory renamed to ``<topic>-<partition>``;
 4. the old directory is renamed to ``…-delete``, and ``moved-to`` with it.
 
-A death before 3 leaves a future log, which the next start goes on with. Between 3 and 4 both directories have the
-current name: the next start sees by ``moved-to`` that the new one holds everything (`finish_moves`). Apache Kafka
-refuses to start then.
+A death before 3 leaves a future log, which the next start goes on with. Between 3 and 4 both directories have
+the current name: the next start sees by ``moved-to`` that the new one holds everything (`finish_moves`).
+Apache Kafka refuses to start then.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_hash
+from barnabas.log.checkpoints import Checkpoints
 from barnabas.log.config import LogConfig
+from barnabas.log.disk_errors import DiskErrors
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.loader import create_log, load_log
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.names import (
     DELETE_DIRECTORY_SUFFIX,
     directory_name,
@@ -35,6 +38,9 @@ from barnabas.log.names import (
     retired_name,
     unique_part,
 )
+from barnabas.log.removal import Removal
+from barnabas.log.resources import LogResources
+from barnabas.log.retired_names import Retirement
 
 MOVED_TO: Final = "moved-to"
 """The file in a partition's directory that says where its log is from now on."""
@@ -44,43 +50,44 @@ _UINT_MAX: Final = 0xFFFFFFFF
 _events: Final = EventLog("log.future_logs")
 
 
-class Ports(NamedTuple):
-    """What future logs need of the log manager."""
-
-    log_config: Callable[[str], LogConfig]
-    checkpoint: Callable[[str], object]
-    """Writes all checkpoints of one log directory."""
-    retire: Callable[[Log], object]
-    """Renames a log's directory, to be removed later; raises KAFKA_STORAGE_ERROR."""
-    remove_later: Callable[[str, float], object]
-    failed: Callable[[str, OSError], object]
-    """Called with a path whose disk failed."""
-
-
 class FutureLogs:
     """The future logs by partition."""
 
-    def __init__(self, filesystem: Filesystem, resources: LogResources, clock: Clock, ports: Ports) -> None:
-        self.logs: dict[TopicPartition, Log] = {}
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        resources: LogResources,
+        clock: Clock,
+        logs: dict[TopicPartition, Log],
+        errors: DiskErrors,
+        *,
+        log_config: Callable[[str], LogConfig],
+        checkpoints: Checkpoints,
+        retirement: Retirement,
+        removal: Removal,
+    ) -> None:
+        self.logs = logs
         self._filesystem = filesystem
         self._resources = resources
         self._clock = clock
-        self._ports = ports
+        self._errors = errors
+        self._log_config = log_config
+        self._checkpoints = checkpoints
+        self._retirement = retirement
+        self._removal = removal
         self._unwritten: set[str] = set()
         """Log directories whose checkpoints do not know of a future log yet."""
 
     def get(self, tp: TopicPartition) -> Log | None:
         return self.logs.get(tp)
 
-    def create(self, tp: TopicPartition, directory: str, topic_id: Uuid | None, unique: str) -> Log:
+    def create(self, tp: TopicPartition, directory: str, topic_id: Uuid | None) -> Log:
         """An empty future log in this log directory. Raises KAFKA_STORAGE_ERROR."""
-        path = f"{directory}/{future_name(tp, unique)}"
+        path = f"{directory}/{future_name(tp, self._retirement.next_unique())}"
         try:
-            log = create_log(
-                tp, path, self._ports.log_config(tp.topic), self._resources, self._clock.time_ms()
-            )
+            log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
         except OSError as error:
-            self._ports.failed(path, error)
+            self._errors.failed(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot create {path}: {error}") from error
         if topic_id is not None:
             log.assign_topic_id(topic_id)
@@ -99,28 +106,30 @@ class FutureLogs:
 
     def _checkpoint(self, directory: str) -> None:
         self._unwritten.discard(directory)
-        self._ports.checkpoint(directory)
+        self._checkpoints.write_all(directory)
 
     def delete(self, tp: TopicPartition) -> None:
         """``asyncDelete(isFuture = true)``: gives up what was copied. Raises KAFKA_STORAGE_ERROR."""
         log = self.logs.pop(tp, None)
         if log is not None:
-            self._ports.retire(log)
+            self._retirement.delete(log)
 
     def replace_current(self, log: Log, future: Log) -> None:
-        """``replaceCurrentWithFutureLog``: from now on `log` is in the directory of `future`, which has all of its records.
+        """``replaceCurrentWithFutureLog``: from now on `log` is in the directory of `future`, which has all
+        of its records.
 
-        `log` stays the object that it is, so that whatever reads it or waits for it goes on. What is not synced yet is synced
-        here and now. Raises KAFKA_STORAGE_ERROR; then the log is where it was, and the future log is given up.
+        `log` stays the object that it is, so that whatever reads it or waits for it goes on. What is not
+        synced yet is synced here and now. Raises KAFKA_STORAGE_ERROR; then the log is where it was, and the
+        future log is given up.
         """
-        parent = future.directory.rpartition("/")[0]
+        parent = future.parent_dir
         target = f"{parent}/{directory_name(log.tp)}"
         source = log.directory
         future.high_watermark = log.high_watermark
         future.maybe_increment_log_start_offset(min(log.log_start_offset, future.high_watermark))
         future.first_dirty_offset = log.first_dirty_offset
         try:
-            self._ports.checkpoint(parent)
+            self._checkpoints.write_all(parent)
             self._filesystem.write_atomic(f"{source}/{MOVED_TO}", target.encode())
             self._resources.filesystem.sync_directory(source)
         except OSError as error:
@@ -168,24 +177,27 @@ class FutureLogs:
                 if self._filesystem.exists(path):
                     self._filesystem.rename(path, _deleted_path(path, log.tp, self._clock))
             except OSError as failure:
-                self._ports.failed(path, failure)
+                self._errors.failed(path, failure)
         if isinstance(error, OSError):
-            self._ports.failed(target, error)
+            self._errors.failed(target, error)
 
     def _retire_source(self, log: Log, source: str) -> None:
         retired = _deleted_path(source, log.tp, self._clock)
+        parent = source.rpartition("/")[0]
         try:
             self._filesystem.rename(source, retired)
-            self._resources.filesystem.sync_directory(source.rpartition("/")[0])
+            self._resources.filesystem.sync_directory(parent)
         except OSError as error:
-            self._ports.failed(source, error)
+            self._errors.failed(source, error)
             return
-        self._ports.checkpoint(source.rpartition("/")[0])
-        self._ports.checkpoint(log.directory.rpartition("/")[0])
-        self._ports.remove_later(retired, log.config.file_delete_delay_ms)
+        self._checkpoints.write_all(parent)
+        self._checkpoints.write_all(log.parent_dir)
+        self._removal.tree_later(retired, log.config.file_delete_delay_ms)
 
     def forget_move(self, log: Log) -> None:
-        """Takes ``moved-to`` away, which a start may find where the move itself did not happen. Raises KAFKA_STORAGE_ERROR."""
+        """Takes ``moved-to`` away, which a start may find where the move itself did not happen. Raises
+        KAFKA_STORAGE_ERROR.
+        """
         path = f"{log.directory}/{MOVED_TO}"
         try:
             if self._filesystem.exists(path):
@@ -196,7 +208,9 @@ class FutureLogs:
 
 
 def finish_moves(filesystem: Filesystem, directories: Sequence[str], clock: Clock) -> None:
-    """Before anything is loaded: takes the old directory of each partition away that a death left in two. Raises OSError."""
+    """Before anything is loaded: takes the old directory of each partition away that a death left in two.
+    Raises OSError.
+    """
     for path, tp in _in_several(filesystem, directories):
         marker = f"{path}/{MOVED_TO}"
         if not filesystem.exists(marker):

@@ -12,9 +12,10 @@ from barnabas.log import gapless
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
 from barnabas.log.leader_epochs import LeaderEpochCache
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.partition_metadata import read_topic_id
 from barnabas.log.recovery import base_offsets
+from barnabas.log.resources import LogResources
 from barnabas.log.segment import LogSegment
 from barnabas.log.snapshots import SnapshotStore
 

@@ -8,9 +8,9 @@ crash only segments that reach beyond it are checked.
 
 An append validates first, then changes nothing in memory before the disk has taken the bytes: a
 batch that the disk refuses was never there. (Appends of one turn that wait for each other are the exception: `write_turn`
-says how they are taken back.) An OSError takes the whole log directory offline through
-`on_failure`, and from then on every call answers KAFKA_STORAGE_ERROR; what was acknowledged stays on disk and
-is served again after a restart.
+says how they are taken back.) An OSError takes the log offline, and the `LogListener` takes its directory too where that
+must be; from then on every call answers KAFKA_STORAGE_ERROR. What was acknowledged stays on disk and is served again
+after a restart.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,20 +21,19 @@ from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
-from barnabas.core.offload import InPlace, Offload
+from barnabas.core.offload import InPlace
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
 from barnabas.log import gapless
 from barnabas.log.config import LogConfig
-from barnabas.log.descriptors import DescriptorCache
-from barnabas.log.filesystem import Filesystem
-from barnabas.log.flush import DirectorySync, GroupCommit, Syncable, SyncByPath
+from barnabas.log.flush import DirectorySync, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.names import segment_paths
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
 from barnabas.log.replay import apply_batch, marker_in, replay
+from barnabas.log.resources import LogResources
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
 from barnabas.log.segment import LogSegment, Place
@@ -63,37 +62,6 @@ WARNINGS_MAX: Final = 100
 """After so many damaged places of one partition, further ones get no line."""
 
 _events: Final = EventLog("log")
-
-
-class LogResources:
-    """What all logs of a broker share."""
-
-    __slots__ = ("commits", "disk", "files", "filesystem", "offload", "on_cut", "on_failure", "on_refused")
-
-    def __init__(
-        self,
-        filesystem: Filesystem,
-        files: DescriptorCache,
-        commits: GroupCommit,
-        on_failure: Callable[[str, OSError], object],
-        *,
-        disk: Filesystem | None = None,
-        offload: Offload | None = None,
-        on_refused: Callable[[str, OSError], object] = lambda _directory, _error: None,
-    ) -> None:
-        self.filesystem = filesystem
-        self.files = files
-        self.commits = commits
-        self.on_failure = on_failure
-        """Called with the partition's directory when its disk fails."""
-        self.disk = disk or filesystem
-        """The same disk for other threads than the loop's."""
-        self.offload: Offload = offload or InPlace()
-        """Where large segments are scanned."""
-        self.on_refused = on_refused
-        """Called with the partition's directory when something is refused for want of descriptors or of room."""
-        self.on_cut: Callable[[Log, bool], object] = lambda _log, _is_dirtier: None
-        """Called before records at the end of a log are cut off, and with whether some of its clean part goes."""
 
 
 class Log:
@@ -152,6 +120,11 @@ class Log:
     @property
     def active(self) -> LogSegment:
         return self.segments.active
+
+    @property
+    def parent_dir(self) -> str:
+        """The log directory that it is in (``parentDir``)."""
+        return self.directory.rpartition("/")[0]
 
     @property
     def size(self) -> int:
@@ -498,7 +471,9 @@ class Log:
     def _make_room(
         self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int
     ) -> None:
-        """``maybeRoll``: when the active segment cannot or should not take the append (``LogSegment.shouldRoll``)."""
+        """``maybeRoll``: when the active segment cannot or should not take the append
+        (``LogSegment.shouldRoll``).
+        """
         if self._must_roll(size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms, first_offset)
 
@@ -550,7 +525,8 @@ class Log:
                 new = self._new_segment(base_offset, now_ms)
                 old.seal()
             except OSError:
-                # The old segment goes on; an empty one beyond its next records would end the log at a restart.
+                # The old segment goes on; an empty one beyond its next records would end the log at a
+                # restart.
                 self.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
@@ -595,15 +571,17 @@ class Log:
 
     def begin_flush(self) -> tuple[int, Sequence[Syncable]]:
         self.write_unwritten()
-        # From the segment of the last record that was synced: it may have been closed since, and then its indexes
-        # are synced now, because recovery looks at no segment that lies wholly below the recovery point.
+        # From the segment of the last record that was synced: it may have been closed since, and then its
+        # indexes are synced now, because recovery looks at no segment that lies wholly below the recovery
+        # point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
         self._flush_bound = self.log_end_offset
         disk = self._resources.disk
         files = [file for segment in unsynced for file in segment.files_to_sync(disk)]
         if unsynced[-1].base_offset >= self.recovery_point:
-            # A segment is new since the last sync: its name has to be durable as well as its bytes. And so have the
-            # leader epochs: those of segments below the recovery point are not learnt from their batches again.
+            # A segment is new since the last sync: its name has to be durable as well as its bytes. And so
+            # have the leader epochs: those of segments below the recovery point are not learnt from their
+            # batches again.
             files.append(SyncByPath(disk, self.leader_epochs.path))
             files.append(DirectorySync(disk, self.directory))
         return self.log_end_offset, files
@@ -787,8 +765,8 @@ class Log:
         return True
 
     def _forget_epochs_without_records(self) -> None:
-        # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask for a
-        # cut again and again.
+        # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask
+        # for a cut again and again.
         try:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
         except OSError as error:
@@ -812,7 +790,7 @@ class Log:
         self._loaded_end_offset = -1
         clean = min(self.first_dirty_offset, self.segments.reaching(offset)[0].base_offset)
         is_dirtier, self.first_dirty_offset = clean < self.first_dirty_offset, clean
-        self._resources.on_cut(self, is_dirtier)
+        self._resources.listener.cut(self, is_dirtier)
 
     def _shorten(self, end_offset: int) -> None:
         self.log_end_offset = end_offset
@@ -822,7 +800,9 @@ class Log:
         self.high_watermark = min(self._high_watermark, end_offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower that fell off its leader."""
+        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower
+        that fell off its leader.
+        """
         self._check_online()
         try:
             self._begin_cut(0)
@@ -890,7 +870,9 @@ class Log:
     # -- the start of the log ------------------------------------------------------------------------
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up. Raises OFFSET_OUT_OF_RANGE."""
+        """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up.
+        Raises OFFSET_OUT_OF_RANGE.
+        """
         self._check_online()
         if offset > self._high_watermark:
             raise KafkaError(
@@ -1008,11 +990,12 @@ class Log:
     def refused(self, error: OSError) -> KafkaError:
         """What to raise when an operation failed that left everything as it was.
 
-        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and the log goes on.
+        Neither descriptors that have run out nor a disk without room is broken: the client tries again, and
+        the log goes on.
         """
         if not is_passing(error):
             return self.storage_failed(error)
-        self._resources.on_refused(self.directory, error)
+        self._resources.listener.refused(self.directory, error)
         missing = "room" if is_full(error) else "file descriptor"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
 
@@ -1025,7 +1008,7 @@ class Log:
         if not self.offline:
             self.offline = True
             _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
-            self._resources.on_failure(self.directory, error)
+            self._resources.listener.failed(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
 
     def _check_online(self) -> None:

@@ -11,7 +11,7 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.cluster.metadata.cache import MetadataCache
@@ -61,8 +61,9 @@ class Logs(Protocol):
 
     futures: FutureLogs
     """Logs on their way to another directory."""
-    is_cleaning: Callable[[Log], bool]
-    """Whether a cleaner is at a log."""
+
+    def is_cleaning(self, log: Log) -> bool:
+        """Whether a cleaner is at a log."""
 
     def prefer(self, tp: TopicPartition, directory: str) -> None:
         """Where a log is to be made that does not exist yet."""

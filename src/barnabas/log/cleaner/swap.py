@@ -9,10 +9,10 @@ Theory of operation
     (sources)   renamed to .deleted, synced          from here on the log reads the .swap
     .log        renamed, and that is synced          the cleaning of this group is done
 
-Each step is durable before the next begins: a loss of power between two of them may undo a rename, but never leaves the
-sources and the result side by side without the name that says which of them counts. Renames happen on the event loop,
-together with the change of the list of segments, so that no reader sees one without the other; syncs happen elsewhere,
-and what has become of the log meanwhile is looked at after each of them.
+Each step is durable before the next begins: a loss of power between two of them may undo a rename, but never
+leaves the sources and the result side by side without the name that says which of them counts. Renames happen
+on the event loop, together with the change of the list of segments, so that no reader sees one without the
+other; syncs happen elsewhere, and what has become of the log meanwhile is looked at after each of them.
 
 From the moment that the log reads the .swap, a disk that refuses a step takes the log offline, as a refused
 append does: part of the sources is gone, so nothing may be renamed, cleaned or removed here but by the next
