@@ -270,7 +270,7 @@ class World:
             syncer=syncer,
             disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
-            on_log_start=lambda tp: self.replicas.log_start_moved(tp),
+            on_log_start=self._log_start_moved,
         )
         for directory in directories:
             self.disk.mkdir(directory)
@@ -437,6 +437,9 @@ class World:
                 ]
             }
         )
+
+    def _log_start_moved(self, tp):
+        self.replicas.log_start_moved(tp)
 
     def update_metadata(self, topics, *, topic_id=ZERO_UUID, brokers=(ME, OTHER), epoch=1, broker_epoch=7):
         request = UpdateMetadataRequest(
