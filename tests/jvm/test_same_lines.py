@@ -126,7 +126,8 @@ OLD_OFFSETS = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormat
 
 @pytest.fixture(scope="module")
 def commits(genuine) -> tuple[str, str]:
-    """The partition of a group that has committed, left, and committed by hand, and how many records it has."""
+    """The partition of a group that has committed, left, and committed by hand, and how many records it has.
+    """
     settings = {"bootstrap.servers": genuine, "group.id": "printed", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe(["lines"])
@@ -269,7 +270,8 @@ QUOTAS = """
 --entity-type users --entity-name bob --add-config SCRAM-SHA-256=[iterations=4097,password=x]
 --entity-type users --entity-default --add-config producer_byte_rate=12345678
 --entity-type clients --entity-name "an app" --add-config request_percentage=12.5
---entity-type users --entity-name alice --entity-type clients --entity-name "an app" --add-config producer_byte_rate=7
+--entity-type users --entity-name alice --entity-type clients --entity-name "an app" \
+--add-config producer_byte_rate=7
 --entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=20
 """
 SHOWN = """
