@@ -18,6 +18,7 @@ from barnabas.log.recovery import base_offsets
 from barnabas.log.resources import LogResources
 from barnabas.log.segment import LogSegment
 from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.truncation import reload_producers
 
 _events: Final = EventLog("log.loader")
 
@@ -139,7 +140,7 @@ def _new_segment(
 def _restore_producers(log: Log) -> None:
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     if log.snapshots.offsets:
-        log.reload_producers()
+        reload_producers(log)
     else:
         # No snapshot and nothing to recover: there were no producers to remember (UnifiedLog).
         log.producers.clear(log.log_end_offset)

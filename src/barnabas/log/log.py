@@ -13,29 +13,29 @@ must be; from then on every call answers KAFKA_STORAGE_ERROR. What was acknowled
 after a restart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
-from barnabas.core.ids import TopicPartition, Uuid, java_abs, java_hash
-from barnabas.core.offload import InPlace
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Pending
 from barnabas.core.slices import Sliced
-from barnabas.log import gapless
+from barnabas.log import gapless, truncation
 from barnabas.log.config import LogConfig
+from barnabas.log.damage import looked_up, mend, warn_once
 from barnabas.log.flush import DirectorySync, Syncable, SyncByPath
 from barnabas.log.index import IndexCorruptError
 from barnabas.log.leader_epochs import LeaderEpochCache
 from barnabas.log.names import segment_paths
 from barnabas.log.partition_metadata import write_topic_id
 from barnabas.log.producers import AppendOrigin, ProducerStateManager
-from barnabas.log.replay import apply_batch, marker_in, replay
+from barnabas.log.replay import apply_batch, marker_in
 from barnabas.log.resources import LogResources
 from barnabas.log.results import AppendInfo, ReadResult, TimestampAndOffset, UnexpectedAppendOffsetError
-from barnabas.log.scan import IN_PLACE_SCAN_BYTES, RELATIVE_OFFSET_MAX, scan_indexes
+from barnabas.log.rolling import must_roll
 from barnabas.log.segment import LogSegment, Place
 from barnabas.log.segments import SegmentList
 from barnabas.log.shortage import is_full, is_passing
@@ -57,9 +57,6 @@ from barnabas.records.control import EndTransactionMarker
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-WARNINGS_MAX: Final = 100
-"""After so many damaged places of one partition, further ones get no line."""
 
 _events: Final = EventLog("log")
 
@@ -104,15 +101,15 @@ class Log:
         self.offline = False
         self.last_flush_ms = 0
         self._high_watermark = log_start_offset
-        self._resources = resources
-        self.segments = SegmentList(segments)
-        self._flush_bound = log_end_offset
-        self._loaded_end_offset = log_end_offset
+        self.resources = resources
+        self.segments = SegmentList(segments, directory, resources, snapshots)
+        self.flush_bound = log_end_offset
+        self.loaded_end_offset = log_end_offset
         """Where the log ended when it was loaded; -1 once it was cut."""
         self._unwritten: UnwrittenAppends | None = None
-        self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
+        self.rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
         """Scans for indexes of segments, which may run in a child process."""
-        self._warned: list[tuple[str, object]] = []
+        self.warned: list[tuple[str, object]] = []
         """Damage that the log of events has a line for."""
 
     # -- state ---------------------------------------------------------------------------------------
@@ -164,7 +161,7 @@ class Log:
                 " another topic ID",
             )
         try:
-            write_topic_id(self._resources.filesystem, self.directory, topic_id)
+            write_topic_id(self.resources.filesystem, self.directory, topic_id)
         except OSError as error:
             raise self.refused(error) from error
         self.topic_id = topic_id
@@ -211,7 +208,7 @@ class Log:
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
         if not waits:
-            self._check_online()
+            self.check_online()
         first_offset = self.log_end_offset
         marker = None
         if header.producer_id >= 0:
@@ -277,7 +274,10 @@ class Log:
             and leader_epoch == self.leader_epochs.latest_epoch
             # The first batch of a segment has the time that the age of the segment counts from.
             and segment.size > 0
-            and not self._must_roll(
+            and not must_roll(
+                self.tp,
+                self.config,
+                segment,
                 waiting + size,
                 self.log_end_offset + header.last_offset_delta,
                 header.max_timestamp,
@@ -337,7 +337,7 @@ class Log:
 
     def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
         """Validates a client's batch where it does not hold the event loop: the batch to append, None for the same."""
-        run = self._resources.offload.run
+        run = self.resources.offload.run
         return run(validate_elsewhere, bytes(records), self.tp, self.config, now_ms)
 
     def append_as_follower(self, records: Buffer, now_ms: int = 0) -> AppendInfo | None:
@@ -346,7 +346,7 @@ class Log:
         What is cut off at the end of a fetch is left out; None when no whole batch is left. Raises
         CORRUPT_MESSAGE, or UnexpectedAppendOffsetError for batches that begin before the log's end.
         """
-        self._check_online()
+        self.check_online()
         headers = self._checked_replicas(records)
         if not headers:
             return None
@@ -406,7 +406,7 @@ class Log:
         Raises OSError.
         """
         if self.is_gapless:
-            gapless.withdraw(self._resources.filesystem, self.directory)
+            gapless.withdraw(self.resources.filesystem, self.directory)
             self.is_gapless = False
 
     def _find_duplicate(self, header: BatchHeader, origin: AppendOrigin) -> AppendInfo | None:
@@ -474,39 +474,8 @@ class Log:
         """``maybeRoll``: when the active segment cannot or should not take the append
         (``LogSegment.shouldRoll``).
         """
-        if self._must_roll(size, last_offset, max_timestamp, now_ms):
+        if must_roll(self.tp, self.config, self.segments.active, size, last_offset, max_timestamp, now_ms):
             self.roll(now_ms, first_offset)
-
-    def _must_roll(
-        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, *, index_entries: int = 0
-    ) -> bool:
-        """Whether the active segment is full or too old; `index_entries` are those that are still to come."""
-        segment = self.segments.active
-        return (
-            segment.size > self.config.segment_bytes - size
-            or (
-                segment.size > 0
-                and self._waited_ms(segment, max_timestamp, now_ms) > self._roll_after_ms(segment)
-            )
-            or segment.index.room <= index_entries
-            or segment.time_index.room <= index_entries
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        )
-
-    def _waited_ms(self, segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
-        """How long the segment is open: by the records' own time where they have one."""
-        first = segment.first_timestamp()
-        if first >= 0 and max_timestamp >= 0:
-            return max_timestamp - first
-        return now_ms - segment.created_ms
-
-    def _roll_after_ms(self, segment: LogSegment) -> int:
-        config = self.config
-        if not config.segment_jitter_ms:
-            return config.roll_ms
-        # Kafka draws the jitter at random; a hash spreads as well and can be replayed.
-        spread = java_abs(java_hash(f"{self.tp}@{segment.base_offset}"))
-        return config.roll_ms - spread % min(config.segment_jitter_ms, config.roll_ms)
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
@@ -514,36 +483,26 @@ class Log:
         base_offset = max(expected_offset, self.log_end_offset)
         if base_offset > self.log_end_offset:
             self.expect_gaps()
-        old = self.active
+        old, index_bytes_max = self.active, self.config.segment_index_bytes
         if old.base_offset == base_offset:
             # Only an empty segment can be in the way: its indexes are full, so its files are begun again.
             assert old.size == 0, f"a new segment at {base_offset} would replace {old!r}"
-            self.segments.replace_active(self._new_segment(base_offset, now_ms))
+            self.segments.replace_active(self.segments.create(base_offset, index_bytes_max, now_ms))
             old.rest()
         else:
             try:
-                new = self._new_segment(base_offset, now_ms)
+                new = self.segments.create(base_offset, index_bytes_max, now_ms)
                 old.seal()
             except OSError:
                 # The old segment goes on; an empty one beyond its next records would end the log at a
                 # restart.
-                self.remove_files(segment_paths(self.directory, base_offset))
+                self.segments.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
         if old.size:
             self.flush_soon()
         self.producers.map_end_offset = base_offset
         self.snapshots.take(self.producers)
-
-    def _new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
-        return LogSegment.create(
-            self._resources.filesystem,
-            self._resources.files,
-            self.directory,
-            base_offset,
-            index_bytes_max=self.config.segment_index_bytes,
-            now_ms=now_ms,
-        )
 
     # -- flush ---------------------------------------------------------------------------------------
 
@@ -557,7 +516,7 @@ class Log:
 
         Fails with KAFKA_STORAGE_ERROR.
         """
-        return self._resources.commits.request(self)
+        return self.resources.commits.request(self)
 
     def flush(self) -> None:
         """Syncs now, in place. Raises KAFKA_STORAGE_ERROR."""
@@ -575,8 +534,8 @@ class Log:
         # indexes are synced now, because recovery looks at no segment that lies wholly below the recovery
         # point.
         unsynced = self.segments.reaching(self.recovery_point - 1)
-        self._flush_bound = self.log_end_offset
-        disk = self._resources.disk
+        self.flush_bound = self.log_end_offset
+        disk = self.resources.disk
         files = [file for segment in unsynced for file in segment.files_to_sync(disk)]
         if unsynced[-1].base_offset >= self.recovery_point:
             # A segment is new since the last sync: its name has to be durable as well as its bytes. And so
@@ -588,7 +547,7 @@ class Log:
 
     def end_flush(self, end_offset: int) -> None:
         # A truncation may have come between: what was written since then is not synced.
-        self.recovery_point = max(self.recovery_point, min(end_offset, self._flush_bound))
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.flush_bound))
 
     # -- read ----------------------------------------------------------------------------------------
 
@@ -605,7 +564,7 @@ class Log:
         The last batch may be cut by `max_bytes`; with `min_one_message` the first never is. Raises
         OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
         """
-        self._check_online()
+        self.check_online()
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
             raise self._out_of_range(start_offset)
         end_offset = self.log_end_offset
@@ -619,29 +578,29 @@ class Log:
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
         except (OSError, KafkaError, IndexCorruptError) as error:
-            self._mend(error)
+            mend(self, error)
             found = self.segments.read(
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
         if found.first_offset > start_offset and self.is_gapless:
             # What is missing here was acknowledged once.
-            self._warn_once(
-                "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
+            warn_once(
+                self, "log.gap", found.first_offset, first_missing=start_offset, next_found=found.first_offset
             )
         return found
 
     def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
         """``collectAbortedTransactions``: those with records in the range, for read_committed consumers."""
-        self._check_online()
-        return self._looked_up(self.segments.aborted_transactions, start_offset, upper_bound_offset)
+        self.check_online()
+        return looked_up(self, self.segments.aborted_transactions, start_offset, upper_bound_offset)
 
     # -- look-up by time -----------------------------------------------------------------------------
 
     def offset_for_timestamp(self, target_ms: int) -> Sliced[TimestampAndOffset | None]:
         """``fetchOffsetByTimestamp``: the first record at or after the time (ms since 1970)."""
-        self._check_online()
+        self.check_online()
         start_offset = next_offset = self.log_start_offset
-        while (batch := self._looked_up(self.segments.batch_since, target_ms, next_offset)) is not None:
+        while (batch := looked_up(self, self.segments.batch_since, target_ms, next_offset)) is not None:
             found = yield from self._search(batch, target_ms, start_offset)
             if found is not None:
                 return found
@@ -651,8 +610,8 @@ class Log:
 
     def max_timestamp_offset(self) -> Sliced[TimestampAndOffset | None]:
         """The first record with the greatest timestamp (KIP-734); None for a log without one."""
-        self._check_online()
-        batch = self._looked_up(self.segments.latest_batch)
+        self.check_online()
+        batch = looked_up(self, self.segments.latest_batch)
         if batch is None:
             return None
         return (yield from self._search(batch, parse_header(batch).max_timestamp, 0))
@@ -663,209 +622,22 @@ class Log:
             try:
                 return search_batch(batch, target_ms, start_offset, at_once=True)
             except HeavyBatchError:
-                run = self._resources.offload.run
+                run = self.resources.offload.run
                 found: TimestampAndOffset | None = yield run(search_batch, batch, target_ms, start_offset)
                 return found
         except KafkaError as error:
-            self._mend(error)
+            mend(self, error)
             raise
-
-    # -- damage --------------------------------------------------------------------------------------
-
-    def _looked_up(self, look_up: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a look-up finds, after damage that it comes across has been mended where that is possible."""
-        try:
-            return look_up(*args, **kwargs)
-        except (OSError, KafkaError, IndexCorruptError) as error:
-            self._mend(error)
-        return look_up(*args, **kwargs)
-
-    def _mend(self, error: OSError | KafkaError | IndexCorruptError) -> None:
-        """Rebuilds an index that turns out to be damaged; for all else raises what the reader is answered."""
-        if isinstance(error, IndexCorruptError):
-            self.rebuild_index(error)
-            return
-        if isinstance(error, FileNotFoundError):
-            # Removed by hand: the disk works, and the other logs of the directory go on.
-            if any(segment.path == error.filename for segment in self.segments):
-                raise self.storage_failed(error) from error
-            self._warn_once("segment.missing", error.filename, error=error)
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"A file of {self.tp} is missing: {error}"
-            ) from error
-        if isinstance(error, OSError):
-            raise self.refused(error) from error
-        self._warn_once("segment.corrupt", str(error), error=error)
-        raise error
-
-    def rebuild_index(self, error: IndexCorruptError) -> None:
-        """Makes the indexes of a segment again from its batches, a large one's in a child process.
-
-        Raises KAFKA_STORAGE_ERROR, which clients try again, while that goes on.
-        """
-        segment = next((each for each in self.segments if each.base_offset == error.base_offset), None)
-        if segment is not None and segment not in self._rebuilding:
-            _events.warning("index.rebuild", partition=self.tp, segment=segment.path, reason=error)
-            resources = self._resources
-            run = resources.offload if segment.size > IN_PLACE_SCAN_BYTES else InPlace()
-            scan = self._rebuilding[segment] = run.run(
-                scan_indexes,
-                resources.disk,
-                segment.path,
-                segment.base_offset,
-                self.config.index_interval_bytes,
-            )
-            scan.when_done(lambda done: self._rebuilt(segment, done))
-        self._check_online()
-        if segment in self._rebuilding:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"An index of {self.tp} is being rebuilt: {error}"
-            )
-
-    def _rebuilt(self, segment: LogSegment, scanned: Pending[tuple[bytes, bytes]]) -> None:
-        if self._rebuilding.get(segment) is not scanned:
-            return  # the log was truncated meanwhile
-        del self._rebuilding[segment]
-        if self.offline or segment not in self.segments:
-            return
-        index, time_index = b"", b""
-        if scanned.error is None:
-            index, time_index = scanned.result()
-        else:
-            # Without entries every look-up reads the segment from its start, which is slow and right.
-            _events.error("index.not_rebuilt", partition=self.tp, segment=segment.path, reason=scanned.error)
-        try:
-            segment.take_indexes(index, time_index)
-        except OSError as error:
-            self.refused(error)
-
-    def _warn_once(self, event: str, place: object, **fields: object) -> None:
-        """Says that something is damaged, but not at each request that comes across it."""
-        if len(self._warned) < WARNINGS_MAX and (event, place) not in self._warned:
-            self._warned.append((event, place))
-            _events.warning(event, partition=self.tp, **fields)
 
     # -- truncation ----------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
         """``truncateTo``: cuts everything at and above the offset; False when there was nothing to cut."""
-        self._check_online()
-        assert offset >= 0, f"cannot truncate to {offset}"
-        if offset >= self.log_end_offset:
-            self._forget_epochs_without_records()
-            return False
-        if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return True
-        try:
-            self._truncate(offset)
-        except OSError as error:
-            # Half of it may be done, so that even without a fault of the disk this log cannot go on.
-            raise self.storage_failed(error) from error
-        return True
-
-    def _forget_epochs_without_records(self) -> None:
-        # An epoch in which this broker led and appended nothing: its leader does not know it, and would ask
-        # for a cut again and again.
-        try:
-            self.leader_epochs.truncate_from_end(self.log_end_offset)
-        except OSError as error:
-            raise self.refused(error) from error
-
-    def _truncate(self, offset: int) -> None:
-        # What a scan finds now may be gone in a moment, and an index must not lead to it.
-        self._rebuilding.clear()
-        self._begin_cut(offset)
-        self._discard(self.segments.cut_after(offset))
-        active = self.active
-        active.activate()
-        active.truncate_to(offset)
-        self._shorten(offset)
-        self.leader_epochs.truncate_from_end(offset)
-        self.reload_producers()
-
-    def _begin_cut(self, offset: int) -> None:
-        """What is cleaned of the log, or is being cleaned, ends where a segment begins that stays whole."""
-        self.lowest_cut = min(self.lowest_cut, offset)
-        self._loaded_end_offset = -1
-        clean = min(self.first_dirty_offset, self.segments.reaching(offset)[0].base_offset)
-        is_dirtier, self.first_dirty_offset = clean < self.first_dirty_offset, clean
-        self._resources.listener.cut(self, is_dirtier)
-
-    def _shorten(self, end_offset: int) -> None:
-        self.log_end_offset = end_offset
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self._flush_bound = min(self._flush_bound, end_offset)
-        self.log_start_offset = min(self.log_start_offset, end_offset)
-        self.high_watermark = min(self._high_watermark, end_offset)
+        return truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset. For a follower
-        that fell off its leader.
-        """
-        self._check_online()
-        try:
-            self._begin_cut(0)
-            self._discard(list(self.segments))
-            self.segments.replace(self._new_segment(offset, self.active.created_ms))
-            self.leader_epochs.clear()
-            for snapshot in self.snapshots.offsets:
-                self.snapshots.remove(snapshot)
-            self.producers.clear(offset)
-        except OSError as error:
-            raise self.storage_failed(error) from error
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
-        self._flush_bound = min(self._flush_bound, offset)
-        self.high_watermark = offset
-
-    def _discard(self, segments: Sequence[LogSegment]) -> None:
-        """Removes segments that hold nothing anybody was promised.
-
-        The last one first: where the disk refuses one or the process dies, what is left has no hole.
-        """
-        retired: list[str] = []
-        for segment in reversed(segments):
-            retired += segment.retire()
-            self.snapshots.remove(segment.base_offset)
-        self.remove_files(retired)
-
-    def check_unread(self, paths: Sequence[str]) -> None:
-        """What is to be unlinked, now or later, is no file of a segment."""
-        unlinked = set(paths)
-        for segment in self.segments:
-            assert unlinked.isdisjoint(segment.paths), f"{segment!r} is read by {self!r}"
-
-    def remove_files(self, paths: Sequence[str]) -> None:
-        """Unlinks files of segments, none that the log reads; only `Removal` does it too while a log is open.
-
-        Raises OSError.
-        """
-        self.check_unread(paths)
-        for path in paths:
-            self._resources.files.forget(path)
-            self._resources.filesystem.remove(path)
-
-    def reload_producers(self) -> None:
-        """``rebuildProducerState``: from the newest snapshot and the batches after it."""
-        # Kafka forgets producers whose records lie below the start of the log. They may still send those
-        # again, as they may while a broker runs, so what the first segment has of them counts.
-        start_offset = self.segments[0].base_offset
-        self.snapshots.remove_outside(start_offset, self.log_end_offset)
-        producers = self.producers
-        self.snapshots.load_into(producers, start_offset)
-        replay(producers, self.segments.reaching(producers.map_end_offset))
-        producers.map_end_offset = self.log_end_offset
-        producers.on_log_start(self.log_start_offset)
-        producers.on_high_watermark(self._high_watermark)
-
-    def adopt_producers(self, source: "Log") -> None:
-        """Knows the producers as `source` does, whose place this log takes: compaction, or a start of the log
-        that moved, may have left batches out of what was copied that are remembered there.
-        """
-        self.producers.adopt(source.producers)
-        self.snapshots.remove(source.log_end_offset)  # it would know less
+        """``truncateFullyAndStartAt``: drops all records; the next append goes to the offset."""
+        truncation.truncate_fully_and_start_at(self, offset, log_start_offset)
 
     # -- the start of the log ------------------------------------------------------------------------
 
@@ -873,7 +645,7 @@ class Log:
         """``maybeIncrementLogStartOffset``: hides records below the offset; they go with the next clean-up.
         Raises OFFSET_OUT_OF_RANGE.
         """
-        self._check_online()
+        self.check_online()
         if offset > self._high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -899,46 +671,7 @@ class Log:
         if count == len(self.segments):
             self.roll(now_ms)
         self.maybe_increment_log_start_offset(self.segments[count].base_offset)
-        retired: list[str] = []
-        try:
-            for _ in range(count):
-                # One that cannot be renamed stays, below the start of the log, until the next clean-up.
-                segment = self.segments[0]
-                retired += segment.retire()
-                self.segments.take_first(1)
-                self.snapshots.remove(segment.base_offset)
-        except OSError as error:
-            if not retired or not is_passing(error):
-                raise
-        self.check_unread(retired)
-        return retired
-
-    # -- compaction ----------------------------------------------------------------------------------
-
-    def load_segment(self, base_offset: int, suffix: str) -> LogSegment:
-        """A segment in files with the suffix, which is no part of the log yet. Raises OSError."""
-        resources = self._resources
-        return LogSegment.load(
-            resources.filesystem,
-            resources.files,
-            self.directory,
-            base_offset,
-            index_bytes_max=self.config.segment_index_bytes,
-            suffix=suffix,
-        )
-
-    def replace_segments(self, sources: Sequence[LogSegment], cleaned: LogSegment) -> list[str]:
-        """``replaceSegments``: from now on the log reads the cleaned segment in the place of these
-        neighbours; the renamed files of them. Raises OSError, and may have done half of it by then.
-        """
-        self.segments.replace_sealed(sources, cleaned)
-        retired = []
-        for source in sources:
-            retired += source.retire()
-        for source in sources[1:]:
-            self.snapshots.remove(source.base_offset)
-        self.check_unread(retired)
-        return retired
+        return self.segments.retire_first(count)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -947,7 +680,7 @@ class Log:
 
         Raises KAFKA_STORAGE_ERROR.
         """
-        self._check_online()
+        self.check_online()
         try:
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
@@ -958,7 +691,7 @@ class Log:
             raise self.refused(error) from error
         # One that nothing was appended to is as durable as it was: a stop with thousands of idle partitions
         # would wait for six syncs each.
-        if not self.recovery_point == self.log_end_offset == self._loaded_end_offset:
+        if not self.recovery_point == self.log_end_offset == self.loaded_end_offset:
             self.flush()
         self.release()
 
@@ -969,7 +702,7 @@ class Log:
         """
         self.write_unwritten()
         assert moved.log_end_offset == self.log_end_offset, f"{moved!r} is no copy of {self!r}"
-        self._rebuilding = {}
+        self.rebuilding = {}
         for segment in self.segments:
             segment.forget_files()
         self.directory = moved.directory
@@ -977,8 +710,8 @@ class Log:
         self.snapshots = moved.snapshots
         self.leader_epochs = moved.leader_epochs
         self.is_gapless = moved.is_gapless
-        self.recovery_point = self._flush_bound = moved.recovery_point
-        self._loaded_end_offset = -1
+        self.recovery_point = self.flush_bound = moved.recovery_point
+        self.loaded_end_offset = -1
 
     def release(self) -> None:
         """Lets go of all files without touching the disk; no call is served any more."""
@@ -995,7 +728,7 @@ class Log:
         """
         if not is_passing(error):
             return self.storage_failed(error)
-        self._resources.listener.refused(self.directory, error)
+        self.resources.listener.refused(self.directory, error)
         missing = "room" if is_full(error) else "file descriptor"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
 
@@ -1008,10 +741,10 @@ class Log:
         if not self.offline:
             self.offline = True
             _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
-            self._resources.listener.failed(self.directory, error)
+            self.resources.listener.failed(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Error on the disk of {self.tp}: {error}")
 
-    def _check_online(self) -> None:
+    def check_online(self) -> None:
         """What every call begins with: what waits is written before anything looks at the log."""
         if self._unwritten is not None:
             self.write_unwritten()

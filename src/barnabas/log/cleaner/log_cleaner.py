@@ -39,6 +39,7 @@ from barnabas.log.cleaner.work import (
     clean_segments,
     forget_map,
 )
+from barnabas.log.damage import rebuild_index
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import Syncer
 from barnabas.log.index import IndexCorruptError
@@ -240,7 +241,7 @@ class LogCleaner:
 
     def _rebuild_index(self, log: Log, error: IndexCorruptError) -> None:
         with contextlib.suppress(KafkaError):  # it takes a while; the next look finds it whole
-            log.rebuild_index(error)
+            rebuild_index(log, error)
 
     def _forget_deleted(self) -> None:
         """``maintainUncleanablePartitions``."""
@@ -304,7 +305,7 @@ class LogCleaner:
                 check()
                 yield stage(log, cleaning.output_base, disk=self._disk, syncer=self._syncer)
                 check()
-                swap = log.load_segment(cleaning.output_base, SWAP_SUFFIX)
+                swap = log.segments.load(cleaning.output_base, log.config.segment_index_bytes, SWAP_SUFFIX)
                 # From here on the result is the log's, and nothing removes it.
                 del self._cleanings.outputs[log]
                 has_output = False

@@ -52,7 +52,7 @@ def replace(
     """
     directory = DirectorySync(disk, log.directory)
     try:
-        retired = log.replace_segments(sources, cleaned)
+        retired = log.segments.replace_sealed(sources, cleaned)
         yield syncer.sync([directory])
         if not log.offline and cleaned in log.segments:
             cleaned.change_suffix(SWAP_SUFFIX, "")
@@ -71,6 +71,6 @@ def remove_output(log: Log, base_offset: int) -> None:
     staged = segment_paths(log.directory, base_offset, SWAP_SUFFIX)
     try:
         # The .log comes last: a start would take an index without it for one of the segment that is there.
-        log.remove_files([*reversed(staged), *reversed(cleaned)])
+        log.segments.remove_files([*reversed(staged), *reversed(cleaned)])
     except OSError as error:
         raise log.storage_failed(error) from error
