@@ -18,6 +18,7 @@ Apache Kafka refuses to start then.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from barnabas.core.clock import Clock
@@ -50,44 +51,32 @@ _UINT_MAX: Final = 0xFFFFFFFF
 _events: Final = EventLog("log.future_logs")
 
 
+@dataclass(eq=False, repr=False)
 class FutureLogs:
     """The future logs by partition."""
 
-    def __init__(
-        self,
-        filesystem: Filesystem,
-        resources: LogResources,
-        clock: Clock,
-        logs: dict[TopicPartition, Log],
-        errors: DiskErrors,
-        *,
-        log_config: Callable[[str], LogConfig],
-        checkpoints: Checkpoints,
-        retirement: Retirement,
-        removal: Removal,
-    ) -> None:
-        self.logs = logs
-        self._filesystem = filesystem
-        self._resources = resources
-        self._clock = clock
-        self._errors = errors
-        self._log_config = log_config
-        self._checkpoints = checkpoints
-        self._retirement = retirement
-        self._removal = removal
-        self._unwritten: set[str] = set()
-        """Log directories whose checkpoints do not know of a future log yet."""
+    filesystem: Filesystem
+    resources: LogResources
+    clock: Clock
+    logs: dict[TopicPartition, Log]
+    errors: DiskErrors
+    log_config: Callable[[str], LogConfig]
+    checkpoints: Checkpoints
+    retirement: Retirement
+    removal: Removal
+    _unwritten: set[str] = field(default_factory=set)
+    """Log directories whose checkpoints do not know of a future log yet."""
 
     def get(self, tp: TopicPartition) -> Log | None:
         return self.logs.get(tp)
 
     def create(self, tp: TopicPartition, directory: str, topic_id: Uuid | None) -> Log:
         """An empty future log in this log directory. Raises KAFKA_STORAGE_ERROR."""
-        path = f"{directory}/{future_name(tp, self._retirement.next_unique())}"
+        path = f"{directory}/{future_name(tp, self.retirement.next_unique())}"
         try:
-            log = create_log(tp, path, self._log_config(tp.topic), self._resources, self._clock.time_ms())
+            log = create_log(tp, path, self.log_config(tp.topic), self.resources, self.clock.time_ms())
         except OSError as error:
-            self._errors.failed(path, error)
+            self.errors.failed(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot create {path}: {error}") from error
         if topic_id is not None:
             log.assign_topic_id(topic_id)
@@ -102,17 +91,17 @@ class FutureLogs:
         """
         if directory not in self._unwritten:
             self._unwritten.add(directory)
-            self._clock.call_soon(lambda: self._checkpoint(directory))
+            self.clock.call_soon(lambda: self._checkpoint(directory))
 
     def _checkpoint(self, directory: str) -> None:
         self._unwritten.discard(directory)
-        self._checkpoints.write_all(directory)
+        self.checkpoints.write_all(directory)
 
     def delete(self, tp: TopicPartition) -> None:
         """``asyncDelete(isFuture = true)``: gives up what was copied. Raises KAFKA_STORAGE_ERROR."""
         log = self.logs.pop(tp, None)
         if log is not None:
-            self._retirement.delete(log)
+            self.retirement.delete(log)
 
     def replace_current(self, log: Log, future: Log) -> None:
         """``replaceCurrentWithFutureLog``: from now on `log` is in the directory of `future`, which has all
@@ -129,9 +118,9 @@ class FutureLogs:
         future.maybe_increment_log_start_offset(min(log.log_start_offset, future.high_watermark))
         future.first_dirty_offset = log.first_dirty_offset
         try:
-            self._checkpoints.write_all(parent)
-            self._filesystem.write_atomic(f"{source}/{MOVED_TO}", target.encode())
-            self._resources.filesystem.sync_directory(source)
+            self.checkpoints.write_all(parent)
+            self.filesystem.write_atomic(f"{source}/{MOVED_TO}", target.encode())
+            self.resources.filesystem.sync_directory(source)
         except OSError as error:
             raise log.refused(error) from error
         try:
@@ -141,10 +130,10 @@ class FutureLogs:
             future.snapshots.remove(log.log_end_offset)
             if future.log_end_offset < log.log_end_offset:
                 # Compaction left nothing of the last records; the end of the log is where it was.
-                future.roll(self._clock.time_ms(), log.log_end_offset)
+                future.roll(self.clock.time_ms(), log.log_end_offset)
             future.close()
-            self._filesystem.rename(future.directory, target)
-            self._resources.filesystem.sync_directory(parent)
+            self.filesystem.rename(future.directory, target)
+            self.resources.filesystem.sync_directory(parent)
             moved = self._loaded(log, target)
         except (OSError, BarnabasError) as error:
             self._stay(log, future, target, error)
@@ -160,8 +149,8 @@ class FutureLogs:
             log.tp,
             target,
             log.config,
-            self._resources,
-            now_ms=self._clock.time_ms(),
+            self.resources,
+            now_ms=self.clock.time_ms(),
             log_start_offset=log.log_start_offset,
         )
 
@@ -171,31 +160,31 @@ class FutureLogs:
         self.logs.pop(log.tp, None)
         future.release()
         try:
-            self._filesystem.remove(f"{log.directory}/{MOVED_TO}")
-            self._resources.filesystem.sync_directory(log.directory)
+            self.filesystem.remove(f"{log.directory}/{MOVED_TO}")
+            self.resources.filesystem.sync_directory(log.directory)
         except OSError as failure:
             log.storage_failed(failure)
         for path in (target, future.directory):
             try:
-                if self._filesystem.exists(path):
-                    self._filesystem.rename(path, _deleted_path(path, log.tp, self._clock))
+                if self.filesystem.exists(path):
+                    self.filesystem.rename(path, _deleted_path(path, log.tp, self.clock))
             except OSError as failure:
-                self._errors.failed(path, failure)
+                self.errors.failed(path, failure)
         if isinstance(error, OSError):
-            self._errors.failed(target, error)
+            self.errors.failed(target, error)
 
     def _retire_source(self, log: Log, source: str) -> None:
-        retired = _deleted_path(source, log.tp, self._clock)
+        retired = _deleted_path(source, log.tp, self.clock)
         parent = source.rpartition("/")[0]
         try:
-            self._filesystem.rename(source, retired)
-            self._resources.filesystem.sync_directory(parent)
+            self.filesystem.rename(source, retired)
+            self.resources.filesystem.sync_directory(parent)
         except OSError as error:
-            self._errors.failed(source, error)
+            self.errors.failed(source, error)
             return
-        self._checkpoints.write_all(parent)
-        self._checkpoints.write_all(log.parent_dir)
-        self._removal.tree_later(retired, log.config.file_delete_delay_ms)
+        self.checkpoints.write_all(parent)
+        self.checkpoints.write_all(log.parent_dir)
+        self.removal.tree_later(retired, log.config.file_delete_delay_ms)
 
     def forget_move(self, log: Log) -> None:
         """Takes ``moved-to`` away, which a start may find where the move itself did not happen. Raises
@@ -203,9 +192,9 @@ class FutureLogs:
         """
         path = f"{log.directory}/{MOVED_TO}"
         try:
-            if self._filesystem.exists(path):
-                self._filesystem.remove(path)
-                self._resources.filesystem.sync_directory(log.directory)
+            if self.filesystem.exists(path):
+                self.filesystem.remove(path)
+                self.resources.filesystem.sync_directory(log.directory)
         except OSError as error:
             raise log.refused(error) from error
 
