@@ -139,6 +139,7 @@ class Log:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
+        # A follower may hear of one beyond what it has copied, a start of one beyond what it has recovered.
         self._high_watermark = offset = min(max(offset, self.log_start_offset), self.log_end_offset)
         self.producers.on_high_watermark(offset)
 
@@ -148,6 +149,7 @@ class Log:
         unstable = self.producers.first_unstable_offset
         if unstable is None:
             return self._high_watermark
+        # The first open transaction may lie below the start of the log, or not yet be on all in-sync replicas.
         return min(max(unstable, self.log_start_offset), self._high_watermark)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
@@ -348,13 +350,16 @@ class Log:
         """
         self.check_online()
         headers = self._checked_replicas(records)
+        # A fetch ends anywhere: there may be no whole batch in it.
         if not headers:
             return None
         first, last = headers[0], headers[-1]
         newest = max(headers, key=lambda header: header.max_timestamp)
         with memoryview(records) as view, view[: last.end] as whole:
             try:
+                # All of it goes into one segment, with one write.
                 self._make_room(last.end, first.base_offset, last.last_offset, newest.max_timestamp, now_ms)
+                # Epochs come before records: a start cuts epochs that begin behind the end of the log.
                 for header in headers:
                     if header.leader_epoch >= 0 and header.leader_epoch != self.leader_epochs.latest_epoch:
                         self.leader_epochs.assign(header.leader_epoch, header.base_offset)
@@ -385,6 +390,7 @@ class Log:
         expected = self.log_end_offset
         for header in headers:
             check_frame(records, header, self.tp)
+            # A leader's log may begin in the middle of a batch, which comes whole: `Partition` begins again with it.
             if header.base_offset < expected:
                 raise UnexpectedAppendOffsetError(
                     f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less than"
@@ -480,6 +486,7 @@ class Log:
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Closes the active segment and opens one at the end of the log (or further on). Raises OSError."""
         self.write_unwritten()
+        # A follower's next batch may begin behind the end of its log, where its leader's log was cleaned.
         base_offset = max(expected_offset, self.log_end_offset)
         if base_offset > self.log_end_offset:
             self.expect_gaps()
@@ -499,8 +506,10 @@ class Log:
                 self.segments.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
+        # The recovery point passes the closed segment once it is synced: a start need not scan it then (``flushUptoOffsetExclusive``).
         if old.size:
             self.flush_soon()
+        # A start reads producers from here on: without a snapshot at each segment it would read all batches.
         self.producers.map_end_offset = base_offset
         self.snapshots.take(self.producers)
 
@@ -565,12 +574,14 @@ class Log:
         OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR.
         """
         self.check_online()
+        # The end itself is in range: a consumer waits there for the next record.
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
             raise self._out_of_range(start_offset)
         end_offset = self.log_end_offset
         upper = end_offset if upper_bound_offset is None else min(upper_bound_offset, end_offset)
         if start_offset >= upper:
             return self.segments.nothing(start_offset)
+        # A reader that may see all of it needs no look into an index for where to stop.
         if upper == end_offset:
             upper_bound_offset = None
         try:
@@ -579,6 +590,7 @@ class Log:
             )
         except (OSError, KafkaError, IndexCorruptError) as error:
             mend(self, error)
+            # An index was made again: the same read finds its way now. All else has been raised.
             found = self.segments.read(
                 start_offset, max_bytes, upper_bound_offset, min_one_message=min_one_message
             )
@@ -654,6 +666,7 @@ class Log:
             )
         if offset <= self.log_start_offset:
             return False
+        # The first epoch says durably where the log starts, before anything below it may be deleted.
         try:
             self.leader_epochs.truncate_from_start(offset)
         except OSError as error:
@@ -670,6 +683,7 @@ class Log:
         """
         if count == len(self.segments):
             self.roll(now_ms)
+        # The start moves first: a death in between leaves segments below it, and no reader sees them.
         self.maybe_increment_log_start_offset(self.segments[count].base_offset)
         return self.segments.retire_first(count)
 
@@ -682,6 +696,7 @@ class Log:
         """
         self.check_online()
         try:
+            # The next start reads no batch: the snapshot at the end knows all producers.
             self.producers.map_end_offset = self.log_end_offset
             self.snapshots.take(self.producers)
             self.snapshots.sync()
@@ -702,6 +717,7 @@ class Log:
         """
         self.write_unwritten()
         assert moved.log_end_offset == self.log_end_offset, f"{moved!r} is no copy of {self!r}"
+        # A scan that runs is of a segment that this log does not read from here on.
         self.rebuilding = {}
         for segment in self.segments:
             segment.forget_files()
@@ -738,6 +754,7 @@ class Log:
 
     def storage_failed(self, error: OSError) -> KafkaError:
         """Takes the log out of service with its directory, and returns what to raise."""
+        # The first error counts: those of calls that were under way come later.
         if not self.offline:
             self.offline = True
             _events.error("log.offline", partition=self.tp, directory=self.directory, error=error)
