@@ -137,7 +137,7 @@ class LogManager:
             removal=self._removal,
         )
         """Logs on their way to another directory."""
-        self._log_start = LogStart(
+        self._startup = LogStart(
             filesystem,
             clock,
             directories,
@@ -194,7 +194,7 @@ class LogManager:
 
         Fails with ConfigError for directories of another broker or cluster, or locked ones.
         """
-        return self._log_start.run(MetaProperties(cluster_id, broker_id))
+        return self._startup.run(MetaProperties(cluster_id, broker_id))
 
     def is_cleaning(self, log: Log) -> bool:
         """Whether a cleaner reads or replaces segments of a log."""

@@ -41,8 +41,9 @@ from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition, IsrChanges
 from barnabas.replica.listeners import Listeners
 from barnabas.replica.log_dirs import LogDirUsage, describe_log_dirs
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.offsets import offset_for
-from barnabas.replica.partition import Isolation, Partition, Ports
+from barnabas.replica.partition import Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.quota import ReplicationQuotas

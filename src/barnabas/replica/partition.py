@@ -19,7 +19,7 @@ what waits is woken through `Ports.on_progress`.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.chunks import Buffer
@@ -32,14 +32,12 @@ from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
 from barnabas.log.write_turn import WriteTurn
-from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
+from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
+from barnabas.replica.log_read import Isolation, LogRead, read_records
 from barnabas.replica.replica import Replica
-
-if TYPE_CHECKING:
-    from barnabas.core.chunks import FileSlice
 
 _log = EventLog("replica.partition")
 
@@ -57,20 +55,6 @@ class Role(Enum):
     FOLLOWER = "follower"
 
 
-class Isolation(Enum):
-    """How far a reader may see (``FetchIsolation``)."""
-
-    LOG_END = "log end"
-    HIGH_WATERMARK = "high watermark"
-    TXN_COMMITTED = "last stable offset"
-
-
-# Bound once: an enum takes its time to find a member.
-_LOG_END: Final = Isolation.LOG_END
-_HIGH_WATERMARK: Final = Isolation.HIGH_WATERMARK
-_TXN_COMMITTED: Final = Isolation.TXN_COMMITTED
-
-
 @dataclass(frozen=True, slots=True)
 class Ports:
     """What every partition of a broker needs from around it."""
@@ -86,31 +70,6 @@ class Ports:
     """Called when a high watermark moved other than by an append, or a log start."""
     replica_lag_time_max_ms: int
     isr_changes: IsrChanges
-
-
-class LogRead:
-    """What a read found, with the offsets as they were before it."""
-
-    __slots__ = (
-        "aborted",
-        "diverging",
-        "high_watermark",
-        "last_stable_offset",
-        "log_end_offset",
-        "log_start_offset",
-        "on_last_segment",
-        "records",
-    )
-
-    def __init__(self, log: Log) -> None:
-        self.records: FileSlice | bytes = b""
-        self.on_last_segment = True
-        self.aborted: list[AbortedTransaction] | None = None
-        self.diverging: EpochEnd | None = None
-        self.high_watermark = log.high_watermark
-        self.last_stable_offset = log.last_stable_offset
-        self.log_start_offset = log.log_start_offset
-        self.log_end_offset = log.log_end_offset
 
 
 class Partition:
@@ -417,12 +376,6 @@ class Partition:
             f"{self.leader_id} and the current epoch {self.leader_epoch}",
         )
 
-    def end_offset(self, log: Log, isolation: Isolation) -> int:
-        """The first offset that a reader may not see."""
-        if isolation is _HIGH_WATERMARK:
-            return log.high_watermark
-        return log.log_end_offset if isolation is _LOG_END else log.last_stable_offset
-
     def read(
         self,
         request: FetchPartition,
@@ -438,42 +391,7 @@ class Partition:
         the reader must cut. Raises what `log_for` does, and OFFSET_OUT_OF_RANGE.
         """
         log = self.log_for(request.current_leader_epoch, leader_only=leader_only)
-        found = LogRead(log)
-        if request.last_fetched_epoch >= 0:
-            found.diverging = self._divergence(log, request)
-            if found.diverging is not None:
-                return found
-        upper_bound = self.end_offset(log, isolation)
-        read = log.read(
-            request.fetch_offset, max_bytes, upper_bound_offset=upper_bound, min_one_message=min_one_message
-        )
-        found.on_last_segment = read.segment_base_offset == log.active.base_offset
-        if not read.first_entry_incomplete:
-            # A part of a batch is of no use; the reader gets all of it once it comes first in a read.
-            found.records = read.records
-        if isolation is _TXN_COMMITTED:
-            found.aborted = [
-                AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-                for each in log.aborted_transactions(request.fetch_offset, upper_bound)
-            ]
-        return found
-
-    def _divergence(self, log: Log, request: FetchPartition) -> EpochEnd | None:
-        end = log.leader_epochs.end_offset_for(request.last_fetched_epoch, log.log_end_offset)
-        if not end.known:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                "Could not determine the end offset of the last fetched epoch "
-                f"{request.last_fetched_epoch} from the request",
-            )
-        if request.fetch_offset < log.log_start_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Received request for offset {request.fetch_offset} for partition {self.tp}, but we only "
-                f"have log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
-            )
-        diverges = end.epoch < request.last_fetched_epoch or end.end_offset < request.fetch_offset
-        return end if diverges else None
+        return read_records(log, request, isolation, max_bytes=max_bytes, min_one_message=min_one_message)
 
     def epoch_end(self, epoch: int, current_leader_epoch: int, *, leader_only: bool) -> EpochEnd:
         """``lastOffsetForLeaderEpoch``: where `epoch` ends here; raises what `log_for` does."""

@@ -43,7 +43,7 @@ from barnabas.replica.fetch_context import (
     new_large_context,
 )
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
 
 REPLICA_STATE_SINCE: Final = 15
 FOLLOWERS_SINCE: Final = 11
