@@ -302,6 +302,20 @@ def test_a_start_that_fails_at_a_step_leaves_nothing(loop, path, begin, monkeypa
     assert files_of(begin()) == session_files(path)
 
 
+def test_a_start_that_failed_says_so_when_its_file_is_closed(loop, path, begin, monkeypatch):
+    """Before that, the next start in this process found SQLite's shared memory of the first, which was read-only."""
+    loop.wait(begin().close())
+    order, close = [], Database.close
+    monkeypatch.setattr(Database, "next_number", Full(Database.next_number, 1))
+    monkeypatch.setattr(Database, "close", lambda database: (close(database), order.append("closed")))
+    store = SqliteStore(path, lambda told: (order.append("told"), loop.call_soon(told)))
+    started = store.start()
+    loop.until(lambda: started.done)
+
+    assert isinstance(started.error, StoreUnusableError)
+    assert order == ["closed", "told"]
+
+
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=STEP_IDS)
 def test_a_session_that_cannot_begin_again_tries_with_longer_pauses(
     loop, path, begin, monkeypatch, caplog, owner, step

@@ -26,6 +26,7 @@ from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP,
 from barnabas.records.control import EndTransactionMarker
 
 BATCHES_KEPT: Final = 5
+"""Of one producer; Kafka's clients and ours have no more of them under way to a broker."""
 NO_OFFSET: Final = -1
 
 

@@ -31,7 +31,6 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
-from barnabas.log.write_turn import WriteTurn
 from barnabas.protocol.messages.fetch import FetchPartition
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
@@ -234,9 +233,8 @@ class Partition:
         header: BatchHeader | None = None,
         *,
         validated: bool = False,
-        turn: WriteTurn | None = None,
     ) -> tuple[AppendInfo, bool]:
-        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved; see `Log.append` for the turn.
+        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved.
 
         Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
         """
@@ -259,7 +257,6 @@ class Partition:
             header,
             origin=origin,
             validated=validated,
-            turn=turn,
         )
         return info, self._advance_high_watermark()
 
