@@ -6,11 +6,11 @@ Offsets: ``log_start_offset <= recovery_point, high_watermark <= log_end_offset`
 start may still lie in the first segment but are not served. The recovery point says what was synced: after a
 crash only segments that reach beyond it are checked.
 
-An append validates first, then changes nothing in memory before the disk has taken the bytes: a
-batch that the disk refuses was never there. (Appends of one turn that wait for each other are the exception: `write_turn`
-says how they are taken back.) An OSError takes the log offline, and the `LogListener` takes its directory too where that
-must be; from then on every call answers KAFKA_STORAGE_ERROR. What was acknowledged stays on disk and is served again
-after a restart.
+An append validates first, then changes nothing in memory before the disk has taken the bytes: a batch that
+the disk refuses was never there. (Appends of one turn that wait for each other are the exception:
+`write_turn` says how they are taken back.) An OSError takes the log offline, and the `LogListener` takes its
+directory too where that must be; from then on every call answers KAFKA_STORAGE_ERROR. What was acknowledged
+stays on disk and is served again after a restart.
 """
 
 from collections.abc import Sequence
@@ -150,7 +150,8 @@ class Log:
         unstable = self.producers.first_unstable_offset
         if unstable is None:
             return self._high_watermark
-        # The first open transaction may lie below the start of the log, or not yet be on all in-sync replicas.
+        # The first open transaction may lie below the start of the log, or not yet be on all in-sync
+        # replicas.
         return min(max(unstable, self.log_start_offset), self._high_watermark)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
@@ -181,11 +182,11 @@ class Log:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         validated: bool = False,
     ) -> AppendInfo:
-        """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which must be writable.
+        """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which is writable.
 
-        Behind `join` a small batch may wait until the turn ends (`waits`): it is not appended before that is written.
-        Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
-        nothing was appended.
+        Behind `join` a small batch may wait until the turn ends (`waits`): it is not appended before that is
+        written. Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy`
+        must see first; then nothing was appended.
         """
         unwritten, waits = self.unwritten, False
         if unwritten is not None:
@@ -193,6 +194,7 @@ class Log:
         if self.offline:
             self._refuse_offline()
         config = self.config
+        # A child process has looked into the batch already (`validate_heavy`).
         if validated:
             buffer, header = records, parse_header(records)
             if config.uses_append_time:
@@ -202,6 +204,7 @@ class Log:
                 records, tp=self.tp, config=config, origin=origin, now_ms=now_ms, header=header
             )
         size = len(buffer)
+        # No segment could take it, not even an empty one.
         if size > config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -214,6 +217,7 @@ class Log:
                 waits = self._may_defer(unwritten, header, size, leader_epoch, now_ms)
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
+        # The batches before this one come first, in the log as in the file.
         if not waits:
             self.check_online()
         first_offset = self.log_end_offset
@@ -222,6 +226,8 @@ class Log:
             if header.is_control:
                 marker = self._checked_marker(buffer, header, origin)
             else:
+                # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in its
+                # sequence is refused.
                 duplicate = self._find_duplicate(header, origin)
                 if duplicate is not None:
                     return duplicate
@@ -243,6 +249,7 @@ class Log:
                 assert unwritten is not None, "what waits has a turn to wait for"
                 self._defer(unwritten, buffer, header, info)
             else:
+                # The epoch comes before its first record: a start cuts epochs that begin behind the end.
                 if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
                     self.leader_epochs.assign(leader_epoch, first_offset)
                 self._make_room(size, first_offset, last_offset, max_timestamp, now_ms)
@@ -254,6 +261,7 @@ class Log:
                     max_timestamp_offset=last_offset,
                     first_batch_size=size,
                 )
+            # The disk has it, or its turn can take it back: from here on the producer's next batch follows it.
             if header.producer_id >= 0:
                 self._note_producer(header, first_offset, marker)
         except OSError as error:
@@ -275,7 +283,7 @@ class Log:
     def _may_defer(
         self, unwritten: UnwrittenAppends, header: BatchHeader, size: int, leader_epoch: int, now_ms: int
     ) -> bool:
-        """Whether an append may wait for the write of its turn: plain data that changes nothing but the end of the log."""
+        """Whether an append may wait for its turn: plain data that changes nothing but the end of the log."""
         segment = self.segments.active
         return (
             unwritten.has_room(size)
@@ -308,8 +316,8 @@ class Log:
         self.log_end_offset = info.last_offset + 1
 
     def write_unwritten(self) -> None:
-        """Writes the appends that wait. Where the disk refuses, each has failed with `UnwrittenAppends.error`, and the log
-        is what it was before them.
+        """Writes the appends that wait. Where the disk refuses, each has failed with
+        `UnwrittenAppends.error`, and the log is what it was before them.
         """
         unwritten = self.unwritten
         if unwritten is None:
@@ -325,9 +333,11 @@ class Log:
                 unwritten.buffers, unwritten.appends, self.config.index_interval_bytes
             )
         except KafkaError as offline:
+            # An error of the disk came between, or the partition was deleted.
             self._take_back(unwritten)
             unwritten.error = offline
         except OSError as error:
+            # What a part of the write has left in the file lies beyond the segment's size.
             self._take_back(unwritten)
             unwritten.error = self.refused(error)
         except Exception as error:
@@ -346,7 +356,7 @@ class Log:
         self.high_watermark = unwritten.high_watermark
 
     def validate_heavy(self, records: Buffer, now_ms: int) -> Pending[bytes | None]:
-        """Validates a client's batch where it does not hold the event loop: the batch to append, None for the same."""
+        """Validates a batch where it does not hold the event loop: the batch to append, None for the same."""
         run = self.resources.offload.run
         return run(validate_elsewhere, bytes(records), self.tp, self.config, now_ms)
 
@@ -398,7 +408,8 @@ class Log:
         expected = self.log_end_offset
         for header in headers:
             check_frame(records, header, self.tp)
-            # A leader's log may begin in the middle of a batch, which comes whole: `Partition` begins again with it.
+            # A leader's log may begin in the middle of a batch, which comes whole: `Partition` begins again
+            # with it.
             if header.base_offset < expected:
                 raise UnexpectedAppendOffsetError(
                     f"Unexpected offset in append to {self.tp}. First offset {header.base_offset} is less than"
@@ -514,7 +525,8 @@ class Log:
                 self.segments.remove_files(segment_paths(self.directory, base_offset))
                 raise
             self.segments.add(new)
-        # The recovery point passes the closed segment once it is synced: a start need not scan it then (``flushUptoOffsetExclusive``).
+        # The recovery point passes the closed segment once it is synced: a start need not scan it then
+        # (``flushUptoOffsetExclusive``).
         if old.size:
             self.flush_soon()
         # A start reads producers from here on: without a snapshot at each segment it would read all batches.
@@ -757,7 +769,7 @@ class Log:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"No {missing} is left for {self.tp}: {error}")
 
     def sync_failed(self, error: OSError) -> KafkaError:
-        """As `refused`; but where a disk finds only now that it has no room, what it had taken may be lost."""
+        """As `refused`; but a disk that finds only now that it has no room may have lost what it had taken."""
         return self.storage_failed(error) if is_full(error) else self.refused(error)
 
     def storage_failed(self, error: OSError) -> KafkaError:
