@@ -1,7 +1,9 @@
-"""What a reader gets from the log of a partition: how far it may see, and whether it has to cut (``readRecords``).
+"""What a reader gets from the log of a partition: how far it may see, and whether it has to cut
+(``readRecords``).
 
-A consumer sees what is on all in-sync replicas, or only what has been committed. A follower sees everything, and says with
-each fetch which epoch its last record has: where that epoch ended earlier here, its records are not ours (KIP-595).
+A consumer sees what is on all in-sync replicas, or only what has been committed. A follower sees everything,
+and says with each fetch which epoch its last record has: where that epoch ended earlier here, its records are
+not ours (KIP-595).
 """
 
 from enum import Enum
@@ -66,7 +68,9 @@ def visible_end(log: Log, isolation: Isolation) -> int:
 def read_records(
     log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one_message: bool
 ) -> LogRead:
-    """Reads from the offset asked for, at most to the end that the isolation allows. Raises OFFSET_OUT_OF_RANGE."""
+    """Reads from the offset asked for, at most to the end that the isolation allows. Raises
+    OFFSET_OUT_OF_RANGE.
+    """
     found = LogRead(log)
     # Consumers and followers of older versions send no epoch: a follower asks OffsetsForLeaderEpoch then.
     if request.last_fetched_epoch >= 0:
