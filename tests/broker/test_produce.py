@@ -407,7 +407,7 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
 def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try_again(world):
     world.create()
     world.disk.descriptors = 0
-    world.logs._give_back_descriptors(OSError())
+    world.logs._errors.give_back_descriptors(OSError())
     refused = code_of(world.produce())
     world.disk.descriptors = None
 

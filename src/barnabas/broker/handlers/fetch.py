@@ -36,7 +36,7 @@ from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch import AT_ONCE_MAX, PORTION, Fetch
 from barnabas.replica.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
