@@ -1,15 +1,17 @@
-"""Requests of administrators: what a handler does itself. What is decided behind it is tested in tests/cluster."""
+"""Requests of administrators: what a handler does itself.
+What is decided behind it is tested in tests/cluster.
+"""
 
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.cluster.controller.election_events import ElectionType
 from barnabas.cluster.leadership import ReplicaAssignment
-from barnabas.cluster.metadata.config_admin import AlterConfigOp
+from barnabas.cluster.metadata.config_admin import ConfigOp
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages import alter_configs, incremental_alter_configs
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -199,6 +201,17 @@ def test_elect_leaders_gives_up_when_the_time_is_over(world):
     assert elected(answer()) == {("moves", 0): ("REQUEST_TIMED_OUT", None)}
 
 
+def test_elect_leaders_waits_its_time_for_a_topic_that_is_deleted_meanwhile(world):
+    world.create("moves", leader=5)
+    world.controller.elections = {TopicPartition("moves", 0): 1}
+    answer = world.start(elect(("moves", 0)), 2)
+    world.delete("moves")
+    assert answer() is None
+    world.clock.advance(500)
+
+    assert elected(answer()) == {("moves", 0): ("REQUEST_TIMED_OUT", None)}
+
+
 def test_elect_leaders_is_the_controllers(world):
     world.controller.elections = KafkaError(ErrorCode.NOT_CONTROLLER)
     answer = world.send(elect(("moves", 0, 1)), 2)
@@ -271,8 +284,8 @@ def test_incremental_alter_configs(world, version):
 
     assert altered(world.send(request, version)) == [(2, "t", "NONE", None), (4, "", "NONE", None)]
     assert world.config_admin.asked == [
-        ("topic", "t", [AlterConfigOp("a", 0, "1"), AlterConfigOp("b", 1, "")], True),
-        ("broker", "", [AlterConfigOp("c", 2, "x")], True),
+        ("topic", "t", [ConfigOp("a", 0, "1"), ConfigOp("b", 1, "")], True),
+        ("broker", "", [ConfigOp("c", 2, "x")], True),
     ]
 
 

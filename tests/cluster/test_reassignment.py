@@ -1,6 +1,9 @@
-"""Partitions move to other brokers: by request and by znode, to the end, back, and over to another controller."""
+"""Partitions move to other brokers:
+by request and by znode, to the end, back, and over to another controller.
+"""
 
 import pytest
+from brokers_fake import ask
 
 from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.registration import propagate_log_dir_event
@@ -63,7 +66,7 @@ def catch_up(cluster, *isr, tp=T0):
     request = AlterPartitionRequest(
         broker_id=state.leader, broker_epoch=broker.registration.broker_epoch, topics=[topic]
     )
-    answer = cluster.wait(cluster.controller.controller.alter_partition(request, 3))
+    answer = cluster.wait(ask(cluster.controller.controller, request, 3))
     assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
     cluster.settle()
 
@@ -375,7 +378,7 @@ def test_a_leader_that_shuts_down_does_not_begin_another_epoch(five):
     catch_up(five, 1, tp=u0)
     before = five.state("u")
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
-    five.wait(five.controller.controller.controlled_shutdown(request))
+    five.wait(ask(five.controller.controller, request))
     five.settle()
     assert reassign(five, 1, tp=u0) is None
 

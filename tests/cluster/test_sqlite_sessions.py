@@ -1,4 +1,6 @@
-"""The beginning and the end of a session of the embedded store, with a kill or a full disk at each of its steps."""
+"""The beginning and the end of a session of the embedded store, with a kill or a full disk at each of its
+steps.
+"""
 
 import contextlib
 import errno
@@ -23,9 +25,9 @@ from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.core.pending import Pending
 
-# Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends the
-# session; it kills itself before the line of the store's thread that has the number, in the order in which lines are
-# first run.
+# Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends
+# the session; it kills itself before the line of the store's thread that has the number, in the order in
+# which lines are first run.
 KILLED = """
 import os, queue, signal, sys, threading
 from pathlib import Path
@@ -121,7 +123,8 @@ def store_threads():
 def open_descriptors(threads=0):
     """What is open, once no more threads of stores are left than so many.
 
-    Without the store's own file: SQLite closes it later while another connection of the process has locks on it.
+    Without the store's own file: SQLite closes it later while another connection of the process has locks on
+    it.
     """
     deadline = time.monotonic() + 10
     while len(store_threads()) > threads and time.monotonic() < deadline:
@@ -226,7 +229,9 @@ def test_a_session_whose_lock_cannot_be_looked_at_counts_as_alive(loop, begin, p
 
 
 class Full:
-    """A call that fails as on a full disk, so many times on a store's thread, before or after it did its work."""
+    """A call that fails as on a full disk, so many times on a store's thread, before or after it did its
+    work.
+    """
 
     def __init__(self, function, times, *, after=False):
         self.function, self.left, self.after = function, times, after
@@ -321,6 +326,20 @@ def test_a_start_that_fails_at_a_step_leaves_nothing(loop, path, begin, monkeypa
     # A lock file that could not be locked stays, empty, until the next sweep.
     assert len(session_files(path)) == (step in ("flock", "samestat"))
     assert files_of(begin()) == session_files(path)
+
+
+def test_a_start_that_failed_says_so_when_its_file_is_closed(loop, path, begin, monkeypatch):
+    """Before that, the next start in this process found SQLite's shared memory of the first, which was read-only."""
+    loop.wait(begin().close())
+    order, close = [], Database.close
+    monkeypatch.setattr(Database, "next_number", Full(Database.next_number, 1))
+    monkeypatch.setattr(Database, "close", lambda database: (close(database), order.append("closed")))
+    store = SqliteStore(path, lambda told: (order.append("told"), loop.call_soon(told)))
+    started = store.start()
+    loop.until(lambda: started.done)
+
+    assert isinstance(started.error, StoreUnusableError)
+    assert order == ["closed", "told"]
 
 
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=STEP_IDS)

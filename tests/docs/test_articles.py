@@ -1,4 +1,6 @@
-"""The stations of docs/articles, the places of the glossary and the tests of faults are where the pages say that they are."""
+"""The stations of docs/articles, the places of the glossary and the tests of faults are where the pages say
+that they are.
+"""
 
 import ast
 import re
@@ -14,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
     *sorted((DOCS / "articles").glob("*.md")),
-    *(DOCS / f"{name}.md" for name in ("glossary", "faults", "wire", "onboarding")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("architecture", "glossary", "faults", "wire", "onboarding", "recipes")
+    ),
 ]
 STATION = re.compile(r"`([\w/]+\.py)`(?: `([\w.]+)`)?")
 

@@ -65,6 +65,17 @@ def test_what_the_cleaners_say_of_themselves():
     assert 0 < cleaner.since_last_look_ms < 15_000
 
 
+def test_cleaners_that_were_stopped_do_nothing_more():
+    world = dirty(CompactedWorld())
+    begun = []
+    world.offload.before = begun.append
+    world.cleaner.startup()
+    world.cleaner.shutdown()
+    world.clock.advance(60_000)
+
+    assert (begun, len(world.records())) == ([], 20)
+
+
 def test_a_log_is_cleaned_when_more_than_the_ratio_is_dirty():
     world = dirty(CompactedWorld(min_cleanable_dirty_ratio=0.5))
     world.clean()
@@ -123,6 +134,21 @@ def test_the_dirtiest_log_comes_first():
     assert world.cleaner.dirtiest().log is first
 
 
+def test_a_log_that_moves_to_another_directory_does_not_keep_the_cleaners_from_the_others():
+    world = dirty(CompactedWorld())
+    world.clean()
+    for number in range(10):
+        world.put((b"k", b"%d" % number))
+    world.roll()
+    less_dirty, world.the_log = world.the_log, world.manager_.get_or_create(OTHER)
+    dirty(world)
+    world.manager_.create_future(OTHER, world.root)
+
+    assert world.cleaner.dirtiest().log is less_dirty
+    world.manager_.futures.delete(OTHER)
+    assert world.cleaner.dirtiest().log is world.the_log
+
+
 def test_where_the_dirty_part_begins_survives_a_restart_and_a_truncation_takes_it_back():
     world = dirty(CompactedWorld())
     world.clean()
@@ -162,7 +188,9 @@ def test_a_checkpoint_that_cannot_be_is_passed_over():
 
 
 def test_what_is_written_behind_the_end_of_a_log_that_lost_some_is_dirty():
-    """The checkpoint speaks of records that are gone: a tombstone with one of their offsets must delete its key."""
+    """The checkpoint speaks of records that are gone:
+    a tombstone with one of their offsets must delete its key.
+    """
     world = dirty(CompactedWorld(delete_retention_ms=1000))
     world.clean()
     world.put((b"k", b"1"))
@@ -298,7 +326,9 @@ def test_a_disk_that_fails_takes_its_directory_offline():
 @pytest.mark.parametrize("name", [f"{0:020d}.log.swap", f"{0:020d}.index", f"{8:020d}.log"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 def test_a_swap_that_is_refused_half_way_is_finished_by_the_next_start(name, code):
-    """The next cleaning would have removed the ``.swap`` that the log reads, or a start what stands beside it."""
+    """The next cleaning would have removed the ``.swap`` that the log reads, or a start what stands beside
+    it.
+    """
     world = CompactedWorld()
     for number in range(20):
         world.put((b"%d" % (number % 4), b"%d" % number))
@@ -331,7 +361,7 @@ def test_no_file_goes_that_the_log_reads():
     world = dirty(CompactedWorld())
 
     with pytest.raises(AssertionError, match="is read by"):
-        world.the_log.remove_files([world.the_log.segments[1].index.path])
+        world.the_log.segments.remove_files([world.the_log.segments[1].index.path])
 
     assert world.disk.exists(world.the_log.segments[1].index.path)
 

@@ -163,7 +163,9 @@ class TestTime:
             assert in_one_piece(log.offset_for_timestamp(1000 + time)).offset == expected
 
     def test_a_time_index_that_lost_entries_hides_nothing(self, world):
-        """It passes its check. Its segment was passed over in look-ups, and retention could have deleted it too early."""
+        """It passes its check. Its segment was passed over in look-ups, and retention could have deleted it
+        too early.
+        """
         stems = self.times_rise(world)
         size = world.disk.size(f"{stems[0]}.timeindex")
         for left in range(0, size, 12):
@@ -181,6 +183,9 @@ class TestTime:
     def test_greatest_timestamp(self, world):
         assert in_one_piece(self.log().max_timestamp_offset()) == (1050, 6, 4)
         assert in_one_piece(world.log().max_timestamp_offset()) is None
+        epoch = world.log(TP._replace(partition=1))
+        epoch.append(batch(timestamp=0), 4, NOW_MS)
+        assert in_one_piece(epoch.max_timestamp_offset()) == (0, 0, 4)
 
     def test_greatest_timestamp_of_an_older_segment(self):
         log = self.log()

@@ -1,4 +1,6 @@
-"""The broker's keys for the group and transaction coordinators (``GroupCoordinatorConfig``, ``OffsetConfig``)."""
+"""The broker's keys for the group and transaction coordinators (``GroupCoordinatorConfig``,
+``OffsetConfig``).
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,31 +25,54 @@ GROUP_KEYS: Final = (
     # The topic of groups and offsets
     ConfigKey("offsets.topic.num.partitions", INT, 50, "Partitions of __consumer_offsets.", at_least(1)),
     ConfigKey("offsets.topic.replication.factor", SHORT, 3, "Replicas of __consumer_offsets.", at_least(1)),
-    ConfigKey("offsets.topic.segment.bytes", INT, 104857600, "The segment size of __consumer_offsets.", at_least(1)),
-    ConfigKey("offsets.topic.compression.codec", INT, 0, "How what is written there is compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", lambda codec: None if 0 <= codec <= 4 else f"Unknown compression type id: {codec}"),
+    ConfigKey("offsets.topic.segment.bytes", INT, 104857600, "The segment size of __consumer_offsets.",
+        at_least(1)),
+    ConfigKey("offsets.topic.compression.codec", INT, 0,
+        "How what is written there is compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        lambda codec: None if 0 <= codec <= 4 else f"Unknown compression type id: {codec}"),
     # Offsets
-    ConfigKey("offset.metadata.max.bytes", INT, 4096, "The longest text that a client may leave beside an offset."),
-    ConfigKey("offsets.load.buffer.size", INT, 5242880, "Bytes read at a time while offsets are loaded.", at_least(1)),
-    ConfigKey("offsets.retention.minutes", INT, 10080, "How long offsets stay after their group became empty, or after their commit where nobody joins.", at_least(1)),
-    ConfigKey("offsets.retention.check.interval.ms", LONG, 600000, "How often expired offsets are looked for.", at_least(1)),
-    ConfigKey("offsets.commit.timeout.ms", INT, 5000, "How long a commit waits for the replicas of __consumer_offsets.", at_least(1)),
-    ConfigKey("offsets.commit.required.acks", SHORT, -1, "Acknowledgements that a commit waits for; deprecated: leave it at -1, all in-sync replicas."),
+    ConfigKey("offset.metadata.max.bytes", INT, 4096,
+        "The longest text that a client may leave beside an offset."),
+    ConfigKey("offsets.load.buffer.size", INT, 5242880, "Bytes read at a time while offsets are loaded.",
+        at_least(1)),
+    ConfigKey("offsets.retention.minutes", INT, 10080,
+        "How long offsets stay after their group became empty, or after their commit where nobody joins.",
+        at_least(1)),
+    ConfigKey("offsets.retention.check.interval.ms", LONG, 600000,
+        "How often expired offsets are looked for.", at_least(1)),
+    ConfigKey("offsets.commit.timeout.ms", INT, 5000,
+        "How long a commit waits for the replicas of __consumer_offsets.", at_least(1)),
+    ConfigKey("offsets.commit.required.acks", SHORT, -1,
+        "Acknowledgements that a commit waits for; deprecated: leave it at -1, all in-sync replicas."),
     # Groups whose members agree among themselves
     ConfigKey("group.min.session.timeout.ms", INT, 6000, "The shortest session that a member may ask for."),
     ConfigKey("group.max.session.timeout.ms", INT, 1800000, "The longest session that a member may ask for."),
-    ConfigKey("group.initial.rebalance.delay.ms", INT, 3000, "How long an empty group waits for more members before its first assignment."),
+    ConfigKey("group.initial.rebalance.delay.ms", INT, 3000,
+        "How long an empty group waits for more members before its first assignment."),
     ConfigKey("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
     # Groups that the coordinator assigns
-    ConfigKey("group.coordinator.rebalance.protocols", LIST, ["classic"], "The protocols that groups may use; consumer (KIP-848) needs a cluster without Kafka 3.9 brokers.", each_of("classic", "consumer", may_be_empty=False)),
-    ConfigKey("group.consumer.session.timeout.ms", INT, 45000, "The session of a member (KIP-848).", at_least(1)),
+    ConfigKey("group.coordinator.rebalance.protocols", LIST, ["classic"],
+        "The protocols that groups may use; consumer (KIP-848) needs a cluster without Kafka 3.9 brokers.",
+        each_of("classic", "consumer", may_be_empty=False)),
+    ConfigKey("group.consumer.session.timeout.ms", INT, 45000, "The session of a member (KIP-848).",
+        at_least(1)),
     ConfigKey("group.consumer.min.session.timeout.ms", INT, 45000, "The shortest such session.", at_least(1)),
     ConfigKey("group.consumer.max.session.timeout.ms", INT, 60000, "The longest such session.", at_least(1)),
-    ConfigKey("group.consumer.heartbeat.interval.ms", INT, 5000, "How often a member speaks (KIP-848).", at_least(1)),
-    ConfigKey("group.consumer.min.heartbeat.interval.ms", INT, 5000, "The shortest such interval.", at_least(1)),
-    ConfigKey("group.consumer.max.heartbeat.interval.ms", INT, 15000, "The longest such interval.", at_least(1)),
+    ConfigKey("group.consumer.heartbeat.interval.ms", INT, 5000, "How often a member speaks (KIP-848).",
+        at_least(1)),
+    ConfigKey("group.consumer.min.heartbeat.interval.ms", INT, 5000, "The shortest such interval.",
+        at_least(1)),
+    ConfigKey("group.consumer.max.heartbeat.interval.ms", INT, 15000, "The longest such interval.",
+        at_least(1)),
     ConfigKey("group.consumer.max.size", INT, INT_MAX, "The most members of such a group.", at_least(1)),
-    ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR], "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's classes.", each_of("uniform", "range", UNIFORM_ASSIGNOR, RANGE_ASSIGNOR, may_be_empty=False)),
-    ConfigKey("group.consumer.migration.policy", STRING, "disabled", "Whether groups with members change between the protocols: upgrade, downgrade, bidirectional, disabled.", lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower()), internal=True),
+    ConfigKey("group.consumer.assignors", LIST, [UNIFORM_ASSIGNOR, RANGE_ASSIGNOR],
+        "Who assigns partitions, the first unless a member asks for another: uniform, range, or Kafka's "
+        "classes.", each_of("uniform", "range", UNIFORM_ASSIGNOR, RANGE_ASSIGNOR, may_be_empty=False)),
+    ConfigKey("group.consumer.migration.policy", STRING, "disabled",
+        "Whether groups with members change between the protocols: upgrade, downgrade, bidirectional, "
+        "disabled.",
+        lambda policy: one_of("disabled", "upgrade", "downgrade", "bidirectional")(policy.lower()),
+        internal=True),
 )
 # fmt: on
 

@@ -211,7 +211,7 @@ def test_members_leave_in_batches_each_with_its_own_result(mixed):
 
 
 def test_described_members_show_their_protocol(mixed):
-    described = mixed.groups.describe(mixed.group)
+    described = mixed.described()
     assert [(one.member_id, one.member_type) for one in described.members] == [("m1", 1), ("c1", 0)]
 
 

@@ -62,7 +62,7 @@ class SessionRow(NamedTuple):
 
 
 class Database:
-    """A connection to the file; implements `barnabas.cluster.store.tree.Table`."""
+    """A connection to the file; implements `barnabas.cluster.store.tree.ZnodeTable`."""
 
     def __init__(self, path: Path, synchronous: str) -> None:
         """Opens the file, made if it is missing; raises StoreUnusableError, sqlite3.Error, OSError."""
@@ -163,6 +163,19 @@ class Database:
         """Undoes the transaction, if there is one."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
+
+    def drop_refused(self) -> None:
+        """Takes out of the write-ahead log what a failed commit left there; outside transactions.
+
+        Where the disk took a transaction but refused to sync it, SQLite does not show it; yet a start after a kill
+        would read it, and bring back what was refused and seen not to be there. Raises sqlite3.OperationalError while
+        another process is in the way.
+        """
+        (busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            error = sqlite3.OperationalError("another process uses the write-ahead log")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
 
     @contextmanager
     def part(self) -> Iterator[None]:
