@@ -15,11 +15,9 @@ genuine Apache Kafka as that broker (with ZooKeeper only).
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,11 +30,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
 import kafka_harness
 from confluent_kafka.admin import AdminClient, NewTopic
+from java_stream import JavaStream
 from kill_load import PARTITIONS, Reader, Stream
 from three_brokers import OURS, ThreeBrokers
 
 from barnabas.client import Producer
-from serving import die_with_parent
 from waiting import until
 
 LIMIT_S = 120
@@ -126,64 +124,11 @@ class Own:
             self._producer.close()
 
 
-class Java:
-    """Java's producer with its defaults, which numbers its records; its lines on stdout are its memory."""
-
-    topic = "java"
+class Java(JavaStream):
+    """Java's, with batches as small as the others'."""
 
     def __init__(self, folder, bootstrap):
-        self._log = folder / "java-producer.jsonl"
-        settings = {
-            # The tool's own default gives up at the first error.
-            "retries": 2147483647,
-            "delivery.timeout.ms": 300_000,
-            "max.block.ms": 300_000,
-            "metadata.max.age.ms": 1000,
-            "batch.size": 500,
-        }
-        path = kafka_harness.write_properties(folder / "java-producer.properties", settings)
-        options = [
-            "--topic",
-            self.topic,
-            "--throughput",
-            str(RATE * PARTITIONS),
-            "--acks",
-            "-1",
-            "--producer.config",
-            path,
-        ]
-        command = kafka_harness.verifiable_producer(kafka_harness.ZOOKEEPER_ERA)
-        with self._log.open("wb") as output, (folder / "java-producer.log").open("wb") as errors:
-            self._process = subprocess.Popen(
-                [*command, "--bootstrap-server", bootstrap, *options],
-                stdout=output,
-                stderr=errors,
-                preexec_fn=die_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
-            )
-
-    @property
-    def count(self):
-        """How many records were acknowledged, about."""
-        return self._log.stat().st_size // 100
-
-    def end(self):
-        self._process.terminate()
-        self._process.wait(LIMIT_S)
-
-    def check(self, found):
-        lines = [json.loads(line) for line in self._log.read_text().splitlines()]
-        refused = [each for each in lines if each["name"] == "producer_send_error"]
-        if refused:
-            yield f"java: {len(refused)} records were refused, {refused[0]} the first"
-        held = {(p, offset): number for p, records in enumerate(found) for offset, number in records}
-        taken = [each for each in lines if each["name"] == "producer_send_success"]
-        lost = [each for each in taken if held.get((each["partition"], each["offset"])) != int(each["value"])]
-        if lost or not taken:
-            yield f"java: {len(lost)} of {len(taken)} acknowledged records are lost: {lost[:1]}"
-
-    def close(self):
-        self._process.kill()
-        self._process.wait()
+        super().__init__(folder, bootstrap, RATE * PARTITIONS, {"batch.size": 500})
 
 
 PRODUCERS = {"librdkafka": Librdkafka, "own": Own, "java": Java}
