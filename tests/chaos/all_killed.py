@@ -269,10 +269,10 @@ def main():
     parser.add_argument("--keep", help="a folder that stays")
     given = parser.parse_args()
     with contextlib.ExitStack() as stack:
+        temporary = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         connect = None
         if given.store == "zookeeper":
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-            zookeeper = kafka_harness.start_zookeeper(place)
+            zookeeper = kafka_harness.start_zookeeper(Path(temporary, "zookeeper"))
             stack.callback(zookeeper.kill)
             kafka_harness.wait_until_serving(zookeeper)
             connect = f"127.0.0.1:{zookeeper.port}/all-killed"
@@ -283,11 +283,11 @@ def main():
             given.producers.split(","),
             connect=connect,
             kinds=given.brokers.split(","),
-            folder=given.keep,
+            folder=given.keep or Path(temporary, "brokers"),
             on_round=lambda number: _tell(f"{time.monotonic() - began:7.1f} s  round {number}"),
         )
-    _tell(f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems")
-    _tell("\n".join(done.problems))
+        _tell(f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems")
+        _tell("\n".join(done.problems))
     return bool(done.problems)
 
 
