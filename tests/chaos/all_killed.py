@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "jvm"))
 
 import kafka_harness
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
 from java_stream import JavaStream
 from kill_load import PARTITIONS, Reader, Stream
@@ -252,11 +253,6 @@ def run_rounds(
         return AllKilled(place, seed, producers, connect=connect, kinds=kinds).run(rounds, **options)
 
 
-def _tell(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -284,10 +280,12 @@ def main():
             connect=connect,
             kinds=given.brokers.split(","),
             folder=given.keep or Path(temporary, "brokers"),
-            on_round=lambda number: _tell(f"{time.monotonic() - began:7.1f} s  round {number}"),
+            on_round=lambda number: rounds_report.say(f"{time.monotonic() - began:7.1f} s  round {number}"),
         )
-        _tell(f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems")
-        _tell("\n".join(done.problems))
+        rounds_report.say(
+            f"{done.rounds} rounds, acknowledged about {done.acknowledged}, {len(done.problems)} problems"
+        )
+        rounds_report.say("\n".join(done.problems))
     return bool(done.problems)
 
 
