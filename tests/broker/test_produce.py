@@ -46,6 +46,14 @@ def test_old_versions_are_advertised_but_refused(world, version):
     assert world.partition().log.log_end_offset == 0
 
 
+def test_what_is_not_here_is_refused_with_no_offset_and_no_time(world):
+    world.create()
+    answer = answer_of(world.produce(partition=5))
+
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (answer.base_offset, answer.log_append_time_ms, answer.log_start_offset) == (-1, -1, -1)
+
+
 def test_acks_0_has_no_answer(world):
     world.create()
 

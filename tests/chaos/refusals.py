@@ -15,8 +15,6 @@ import errno
 import os
 import random
 import shutil
-import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,10 +26,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kill_load import PARTITIONS, KeyedStream, Reader, Stream
+from refusing import Refusal, build
 
 from serving import ServeProcess, free_port
 
 KINDS = ("open", "write", "sync", "rename", "unlink", "truncate")
+"""Those that change a disk. What else the library knows is refused to the metadata store: `store_refusals.py`."""
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 LOAD_S = 1.2
 ENOUGH = 300
@@ -53,17 +53,6 @@ SETTINGS = {
 }
 
 
-def build(folder):
-    """The library, or None without a compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    library = folder / "refuse.so"
-    source = Path(__file__).with_name("refuse.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
-
-
 class Round:
     """From a start that may be refused something to a start that is not, of the first of some brokers."""
 
@@ -77,17 +66,8 @@ class Round:
         self._kill = kill
         self._is_certain = bool(suffix)
         self._folders = [folder / f"data-{number}" for number in range(brokers)]
-        self._counts = folder / "counts"
-        self._counts.write_bytes(bytes(8 * len(KINDS)))
-        self._environment = {
-            "LD_PRELOAD": str(library),
-            "REFUSE_UNDER": str(self._folders[0]),
-            "REFUSE_SUFFIX": suffix,
-            "REFUSE_COUNTS": str(self._counts),
-            "REFUSE_KIND": str(-1 if kind is None else KINDS.index(kind)),
-            "REFUSE_AT": str(place),
-            "REFUSE_CODE": str(code),
-        }
+        self._refusal = Refusal(folder / "refusal", library, self._folders[0], suffix)
+        self._refusal.choose(kind, place, code)
         self._ports = [free_port() for _ in self._folders]
         self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         settings = dict(SETTINGS)
@@ -98,7 +78,7 @@ class Round:
     @property
     def calls(self):
         """How many calls of each kind there were."""
-        return dict(zip(KINDS, struct.unpack(f"{len(KINDS)}q", self._counts.read_bytes()), strict=True))
+        return {kind: self._refusal.calls[kind] for kind in KINDS}
 
     def run(self):
         """Topics are made, the first broker meets the refusal in its second life, and all are judged in the
@@ -153,7 +133,7 @@ class Round:
 
     def _meet_the_refusal(self, streams):
         before = dict(os.environ)
-        os.environ.update(self._environment)
+        os.environ.update(self._refusal.environment)
         try:
             server = self._spawned(0)
         finally:

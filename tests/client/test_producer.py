@@ -220,6 +220,17 @@ def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
     run(scenario())
 
 
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_the_first_batch_of_all_may_meet_a_broker_that_knows_another_sequence(run, fake, code):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(code))
+            stored = await producer.send_and_wait("t", "one")
+            assert (stored.offset, values(cluster)) == (0, [b"one"])
+
+    run(scenario())
+
+
 def test_a_broker_has_no_more_requests_than_may_be_in_flight(run, fake, monkeypatch):
     # An answer lets the next request go: without it nothing would for 30 seconds.
     monkeypatch.setattr("barnabas.client.sender._EXPIRY_S", 30.0)

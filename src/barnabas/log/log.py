@@ -44,7 +44,7 @@ from barnabas.log.snapshots import SnapshotStore
 from barnabas.log.time_search import search_batch
 from barnabas.log.txn_index import AbortedTxn
 from barnabas.log.validator import HeavyBatchError, check_frame, validate, validate_elsewhere
-from barnabas.log.write_turn import WAITING_BYTES_MAX, UnwrittenAppends, WriteTurn
+from barnabas.log.write_turn import UnwrittenAppends, WriteTurn
 from barnabas.records.batch import (
     CONTROL_BIT,
     NO_TIMESTAMP,
@@ -112,7 +112,6 @@ class Log:
         topic_id: Uuid | None,
         log_start_offset: int,
         log_end_offset: int,
-        recovery_point: int,
         is_gapless: bool,
     ) -> None:
         self.tp = tp
@@ -124,7 +123,7 @@ class Log:
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
+        self.recovery_point = log_end_offset
         self.first_dirty_offset = 0
         """Below it each key occurs once: the cleaner has been there."""
         self.lowest_cut = LONG_MAX
@@ -141,7 +140,8 @@ class Log:
         self._flush_bound = log_end_offset
         self._loaded_end_offset = log_end_offset
         """Where the log ended when it was loaded; -1 once it was cut."""
-        self._unwritten: UnwrittenAppends | None = None
+        self.unwritten: UnwrittenAppends | None = None
+        """What waits for the end of a turn; there is one only where the log has joined a turn."""
         self._rebuilding: dict[LogSegment, Pending[tuple[bytes, bytes]]] = {}
         """Scans for indexes of segments, which may run in a child process."""
         self._warned: list[tuple[str, object]] = []
@@ -207,14 +207,16 @@ class Log:
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         validated: bool = False,
-        turn: WriteTurn | None = None,
     ) -> AppendInfo:
         """``appendAsLeader``: appends one batch; stamps offset and epoch into `records`, which must be writable.
 
-        With a `turn`, small batches may wait until it ends (`waits`): they are not appended before it is written.
+        Behind `join` a small batch may wait until the turn ends (`waits`): it is not appended before that is written.
         Raises KafkaError with Kafka's code, and HeavyBatchError for a batch that `validate_heavy` must see first; then
         nothing was appended.
         """
+        unwritten, waits = self.unwritten, False
+        if unwritten is not None:
+            waits, unwritten.takes_next = unwritten.takes_next, False
         if self.offline:
             self._refuse_offline()
         config = self.config
@@ -234,7 +236,9 @@ class Log:
                 f" maximum configured segment size of {config.segment_bytes}.",
             )
         try:
-            waits = turn is not None and self._may_defer(header, size, leader_epoch, now_ms)
+            if waits:
+                assert unwritten is not None, "what waits has a turn to wait for"
+                waits = self._may_defer(unwritten, header, size, leader_epoch, now_ms)
         except OSError as error:  # of a look at the first batch, for the age of the segment
             raise self.refused(error) from error
         if not waits:
@@ -243,7 +247,7 @@ class Log:
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._checked_marker(buffer, header, origin)
+                marker = self._checked_marker(buffer, header)
             else:
                 duplicate = self._find_duplicate(header, origin)
                 if duplicate is not None:
@@ -263,8 +267,8 @@ class Log:
         )
         try:
             if waits:
-                assert turn is not None, "what waits has a turn to wait for"
-                self._defer(turn, buffer, header, info)
+                assert unwritten is not None, "what waits has a turn to wait for"
+                self._defer(unwritten, buffer, header, info)
             else:
                 if leader_epoch != self.leader_epochs.latest_epoch and leader_epoch >= 0:
                     self.leader_epochs.assign(leader_epoch, first_offset)
@@ -286,18 +290,22 @@ class Log:
 
     # -- appends of one turn -------------------------------------------------------------------------
 
-    @property
-    def unwritten(self) -> UnwrittenAppends | None:
-        """The appends that wait for the end of their turn, if there are any."""
-        return self._unwritten
+    def join(self, turn: WriteTurn) -> None:
+        """The next append may wait for the end of the turn, or for a call of anything else before that."""
+        if self.unwritten is None:
+            self.unwritten = UnwrittenAppends(
+                self.tp, self.log_end_offset, self._high_watermark, self.write_unwritten
+            )
+            turn.unwritten.append(self.unwritten)
+        self.unwritten.takes_next = True
 
-    def _may_defer(self, header: BatchHeader, size: int, leader_epoch: int, now_ms: int) -> bool:
+    def _may_defer(
+        self, unwritten: UnwrittenAppends, header: BatchHeader, size: int, leader_epoch: int, now_ms: int
+    ) -> bool:
         """Whether an append may wait for the write of its turn: plain data that changes nothing but the end of the log."""
-        unwritten, segment = self._unwritten, self.segments.active
-        appends, waiting = (0, 0) if unwritten is None else (len(unwritten.buffers), unwritten.size)
+        segment = self.segments.active
         return (
-            size <= WAITING_BYTES_MAX
-            and (unwritten is None or unwritten.has_room(size))
+            unwritten.has_room(size)
             # Markers and transactions change the index of transactions too, which is not put back.
             and not header.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT)
             # A new epoch is written to its checkpoint.
@@ -305,22 +313,19 @@ class Log:
             # The first batch of a segment has the time that the age of the segment counts from.
             and segment.size > 0
             and not self._must_roll(
-                waiting + size,
+                unwritten.size + size,
                 self.log_end_offset + header.last_offset_delta,
                 header.max_timestamp,
                 now_ms,
-                index_entries=appends,
+                index_entries=len(unwritten.buffers),
             )
         )
 
-    def _defer(self, turn: WriteTurn, buffer: Buffer, header: BatchHeader, info: AppendInfo) -> None:
-        unwritten = self._unwritten
-        if unwritten is None:
+    def _defer(
+        self, unwritten: UnwrittenAppends, buffer: Buffer, header: BatchHeader, info: AppendInfo
+    ) -> None:
+        if not unwritten.buffers:
             self.active.file_for_appends()  # raises where there is no descriptor left for it
-            unwritten = self._unwritten = UnwrittenAppends(
-                self.tp, self.log_end_offset, self._high_watermark, self.write_unwritten
-            )
-            turn.unwritten.append(unwritten)
         unwritten.add(buffer, info)
         if header.producer_id >= 0:
             unwritten.save_producer(self.producers, header.producer_id)
@@ -330,10 +335,12 @@ class Log:
         """Writes the appends that wait. Where the disk refuses, each has failed with `UnwrittenAppends.error`, and the log
         is what it was before them.
         """
-        unwritten = self._unwritten
+        unwritten = self.unwritten
         if unwritten is None:
             return
-        self._unwritten = None
+        self.unwritten = None
+        if not unwritten.buffers:
+            return
         segments = self.segments
         try:
             if self.offline:
@@ -450,12 +457,10 @@ class Log:
             size=0,
         )
 
-    def _checked_marker(
-        self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
-    ) -> EndTransactionMarker | None:
+    def _checked_marker(self, buffer: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
         marker = marker_in(buffer, header)
         if marker is not None:
-            self.producers.check_marker(header, marker, origin, self.log_end_offset)
+            self.producers.check_marker(header, marker, self.log_end_offset)
         return marker
 
     def _write(
@@ -1030,7 +1035,7 @@ class Log:
 
     def _check_online(self) -> None:
         """What every call begins with: what waits is written before anything looks at the log."""
-        if self._unwritten is not None:
+        if self.unwritten is not None:
             self.write_unwritten()
         if self.offline:
             self._refuse_offline()

@@ -39,12 +39,14 @@ from barnabas.node.broker_clients import (
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
+from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
+from barnabas.node.isr_channel import IsrChannel
+from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
-from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
@@ -111,7 +113,9 @@ class Parts:
         self.controller = KafkaController(
             ControllerConfig.of(config, broker_id, listeners),
             store,
-            BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers),
+            ControlRequests(
+                BrokerChannels(broker_id, listener.name, clock, local=local, remote=self._to_brokers)
+            ),
             registration,
             clock,
             lambda: random_uuid(rng),
@@ -123,12 +127,16 @@ class Parts:
         self._new_fetcher_clients = partial(fetcher_clients, broker_id, clock=clock, rng=rng)
         self._to_leaders = self._new_fetcher_clients(config)
         self._inter_broker_name = listeners.inter_broker_name
+        self._leader_endpoints = partial(
+            leader_endpoints,
+            find_node=self._find_leader,
+            follower=Follower(broker_id, epoch),
+            settings=FetchSettings.of(config),
+            clock=clock,
+        )
         self.fetchers = ReplicaFetcherManager(
-            Follower(broker_id, epoch),
-            self._to_leaders,
-            self._find_leader,
+            self._leader_endpoints(self._to_leaders),
             clock,
-            FetchSettings.of(config),
             backoff_ms=config["replica.fetch.backoff.ms"],
             truncated=logs.checkpoint_recovery_points,
             quota=self._quotas.follower,
@@ -139,7 +147,9 @@ class Parts:
             clock=clock,
             logs=logs,
             metadata=self.metadata,
-            alter_partition=AlterPartitionManager(broker_id, epoch, self._alter_partition_channel, clock),
+            alter_partition=AlterPartitionManager(
+                broker_id, epoch, IsrChannel(self._alter_partition_channel, clock), clock
+            ),
             fetchers=self.fetchers,
             quotas=self._quotas,
         )
@@ -200,7 +210,7 @@ class Parts:
         if number != old:
             # Clients that are not needed any more stay for the next change; they are connected to nobody.
             self._to_leaders += self._new_fetcher_clients(config, first=len(self._to_leaders))
-            self.fetchers.resize(self._to_leaders[:number])
+            self.fetchers.resize(self._leader_endpoints(self._to_leaders[:number]))
 
     def topic_configured(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own settings were changed."""

@@ -31,9 +31,8 @@ from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
-from barnabas.log.write_turn import WriteTurn
 from barnabas.protocol.messages.fetch import AbortedTransaction, FetchPartition
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
 from barnabas.replica.replica import Replica
@@ -275,9 +274,8 @@ class Partition:
         header: BatchHeader | None = None,
         *,
         validated: bool = False,
-        turn: WriteTurn | None = None,
     ) -> tuple[AppendInfo, bool]:
-        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved; see `Log.append` for the turn.
+        """``appendRecordsToLeader``: what came of it, and whether the high watermark moved.
 
         Raises NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and whatever `Log.append` finds wrong.
         """
@@ -300,7 +298,6 @@ class Partition:
             header,
             origin=origin,
             validated=validated,
-            turn=turn,
         )
         return info, self._advance_high_watermark()
 
