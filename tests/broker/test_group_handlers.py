@@ -8,7 +8,7 @@ from barnabas.broker.handlers import api_table
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
 from barnabas.coordinator.classic.states import ClassicGroupState
-from barnabas.coordinator.consumer.description import GroupDescription
+from barnabas.coordinator.consumer.description import ConsumerGroupDescription
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.member import HeartbeatResult
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
@@ -109,7 +109,7 @@ class Coordinator:
         return self._answer("consumer_group_heartbeat", good, heartbeat)
 
     def consumer_group_describe(self, group_id):
-        good = GroupDescription(ConsumerGroup(group_id), "uniform", [])
+        good = ConsumerGroupDescription(ConsumerGroup(group_id), "uniform", [])
         return self._answer("consumer_group_describe", good, group_id)
 
 

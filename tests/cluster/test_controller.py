@@ -1031,7 +1031,7 @@ def test_a_shutdown_leaves_topics_alone_that_wait_for_their_deletion(three, capl
         broker.requests.clear()
 
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
-    response = three.wait(three.controller.controller.controlled_shutdown(request))
+    response = three.wait(ask(three.controller.controller, request))
     three.settle()
 
     assert (response.error_code, response.remaining_partitions) == (0, [])

@@ -378,7 +378,7 @@ def test_a_leader_that_shuts_down_does_not_begin_another_epoch(five):
     catch_up(five, 1, tp=u0)
     before = five.state("u")
     request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
-    five.wait(five.controller.controller.controlled_shutdown(request))
+    five.wait(ask(five.controller.controller, request))
     five.settle()
     assert reassign(five, 1, tp=u0) is None
 

@@ -231,9 +231,7 @@ class TestTheFile:
         log = world.reload()
         before = [each.last_sequence for each in log.producers.producers[7].batches]
         for number in (1, 2):
-            log.append(
-                batch(producer_id=7, producer_epoch=0, base_sequence=before[-1] + number), 0, NOW_MS
-            )
+            log.append(batch(producer_id=7, producer_epoch=0, base_sequence=before[-1] + number), 0, NOW_MS)
         log.truncate_to(end_offset + 1)
 
         known = [each.last_sequence for each in log.producers.producers[7].batches]

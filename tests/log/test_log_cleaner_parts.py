@@ -138,7 +138,10 @@ def groups(segments, *, size_max=100, index_bytes_max=1000, end_offset=10**10):
 def test_groups_end_where_bytes_indexes_or_offsets_would_not_fit_into_one_segment():
     assert groups([Segment(0, 60), Segment(1, 40), Segment(2, 1)], end_offset=3) == [[0, 1], [2]]
     assert groups([Segment(0, 1, 50), Segment(1, 1, 50), Segment(2, 1, 1)], end_offset=3) == [[0, 1], [2]]
-    assert groups([Segment(0, 1, 1, 50), Segment(1, 1, 1, 50), Segment(2, 1, 1, 1)], end_offset=3) == [[0, 1], [2]]
+    assert groups([Segment(0, 1, 1, 50), Segment(1, 1, 1, 50), Segment(2, 1, 1, 1)], end_offset=3) == [
+        [0, 1],
+        [2],
+    ]
     assert groups([Segment(0, 1), Segment(5, 1)], end_offset=2**31) == [[0, 5]]
     assert groups([Segment(0, 1), Segment(5, 1)], end_offset=2**31 + 1) == [[0], [5]]
     # An empty segment has no offsets of its own.
@@ -181,7 +184,9 @@ def test_a_marker_goes_with_the_last_records_of_its_own_transaction(steps):
     for offset, (producer_id, _) in enumerate(steps):
         kind, transaction = batches[offset]
         if kind == "data":
-            batch = build_batch([Record(offset, 0, b"k", b"v", [])], producer_id=producer_id, transactional=True)
+            batch = build_batch(
+                [Record(offset, 0, b"k", b"v", [])], producer_id=producer_id, transactional=True
+            )
             assert cleaned.on_batch(parse_header(batch)) == transaction.is_aborted
         elif kind in {"commit", "abort"}:
             marker = EndTransactionMarker(ControlType[kind.upper()], 0)

@@ -49,7 +49,7 @@ from barnabas.log.log import Log
 
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.groups import ClassicGroups
-    from barnabas.coordinator.consumer.description import GroupDescription
+    from barnabas.coordinator.consumer.description import ConsumerGroupDescription
     from barnabas.coordinator.consumer.group import ConsumerGroup
     from barnabas.coordinator.consumer.groups import ConsumerGroups
 
@@ -398,7 +398,7 @@ class GroupCoordinator:
             self._group(shard, heartbeat.group_id)
         return self._consumer.consumer_heartbeat(shard, heartbeat)
 
-    def consumer_group_describe(self, group_id: str) -> "GroupDescription":
+    def consumer_group_describe(self, group_id: str) -> "ConsumerGroupDescription":
         """A group of the consumer protocol. Raises KafkaError."""
         if self._consumer is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

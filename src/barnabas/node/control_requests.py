@@ -35,7 +35,7 @@ from barnabas.protocol.partition_states import (
 )
 
 
-class Channels(Protocol):
+class RequestQueues(Protocol):
     """The queues to the brokers (`node.channels.BrokerChannels`)."""
 
     def add_broker(self, broker: Broker) -> None:
@@ -51,7 +51,7 @@ class Channels(Protocol):
 class ControlRequests:
     """Implements `cluster.controller.channel_manager.ControllerChannelManager`."""
 
-    def __init__(self, channels: Channels) -> None:
+    def __init__(self, channels: RequestQueues) -> None:
         self._channels = channels
         self.add_broker = channels.add_broker
         self.remove_broker = channels.remove_broker

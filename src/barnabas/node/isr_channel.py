@@ -23,7 +23,7 @@ WITHOUT_TOPIC_IDS: Final = (0, 1)
 """Version 1 is the highest that names topics."""
 
 
-class Channel(Protocol):
+class VersionedChannel(Protocol):
     """The part of a `NodeToControllerChannelManager` that is used here."""
 
     def send(self, request: AlterPartitionRequest, *, versions: tuple[int, int]) -> Pending[Any]:
@@ -33,7 +33,7 @@ class Channel(Protocol):
 class IsrChannel:
     """Implements `replica.alter_partition.AlterPartitionChannel`."""
 
-    def __init__(self, channel: Channel, clock: Clock) -> None:
+    def __init__(self, channel: VersionedChannel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
 

@@ -12,7 +12,11 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import describe_each, require_consumer_protocol
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.coordinator.consumer.description import GroupDescription, MemberDescription, NamedPartitions
+from barnabas.coordinator.consumer.description import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    NamedPartitions,
+)
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -60,7 +64,7 @@ def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _described(description: GroupDescription) -> DescribedGroup:
+def _described(description: ConsumerGroupDescription) -> DescribedGroup:
     group = description.group
     return DescribedGroup(
         group_id=group.group_id,
@@ -72,7 +76,7 @@ def _described(description: GroupDescription) -> DescribedGroup:
     )
 
 
-def _member(description: MemberDescription) -> Member:
+def _member(description: ConsumerMemberDescription) -> Member:
     member = description.member
     return Member(
         member_id=member.member_id,

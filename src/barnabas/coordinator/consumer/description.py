@@ -17,7 +17,7 @@ class NamedPartitions(NamedTuple):
     partitions: list[int]
 
 
-class MemberDescription(NamedTuple):
+class ConsumerMemberDescription(NamedTuple):
     """A member, what it owns and what it is to own."""
 
     member: ConsumerMember
@@ -25,20 +25,20 @@ class MemberDescription(NamedTuple):
     target_assignment: list[NamedPartitions]
 
 
-class GroupDescription(NamedTuple):
+class ConsumerGroupDescription(NamedTuple):
     """A group with all its members; topics that were deleted are left out."""
 
     group: ConsumerGroup
     assignor_name: str
-    members: list[MemberDescription]
+    members: list[ConsumerMemberDescription]
 
 
-def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> GroupDescription:
-    return GroupDescription(
+def describe(group: ConsumerGroup, default_assignor: str, topics: TopicsImage) -> ConsumerGroupDescription:
+    return ConsumerGroupDescription(
         group,
         group.preferred_assignor(None, None) or default_assignor,
         [
-            MemberDescription(
+            ConsumerMemberDescription(
                 member,
                 _named(member.assigned, topics),
                 _named(group.targets.get(member.member_id, NOTHING), topics),

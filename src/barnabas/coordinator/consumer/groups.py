@@ -19,7 +19,7 @@ from barnabas.coordinator.consumer.classic_members import (
     classic_group_leave_to_consumer_group,
     classic_group_sync_to_consumer_group,
 )
-from barnabas.coordinator.consumer.description import GroupDescription, describe
+from barnabas.coordinator.consumer.description import ConsumerGroupDescription, describe
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.heartbeat import HeartbeatAnswer, consumer_group_heartbeat
 from barnabas.coordinator.consumer.leaving import schedule_rebalance_timeout, timers_of
@@ -55,7 +55,7 @@ class ConsumerGroups:
     def consumer_heartbeat(self, shard: Shard, heartbeat: MemberHeartbeat) -> HeartbeatAnswer:
         return consumer_group_heartbeat(self._runtime, shard, heartbeat)
 
-    def describe(self, group: Group) -> GroupDescription:
+    def describe(self, group: Group) -> ConsumerGroupDescription:
         assert isinstance(group, ConsumerGroup), group
         return describe(group, self._runtime.default_assignor, self._runtime.topics)
 
