@@ -12,6 +12,7 @@ from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.topics import CreatedTopic
 from barnabas.coordinator.runtime.loading import Loader
@@ -29,8 +30,6 @@ from barnabas.node.coordinators import group_coordinator
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from barnabas.protocol.messages.alter_partition import AlterPartitionResponse
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -129,14 +128,14 @@ class Controller:
     def is_topic_queued_for_deletion(self, topic):
         return topic in self.deleting
 
-    def controlled_shutdown(self, request):
-        return Pending.of(ControlledShutdownResponse(remaining_partitions=self.remaining))
+    def controlled_shutdown(self, broker_id, broker_epoch):
+        return Pending.of(self.remaining)
 
-    def allocate_producer_ids(self, request):
-        return Pending.of(AllocateProducerIdsResponse(producer_id_start=5000, producer_id_len=1000))
+    def allocate_producer_ids(self, broker_id, broker_epoch):
+        return Pending.of(ProducerIdBlock(5000, 1000))
 
-    def alter_partition(self, request, version):
-        return Pending.of(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    def alter_partition(self, broker_id, broker_epoch, proposals):
+        return Pending.failed(KafkaError(ErrorCode.STALE_BROKER_EPOCH))
 
 
 class TopicConfigs:

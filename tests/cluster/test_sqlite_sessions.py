@@ -202,6 +202,20 @@ def test_a_lock_that_somebody_holds_costs_a_number_and_no_more(loop, path, begin
     assert second.session_id > first.session_id
 
 
+def test_a_session_whose_lock_cannot_be_looked_at_counts_as_alive(loop, begin, path):
+    """As where no descriptor is left, or no access: its heartbeats will settle it."""
+    first = begin()
+    loop.wait(first.create("/mine", ephemeral=True))
+    lock = path.with_name("store.db.sessions") / f"{first.session_id}.lock"
+    kept = lock.rename(lock.with_name("kept"))
+    lock.symlink_to(lock)
+
+    second = begin()
+
+    assert loop.wait(second.children("/")) == ["mine"]
+    kept.rename(lock)
+
+
 class Full:
     """A call that fails as on a full disk, so many times on a store's thread, before or after it did its
     work.

@@ -269,7 +269,7 @@ class Dispatcher:
         return answer
 
     def _unsupported(self, header: RequestHeader) -> Chunks:
-        if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:
+        if header.api_key == _API_VERSIONS:
             # In the oldest format, with the one entry that a client needs to ask again (KIP-511).
             api = self._apis[_API_VERSIONS]
             entry = ApiVersion(

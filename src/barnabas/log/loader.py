@@ -5,7 +5,6 @@ Loading trusts what it finds: whatever needs a scan was put right by `barnabas.l
 
 from typing import Final
 
-from barnabas.core.config import LONG_MAX
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.log import gapless
@@ -39,12 +38,10 @@ def load_log(
     *,
     now_ms: int,
     log_start_offset: int | None = None,
-    recovery_point: int = LONG_MAX,
 ) -> Log:
-    """The log in a directory that needs no recovery.
+    """The log in a directory that needs no recovery, so that everything in it is synced.
 
-    `log_start_offset` and `recovery_point` are the checkpoints'; beyond the end of the log, a recovery point
-    means that everything is synced. Raises OSError, CheckpointError, or CORRUPT_MESSAGE for damage.
+    `log_start_offset` is the checkpoint's. Raises OSError, CheckpointError, or CORRUPT_MESSAGE for damage.
     """
     filesystem = resources.filesystem
     segments = _load_segments(directory, config, resources)
@@ -70,7 +67,6 @@ def load_log(
         topic_id=read_topic_id(filesystem, directory),
         log_start_offset=start_offset,
         log_end_offset=end_offset,
-        recovery_point=min(recovery_point, end_offset),
         is_gapless=gapless.is_noted(filesystem, directory),
     )
     if log.lacks_front:

@@ -77,7 +77,6 @@ class Log:
         topic_id: Uuid | None,
         log_start_offset: int,
         log_end_offset: int,
-        recovery_point: int,
         is_gapless: bool,
     ) -> None:
         self.tp = tp
@@ -89,7 +88,7 @@ class Log:
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
+        self.recovery_point = log_end_offset
         self.first_dirty_offset = 0
         """Below it each key occurs once: the cleaner has been there."""
         self.lowest_cut = LONG_MAX
@@ -224,7 +223,7 @@ class Log:
         marker = None
         if header.producer_id >= 0:
             if header.is_control:
-                marker = self._checked_marker(buffer, header, origin)
+                marker = self._checked_marker(buffer, header)
             else:
                 # KIP-98: a batch that the producer repeats is answered as the first time; any other gap in its
                 # sequence is refused.
@@ -448,12 +447,10 @@ class Log:
             size=0,
         )
 
-    def _checked_marker(
-        self, buffer: Buffer, header: BatchHeader, origin: AppendOrigin
-    ) -> EndTransactionMarker | None:
+    def _checked_marker(self, buffer: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
         marker = marker_in(buffer, header)
         if marker is not None:
-            self.producers.check_marker(header, marker, origin, self.log_end_offset)
+            self.producers.check_marker(header, marker, self.log_end_offset)
         return marker
 
     def _write(

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -40,12 +40,14 @@ from barnabas.node.broker_clients import (
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
+from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
 from barnabas.node.coordinators import group_coordinator
+from barnabas.node.isr_channel import IsrChannel
+from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
-from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.quota import ReplicationQuotas
@@ -100,9 +102,22 @@ class Parts:
         self._quotas = _quotas(on)
         self._new_fetcher_clients = partial(fetcher_clients, on.broker_id, clock=clock, rng=rng)
         self._to_leaders = self._new_fetcher_clients(config)
-        self.fetchers = _fetchers(on, self.metadata, self._to_leaders, self._quotas)
+        self._leader_endpoints = partial(
+            leader_endpoints,
+            find_node=_leader_finder(on, self.metadata),
+            follower=Follower(on.broker_id, on.broker_epoch),
+            settings=FetchSettings.of(config),
+            clock=clock,
+        )
+        self.fetchers = ReplicaFetcherManager(
+            self._leader_endpoints(self._to_leaders),
+            clock,
+            backoff_ms=config["replica.fetch.backoff.ms"],
+            truncated=on.logs.checkpoint_recovery_points,
+            quota=self._quotas.follower,
+        )
         alter_partition = AlterPartitionManager(
-            on.broker_id, on.broker_epoch, self._alter_partition_channel, clock
+            on.broker_id, on.broker_epoch, IsrChannel(self._alter_partition_channel, clock), clock
         )
         self.replicas = ReplicaManager(
             on.broker_id,
@@ -160,7 +175,7 @@ class Parts:
         if number != old:
             # Clients that are not needed any more stay for the next change; they are connected to nobody.
             self._to_leaders += self._new_fetcher_clients(config, first=len(self._to_leaders))
-            self.fetchers.resize(self._to_leaders[:number])
+            self.fetchers.resize(self._leader_endpoints(self._to_leaders[:number]))
 
     def topic_configured(self, topic: str, values: Mapping[str, str]) -> None:
         """A topic's own settings were changed."""
@@ -252,7 +267,9 @@ def _controller(on: Foundation, local: LocalBroker, to_brokers: NetworkClient) -
     return KafkaController(
         ControllerConfig.of(on.config, on.broker_id, on.listeners),
         on.store,
-        BrokerChannels(on.broker_id, listener.name, on.clock, local=local, remote=to_brokers),
+        ControlRequests(
+            BrokerChannels(on.broker_id, listener.name, on.clock, local=local, remote=to_brokers)
+        ),
         on.registration,
         on.clock,
         lambda: random_uuid(on.rng),
@@ -267,24 +284,13 @@ def _quotas(on: Foundation) -> ReplicationQuotas:
     return quotas
 
 
-def _fetchers(
-    on: Foundation, metadata: MetadataCache, clients: list[NetworkClient], quotas: ReplicationQuotas
-) -> ReplicaFetcherManager:
+def _leader_finder(on: Foundation, metadata: MetadataCache) -> Callable[[int], Node | None]:
     def find_leader(broker_id: int) -> Node | None:
         """Where a broker serves followers, if it lives and has the listener for brokers."""
         broker = metadata.alive_broker(broker_id)
         return None if broker is None else broker.node(on.listeners.inter_broker_name)
 
-    return ReplicaFetcherManager(
-        Follower(on.broker_id, on.broker_epoch),
-        clients,
-        find_leader,
-        on.clock,
-        FetchSettings.of(on.config),
-        backoff_ms=on.config["replica.fetch.backoff.ms"],
-        truncated=on.logs.checkpoint_recovery_points,
-        quota=quotas.follower,
-    )
+    return find_leader
 
 
 def _fetch_sessions(on: Foundation) -> FetchSessionCache:

@@ -32,7 +32,7 @@ from barnabas.log.log import Log
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import AppendInfo, UnexpectedAppendOffsetError
 from barnabas.protocol.messages.fetch import FetchPartition
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
+from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.records.batch import BatchHeader
 from barnabas.replica.isr import EMPTY_ISR, OUTDATED, REFUSED, AlterPartition, IsrChanges, IsrState
 from barnabas.replica.log_read import Isolation, LogRead, read_records
