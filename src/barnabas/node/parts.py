@@ -36,11 +36,13 @@ from barnabas.node.broker_clients import (
     controlled_shutdown_client,
     controller_client,
     fetcher_clients,
+    marker_client,
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.controlled_shutdown import ControlledShutdown
-from barnabas.node.coordinators import group_coordinator
+from barnabas.node.coordinators import group_coordinator, transaction_coordinator
+from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
@@ -75,6 +77,7 @@ class Parts:
         logs: LogManager,
         registration: BrokerRegistration,
         loader: Loader,
+        transaction_loader: Loader,
     ) -> None:
         self.metadata = MetadataCache(broker_id)
         self._store = store
@@ -157,6 +160,22 @@ class Parts:
         self.group_coordinator = group_coordinator(
             config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=loader
         )
+        producer_ids = ProducerIdManager(broker_id, epoch, self._forwarding_channel)
+        self._markers = TxnMarkerChannel(
+            broker_id,
+            listeners.inter_broker_name,
+            self.metadata,
+            local=local,
+            remote=marker_client(broker_id, config, clock, rng),
+        )
+        self.transaction_coordinator = transaction_coordinator(
+            config,
+            clock,
+            replicas=self.replicas,
+            channel=self._markers,
+            new_producer_id=producer_ids.generate,
+            loader=transaction_loader,
+        )
         self.finalized_features = FinalizedFeatures(store)
         self.services = local.services = BrokerServices(
             broker_id=broker_id,
@@ -168,7 +187,7 @@ class Parts:
             fetch_sessions=sessions,
             topics=topics,
             controller=self.controller,
-            producer_ids=ProducerIdManager(broker_id, epoch, self._forwarding_channel),
+            producer_ids=producer_ids,
             topic_configs=configs,
             config_admin=ConfigAdmin(broker_id, configs, self.metadata, dynamic_config),
             broker_epoch=epoch,
@@ -176,6 +195,7 @@ class Parts:
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(topics, config),
             group_coordinator=self.group_coordinator,
+            transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
         )
 
@@ -230,12 +250,14 @@ class Parts:
         """Answers what waits, resigns, and closes the connections to other brokers."""
         self._closed = True
         self._topic_changes.shutdown()
+        self.transaction_coordinator.shutdown()
         self.group_coordinator.shutdown()
         self.fetchers.close()
         self.replicas.shutdown()
         self.controller.shutdown()
         for client in (*self._to_leaders, self._to_brokers):
             await client.close()
+        await self._markers.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
 

@@ -8,7 +8,7 @@ Versions:  v3 one batch of magic 2 a partition · v7 zstd · v8 error messages (
            with UNSUPPORTED_FOR_MESSAGE_FORMAT: this broker knows batches of magic 2 only (KIP-896).
 Repeats:   a partition that a request names several times is appended to once, with the records named last.
 Limit:     of the refused records of a batch the first 100 are named.
-Not implemented: transactional batches, as there is no transaction to add them to.
+Not implemented: asking the transaction's coordinator before the first batch in a partition (KIP-890).
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.context import ADMIN_CLIENT_ID, Deferred, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
+from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
@@ -179,10 +180,12 @@ def _append(
         error: ErrorCode | None = None
         try:
             header = _checked_header(records, version)
+            if header.attributes & TRANSACTIONAL_BIT:
+                require_transactional_id(context, request.transactional_id)
         except KafkaError as invalid:
             error = invalid.code
-            if error is ErrorCode.INVALID_TXN_STATE:
-                _authorize_transaction(context, request)
+            if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                raise
         if index not in known and refusal is not _TOPIC_REFUSED:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif refusal is not None:
@@ -272,12 +275,6 @@ def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None
     return None
 
 
-def _authorize_transaction(context: RequestContext, request: ProduceRequest) -> None:
-    name = request.transactional_id
-    if name is None or not context.authorize(Operation.WRITE, Resource.TRANSACTIONAL_ID, name):
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-
-
 def _checked_header(records: memoryview, version: int) -> BatchHeader:
     """The header of the one whole batch that there must be; raises what is wrong with the records."""
     if version < MAGIC_2_SINCE:
@@ -286,9 +283,6 @@ def _checked_header(records: memoryview, version: int) -> BatchHeader:
     attributes = header.attributes
     if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if attributes & TRANSACTIONAL_BIT:
-        # No coordinator has added the partition to a transaction (KIP-890).
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
     return header
 
 
