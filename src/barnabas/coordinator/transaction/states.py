@@ -1,24 +1,7 @@
 """The states of a transaction, and which may follow which (``TransactionState``).
 
-The rows of `TRANSITIONS` are Kafka's ``validPreviousStates``, each cell with what leads from one state to the other. The
-figure is drawn by the test that walks every cell::
-
-    Empty -> Empty                       a producer begins
-    Empty -> Ongoing                     a partition or a group is added
-    Empty -> Dead                        the id has expired
-    Ongoing -> Ongoing                   another partition or group is added
-    Ongoing -> PrepareCommit             the producer commits
-    Ongoing -> PrepareAbort              the producer aborts
-    Ongoing -> PrepareEpochFence         a new producer begins, or the time is over
-    PrepareCommit -> CompleteCommit      all markers are written
-    PrepareAbort -> CompleteAbort        all markers are written
-    CompleteCommit -> Empty              a producer begins
-    CompleteCommit -> Ongoing            a partition or a group is added
-    CompleteCommit -> Dead               the id has expired
-    CompleteAbort -> Empty               a producer begins
-    CompleteAbort -> Ongoing             a partition or a group is added
-    CompleteAbort -> Dead                the id has expired
-    PrepareEpochFence -> PrepareAbort    the epoch is bumped
+The rows are Kafka's ``validPreviousStates``, each cell with what leads from one state to the other; the figure
+in ``docs/transactions.md`` and the test that walks every cell both come from here.
 """
 
 from collections.abc import Mapping
