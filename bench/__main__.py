@@ -1,6 +1,8 @@
-"""Puts Apache Kafka 3.9, Barnabas (pure and compiled) and kfake side by side on this machine: rates, costs, ratios.
+"""Puts Apache Kafka 3.9, Barnabas (pure and compiled) and kfake side by side on this machine: rates, costs,
+ratios.
 
-python -m bench [--quick] [--rows one,many,...] [--sides kafka,pure,compiled,kfake] [--compiled PATH] [--write]
+python -m bench [--quick] [--rows one,many,...] [--sides kafka,pure,compiled,kfake] [--compiled PATH]
+[--write]
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Three brokers: Apache Kafka 3.9 with ZooKeeper beside Barnabas, what copying costs and what a failure costs.
+"""Three brokers: Apache Kafka 3.9 with ZooKeeper beside Barnabas, what copying costs and what a failure
+costs.
 
 python -m bench.cluster [--quick] [--rows acks-100,acks-1k,kill,shutdown,failover,follow,idle]
                         [--sides kafka,pure,compiled,on-zookeeper] [--compiled PATH]
@@ -46,12 +47,14 @@ def _producer(side: Cluster, **config: object) -> Producer:
     return Producer(values)
 
 
-# --- acks=all -------------------------------------------------------------------------------------------------
+# --- acks=all -----------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _acks(size: int, side: Cluster, effort: Effort) -> Iterator[Turn]:
-    """librdkafka with its defaults, as fast as it goes: records/s, and processor time of all three brokers a record."""
+    """librdkafka with its defaults, as fast as it goes:
+    records/s, and processor time of all three brokers a record.
+    """
     with _topic(side, "acks", [rotated(number) for number in range(6)]) as topic:
         producer, value = _producer(side), b"z" * size
 
@@ -79,7 +82,7 @@ def _acks(size: int, side: Cluster, effort: Effort) -> Iterator[Turn]:
         yield turn
 
 
-# --- a leader that goes -----------------------------------------------------------------------------------------
+# --- a leader that goes -------------------------------------------------------------------------------------
 
 
 class Stream:
@@ -125,7 +128,9 @@ class Stream:
 
 @contextlib.contextmanager
 def _departure(end: Callable[[Cluster, int], None], side: Cluster, _effort: Effort) -> Iterator[Turn]:
-    """The leader of a partition goes, which is not the controller: longest gap in s, percent of the records that were taken."""
+    """The leader of a partition goes, which is not the controller:
+    longest gap in s, percent of the records that were taken.
+    """
 
     def turn() -> Sequence[float]:
         controller = side.controller
@@ -144,12 +149,14 @@ def _departure(end: Callable[[Cluster, int], None], side: Cluster, _effort: Effo
     yield turn
 
 
-# --- a controller that goes -------------------------------------------------------------------------------------
+# --- a controller that goes ---------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _failover(side: Cluster, _effort: Effort) -> Iterator[Turn]:
-    """From kill -9 of the controller, in seconds: until a topic can be made, and until all partitions have a leader that lives."""
+    """From kill -9 of the controller, in seconds:
+    until a topic can be made, and until all partitions have a leader that lives.
+    """
 
     def turn() -> Sequence[float]:
         controller = side.controller
@@ -174,7 +181,8 @@ def _failover(side: Cluster, _effort: Effort) -> Iterator[Turn]:
 def _make_topic(side: Cluster, replicas: Sequence[int]) -> str:
     """Tries until a controller makes it; its name.
 
-    A client that was sent to the controller that is gone waits for it as long as it may: a second, then a new one asks.
+    A client that was sent to the controller that is gone waits for it as long as it may: a second, then a new
+    one asks.
     """
     deadline = time.monotonic() + 120
     name = f"after-{next(_numbers)}"
@@ -201,13 +209,13 @@ def _all_led(admin: AdminClient, topic: str, gone: int) -> bool:
     return all(each.leader not in (-1, gone) for each in partitions)
 
 
-# --- following --------------------------------------------------------------------------------------------------
+# --- following ----------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _follow(side: Cluster, effort: Effort) -> Iterator[Turn]:
-    """Processor seconds for each GB that is written while the follower stands still: of the follower that then copies
-    it, of the leader meanwhile, and of the leader that a plain consumer reads it from.
+    """Processor seconds for each GB that is written while the follower stands still: of the follower that
+    then copies it, of the leader meanwhile, and of the leader that a plain consumer reads it from.
     """
 
     def turn() -> Sequence[float]:
@@ -237,7 +245,9 @@ def _wait_for_copy(side: Cluster, topic: str, records: int) -> None:
 
 @contextlib.contextmanager
 def _idle(side: Cluster, effort: Effort) -> Iterator[Turn]:
-    """Percent of a core without any traffic: a broker that follows 2,000 partitions, and the one that leads them."""
+    """Percent of a core without any traffic:
+    a broker that follows 2,000 partitions, and the one that leads them.
+    """
     with _topic(side, "idle", [(1, 2)] * PARTITIONS):
         time.sleep(3)
 
@@ -251,7 +261,7 @@ def _idle(side: Cluster, effort: Effort) -> Iterator[Turn]:
         yield turn
 
 
-# --- the table --------------------------------------------------------------------------------------------------
+# --- the table ----------------------------------------------------------------------------------------------
 
 
 def _acks_row(size: int, words: str) -> Row:

@@ -1,4 +1,6 @@
-"""What the commands share that compare their rows in one go: start the sides, compare, print, say whether all is met."""
+"""What the commands share that compare their rows in one go:
+start the sides, compare, print, say whether all is met.
+"""
 
 import sys
 import tempfile
@@ -20,8 +22,8 @@ def run(
 ) -> int:
     """Compares the rows and sides that were `asked` for (`options.parser_of`); the command's exit code.
 
-    `started` has the sides run, in a folder, with the compiled form from a place. 0 when every budget is met, 1
-    otherwise, 2 when there is nothing to compare with.
+    `started` has the sides run, in a folder, with the compiled form from a place. 0 when every budget is met,
+    1 otherwise, 2 when there is nothing to compare with.
     """
     chosen, sides = options.chosen_rows(asked.rows, rows), options.chosen_sides(asked.sides)
     folder = Path(tempfile.mkdtemp(prefix="barnabas-bench-"))

@@ -2,9 +2,9 @@
 
 python -m bench.compaction [--quick] [--sides kafka,pure,compiled] [--compiled PATH]
 
-Records of 100 B, a million keys drawn at random. They lie still until the topic's `min.compaction.lag.ms` is taken away; from
-then on the time counts, to the moment at which `cleaner-offset-checkpoint` says that all is clean. Meanwhile a
-producer sends small records to another topic, one in flight. `--quick` writes an eighth.
+Records of 100 B, a million keys drawn at random. They lie still until the topic's `min.compaction.lag.ms` is
+taken away; from then on the time counts, to the moment at which `cleaner-offset-checkpoint` says that all is
+clean. Meanwhile a producer sends small records to another topic, one in flight. `--quick` writes an eighth.
 """
 
 import contextlib
@@ -42,7 +42,9 @@ _numbers = itertools.count(1)
 
 
 def _fill(side: Side, topic: str, records: int) -> None:
-    """A compacted topic of one partition, nothing of it cleanable yet; its last record in a segment of its own."""
+    """A compacted topic of one partition, nothing of it cleanable yet;
+    its last record in a segment of its own.
+    """
     settings = {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": NEVER,

@@ -2,8 +2,9 @@
 
 python -m bench.coordinator_load [--records 1000000] [--groups 10000]
 
-Writes a partition of ``__consumer_offsets`` with so many offsets, all of different keys, elects a coordinator of
-it and prints how long it loaded, how long the loop was held at a stretch meanwhile, and how much memory it took.
+Writes a partition of ``__consumer_offsets`` with so many offsets, all of different keys, elects a coordinator
+of it and prints how long it loaded, how long the loop was held at a stretch meanwhile, and how much memory it
+took.
 """
 
 import argparse
@@ -151,7 +152,8 @@ async def _load(folder: str, records: int) -> None:
         f"of it own work max {worked[-1]:.1f} ms, p99 {worked[int(len(worked) * 0.99)]:.1f} ms"
     )
     print(
-        f"processor: {after.ru_utime - before.ru_utime:.2f} s on the loop's process, {child.ru_utime - writer.ru_utime:.2f} s in the child"
+        f"processor: {after.ru_utime - before.ru_utime:.2f} s on the loop's process, "
+        f"{child.ru_utime - writer.ru_utime:.2f} s in the child"
     )
     print(
         f"memory: {after.ru_maxrss / 1024:.0f} MB at most ({before.ru_maxrss / 1024:.0f} MB before), "

@@ -1,6 +1,7 @@
 """Groups on Apache Kafka 3.9 and on Barnabas: the first record, a crowd of heartbeats, a big rebalance.
 
-python -m bench.groups [--quick] [--rows first,rebalance,crowd] [--sides kafka,pure,compiled] [--compiled PATH]
+python -m bench.groups [--quick] [--rows first,rebalance,crowd] [--sides kafka,pure,compiled] [--compiled
+PATH]
 """
 
 import argparse

@@ -154,7 +154,8 @@ def wait_for_coordinator(port: int, groups: Iterable[str], seconds: float = 60) 
     deadline = time.monotonic() + seconds
     with connection:
         for group in groups:
-            # FindCoordinator makes the topic; a heartbeat of an unknown member shows whether the shard is there.
+            # FindCoordinator makes the topic; a heartbeat of an unknown member shows whether the shard is
+            # there.
             while True:
                 connection.sendall(wire.request(10, 1, wire.string(group) + b"\0"))
                 ready = not _error(read_frame(connection))
@@ -215,8 +216,9 @@ def rejoin(members: Sequence[Member], newcomer: Member) -> float:
 def beat(members: Sequence[Member], period_s: float, seconds: float) -> tuple[int, float]:
     """Every member sends a heartbeat a period, evenly spread; (how many were sent, seconds lost).
 
-    The answer to a connection's last heartbeat is read before its next one is sent. What could not be sent in time,
-    because the machine had no time for it, is lost and not made up for: a flood would be another measurement.
+    The answer to a connection's last heartbeat is read before its next one is sent. What could not be sent in
+    time, because the machine had no time for it, is lost and not made up for: a flood would be another
+    measurement.
     """
     by_connection: dict[socket.socket, Member] = {}
     step = period_s / len(members)

@@ -1,10 +1,11 @@
 """The mood of the machine: how fast it computes and how fast it wakes a process up, at this moment.
 
 A virtual machine with neighbours changes from minute to minute, and not evenly. A ping-pong between two
-processes has two values here and little between them: 5 to 25 us while a processor is at hand, 60 to 140 while
-the hypervisor must be asked to wake one. A request through Kafka wakes three threads in turn, through Barnabas
-one; so slow wake-ups cost Kafka more and flatter us. The loop says who else computes: CPython 3.11 takes 40 ms
-for a million rounds of it on an undisturbed server processor, and twice that where it gets half of one.
+processes has two values here and little between them: 5 to 25 us while a processor is at hand, 60 to 140
+while the hypervisor must be asked to wake one. A request through Kafka wakes three threads in turn, through
+Barnabas one; so slow wake-ups cost Kafka more and flatter us. The loop says who else computes: CPython 3.11
+takes 40 ms for a million rounds of it on an undisturbed server processor, and twice that where it gets half
+of one.
 """
 
 import contextlib

@@ -158,8 +158,9 @@ async def requests(seconds: float) -> None:
         other_rate, other_cpu = await measure(plain_port, in_flight, len(RESPONSE), seconds)
         floor = measure_floor(in_flight, seconds)
         print(
-            f"{in_flight:3} in flight: {rate:9,.0f} requests/s, {cpu:6.2f} us CPU each ({cpu - floor:5.2f} above "
-            f"the system calls' {floor:5.2f}); asyncio Protocol {other_rate:9,.0f}/s, {other_cpu:6.2f} us"
+            f"{in_flight:3} in flight: {rate:9,.0f} requests/s, {cpu:6.2f} us CPU each ({cpu - floor:5.2f} "
+            f"above the system calls' {floor:5.2f}); asyncio Protocol {other_rate:9,.0f}/s, "
+            f"{other_cpu:6.2f} us"
         )
     plain.close()
     await server.stop()

@@ -41,7 +41,9 @@ def resident_mb(pid: int) -> float:
 
 
 def proportional_mb(pids: Iterable[int]) -> float:
-    """Memory of these processes in MB, what several share counted once (PSS): forked workers share most of theirs."""
+    """Memory of these processes in MB, what several share counted once (PSS):
+    forked workers share most of theirs.
+    """
     total_kb = 0
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -1,10 +1,12 @@
-"""An unclean start of a partition with many idempotent producers: time, memory, and how long the event loop is held.
+"""An unclean start of a partition with many idempotent producers: time, memory, and how long the event loop
+is held.
 
 python -m bench.producers [--producers 20000] [--batches 5] [--source FOLDER/src]
 
-Each producer has sent so many batches of one record when the broker is killed. Recovery runs in a child process, as it does in
-a broker; what is left for the loop is to load the log, and that is the longest hold (in processor time). `--source` measures another tree of
-the sources with the same directory, for a comparison. The figures are those of one start; of three, the best.
+Each producer has sent so many batches of one record when the broker is killed. Recovery runs in a child
+process, as it does in a broker; what is left for the loop is to load the log, and that is the longest hold
+(in processor time). `--source` measures another tree of the sources with the same directory, for a
+comparison. The figures are those of one start; of three, the best.
 """
 
 import argparse

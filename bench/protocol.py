@@ -1,4 +1,5 @@
-"""Encode and decode beside kafka-python 3 (compiled Python) and kio (a core in Rust): ``python -m bench.protocol``.
+"""Encode and decode beside kafka-python 3 (compiled Python) and kio (a core in Rust): ``python -m
+bench.protocol``.
 
 Every message is built once here, encoded, and given to the others as bytes, so that all three work on
 the same content. Times are the best of several rounds, taken in turn, in microseconds for one message.
@@ -186,7 +187,8 @@ def main() -> None:
             print(f"{verb + ' ' + case.title:38} {times[0]:10.2f} {times[1]:13.2f} {times[2]:10.2f}")
     print(f"{'sum':38} {totals[0]:10.2f} {totals[1]:13.2f} {totals[2]:10.2f}")
     print(
-        f"ratio to kafka-python {totals[0] / totals[1]:.3f} (budget 0.5), to kio {totals[0] / totals[2]:.3f} (budget 1.0)"
+        f"ratio to kafka-python {totals[0] / totals[1]:.3f} (budget 0.5), to kio {totals[0] / totals[2]:.3f} "
+        "(budget 1.0)"
     )
 
 

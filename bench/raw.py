@@ -95,7 +95,9 @@ class RawClient:
 def produce_in_turn(
     clients: Sequence[RawClient], topic: str, records: bytes, seconds: float
 ) -> tuple[int, float]:
-    """One request in flight on the first connection, for so long; (requests, seconds), every answer checked."""
+    """One request in flight on the first connection, for so long;
+    (requests, seconds), every answer checked.
+    """
     frame, shape = wire.produce(topic, records), wire.ProduceResponse(topic)
     send, receive, size = clients[0].socket.sendall, clients[0].socket.recv, shape.size
     requests, first = 0, None
@@ -112,8 +114,8 @@ def produce_in_turn(
 
 
 def produce_p99_ms(client: RawClient, records: bytes, until: Callable[[], bool]) -> float:
-    """The p99 of a producer that sends to the topic `first` again 2 ms after each answer, beside other work; `until` is
-    asked between two of its requests, 20 times a second.
+    """The p99 of a producer that sends to the topic `first` again 2 ms after each answer, beside other work;
+    `until` is asked between two of its requests, 20 times a second.
     """
     frame, taken, asked = wire.produce("first", records), list[float](), time.perf_counter()
     while True:

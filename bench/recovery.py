@@ -1,9 +1,11 @@
-"""Has copies of one data directory recovered by Apache Kafka and by ours, one after the other, as after a kill.
+"""Has copies of one data directory recovered by Apache Kafka and by ours, one after the other, as after a
+kill.
 
 python -m bench.recovery [--megabytes 1024] [--partitions 1]
 
-Records of 1 KB in segments of 128 MB. No recovery point was ever written, so everything is scanned. Kafka's own line in its log
-says how long it took to load its logs; ours is timed from the first look at the directory until all are loaded, in this process.
+Records of 1 KB in segments of 128 MB. No recovery point was ever written, so everything is scanned. Kafka's
+own line in its log says how long it took to load its logs; ours is timed from the first look at the directory
+until all are loaded, in this process.
 """
 
 import argparse
@@ -113,7 +115,9 @@ def compare(folder: Path, megabytes: int, partitions: int) -> float:
 
 
 def main() -> int:
-    """Compares in a folder that goes afterwards; 0 when the budget is met, 1 otherwise, 2 when there is nothing to compare with."""
+    """Compares in a folder that goes afterwards;
+    0 when the budget is met, 1 otherwise, 2 when there is nothing to compare with.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.recovery", description=__doc__.partition("\n")[0])
     parser.add_argument("--megabytes", type=int, default=1024)
     parser.add_argument("--partitions", type=int, default=1)

@@ -122,14 +122,14 @@ def method(effort: Effort, command: str, sides: Sequence[str]) -> str:
         f"Command: `{command}`, {time.strftime('%Y-%m-%d')}, Barnabas {barnabas.__version__}.\n"
         f"Machine: {_processor()}, {os.cpu_count()} cores, Linux {platform.release()},"
         f" Python {platform.python_version()}.\n"
-        f"All brokers run beside each other, one is driven at a time, in {rounds['short']} rounds of turned order"
-        f" ({rounds['long']} of `perf` and `start`, one of `memory`). A cell has the median and its ratio to the"
-        " first side: the median of the rounds' ratios, and their quartiles.\n"
-        f"Small requests: turns of {effort.seconds:g} s; Kafka warmed with at least {effort.warm_requests} of the"
-        f" same kind until three windows of {effort.window_seconds:g} s agree within 5 %, in at most"
-        f" {effort.windows_max} windows. Bytes: turns of {effort.round_bytes / 1e9:g} GB each way. Kafka's heap and"
-        " options are those of its start script (`-Xmx1G -Xms1G`); no pinning; clients share the machine.\n"
-        + (f"Not in this run: {', '.join(absent)}.\n" if absent else "")
+        f"All brokers run beside each other, one is driven at a time, in {rounds['short']} rounds of turned "
+        f"order ({rounds['long']} of `perf` and `start`, one of `memory`). A cell has the median and its "
+        "ratio to the first side: the median of the rounds' ratios, and their quartiles.\n"
+        f"Small requests: turns of {effort.seconds:g} s; Kafka warmed with at least {effort.warm_requests} "
+        f"of the same kind until three windows of {effort.window_seconds:g} s agree within 5 %, in at most "
+        f"{effort.windows_max} windows. Bytes: turns of {effort.round_bytes / 1e9:g} GB each way. Kafka's "
+        "heap and options are those of its start script (`-Xmx1G -Xms1G`); no pinning; clients share the "
+        "machine.\n" + (f"Not in this run: {', '.join(absent)}.\n" if absent else "")
     )
 
 

@@ -1,7 +1,7 @@
 """The rows of the table: what is driven, how, and what it may cost relative to Apache Kafka.
 
-A function with `Turn` in its type is the `open` of a row: it warms a side and yields its turn. The small requests
-share one, and differ in the `Load` that sends them.
+A function with `Turn` in its type is the `open` of a row: it warms a side and yields its turn. The small
+requests share one, and differ in the `Load` that sends them.
 """
 
 import contextlib
@@ -59,7 +59,9 @@ Load = Callable[[Side], AbstractContextManager[Drive]]
 
 @contextlib.contextmanager
 def _small_requests(load: Load, side: Side, effort: Effort) -> Iterator[Turn]:
-    """Turns of one-record produce requests: the figures of the sample, then processor time a request in us."""
+    """Turns of one-record produce requests:
+    the figures of the sample, then processor time a request in us.
+    """
     with load(side) as drive:
 
         def turn() -> Sequence[float]:

@@ -1,6 +1,8 @@
-"""One broker with much of something: partitions, idle connections, idempotent producers; Apache Kafka 3.9 beside Barnabas.
+"""One broker with much of something: partitions, idle connections, idempotent producers; Apache Kafka 3.9
+beside Barnabas.
 
-python -m bench.scale [--quick] [--rows idempotent,connections,partitions] [--sides kafka,pure,compiled] [--compiled PATH]
+python -m bench.scale [--quick] [--rows idempotent,connections,partitions] [--sides kafka,pure,compiled]
+[--compiled PATH]
 """
 
 import contextlib
@@ -28,11 +30,13 @@ API_VERSIONS, METADATA, INIT_PRODUCER_ID = 18, 3, 22
 COORDINATOR_LOAD_IN_PROGRESS: Final = 14
 _numbers = itertools.count(1)
 
-# --- an idempotent producer beside a plain one ----------------------------------------------------------------
+# --- an idempotent producer beside a plain one --------------------------------------------------------------
 
 
 class _Batches:
-    """One-record batches for a topic, each with its own checksum; of an idempotent producer if one is given."""
+    """One-record batches for a topic, each with its own checksum;
+    of an idempotent producer if one is given.
+    """
 
     _CRC_AT, _CRC_FROM, _SEQUENCE_AT = 17, 21, 53
 
@@ -67,7 +71,9 @@ def _new_producer_id(client: RawClient) -> int:
 
 @contextlib.contextmanager
 def _idempotent(side: Side, effort: Effort) -> Iterator[Turn]:
-    """Processor time of the broker for a plain one-record produce, for an idempotent one in us, and how much more in %."""
+    """Processor time of the broker for a plain one-record produce, for an idempotent one in us, and how much
+    more in %.
+    """
     topics = [f"{kind}-{next(_numbers)}" for kind in ("plain", "idempotent")]
     with side.connect() as client:
         for topic in topics:
@@ -92,7 +98,7 @@ def _idempotent(side: Side, effort: Effort) -> Iterator[Turn]:
         yield turn
 
 
-# --- connections that say nothing -----------------------------------------------------------------------------
+# --- connections that say nothing ---------------------------------------------------------------------------
 
 
 def _produce_p50_us(side: Side, topic: str, effort: Effort) -> float:
@@ -108,7 +114,9 @@ def _produce_p50_us(side: Side, topic: str, effort: Effort) -> float:
 
 @contextlib.contextmanager
 def _connections(side: Side, effort: Effort) -> Iterator[Turn]:
-    """KB of memory for each of 10,000 connections that asked once, and the p50 of a produce alone and beside them in us."""
+    """KB of memory for each of 10,000 connections that asked once, and the p50 of a produce alone and beside
+    them in us.
+    """
     hello = wire.request(API_VERSIONS, 0, b"")
 
     def turn() -> Sequence[float]:
@@ -128,7 +136,7 @@ def _connections(side: Side, effort: Effort) -> Iterator[Turn]:
     yield turn
 
 
-# --- many partitions ------------------------------------------------------------------------------------------
+# --- many partitions ----------------------------------------------------------------------------------------
 
 
 def _create_topics(side: Side) -> None:
@@ -156,7 +164,9 @@ def _metadata_ms(side: Side, times: int) -> float:
 
 @contextlib.contextmanager
 def _partitions(side: Side, effort: Effort) -> Iterator[Turn]:
-    """Metadata of all in ms, memory in MB, an idle broker in % of a core, and a restart until it takes records in s."""
+    """Metadata of all in ms, memory in MB, an idle broker in % of a core, and a restart until it takes
+    records in s.
+    """
     _create_topics(side)
 
     def turn() -> Sequence[float]:
@@ -175,7 +185,7 @@ def _partitions(side: Side, effort: Effort) -> Iterator[Turn]:
     yield turn
 
 
-# --- the table ------------------------------------------------------------------------------------------------
+# --- the table ----------------------------------------------------------------------------------------------
 
 ROWS: Final = {
     "idempotent": Row(

@@ -200,8 +200,9 @@ class Kfake(Side):
 
 
 def wait_until_serving(server: Server, seconds: float = 60, *, create: bool = True) -> None:
-    """Returns when the broker has taken a first record, into a topic made for it (unless it is there already): a broker
-    listens before it knows itself to be part of a cluster. Raises RuntimeError with the end of its log.
+    """Returns when the broker has taken a first record, into a topic made for it (unless it is there
+    already): a broker listens before it knows itself to be part of a cluster. Raises RuntimeError with the
+    end of its log.
     """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and server.process.poll() is None:
@@ -228,10 +229,12 @@ class Runnable(Protocol):
 def running(
     folder: Path, names: Sequence[str], make: Callable[[str, Callable[[], str]], Run]
 ) -> Iterator[list[Run]]:
-    """The sides that `make` makes, running, in this order; says on stderr which one is not to be had, and why.
+    """The sides that `make` makes, running, in this order; says on stderr which one is not to be had, and
+    why.
 
-    `make` is called with the name of a side and with a function that says where ZooKeeper is, which runs from its first
-    call on. Raises UnavailableError when the first side is not to be had, to which the others are compared.
+    `make` is called with the name of a side and with a function that says where ZooKeeper is, which runs from
+    its first call on. Raises UnavailableError when the first side is not to be had, to which the others are
+    compared.
     """
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -23,7 +23,8 @@ from bench.sides import (
 )
 
 BROKERS: Final = (1, 2, 3)
-# The shortest session that a ZooKeeper of this tick gives. The embedded store sees a killed process by its lock.
+# The shortest session that a ZooKeeper of this tick gives. The embedded store sees a killed process by its
+# lock.
 SESSION_MS: Final = 6000
 SETTINGS: Final[Mapping[str, object]] = {
     "zookeeper.session.timeout.ms": SESSION_MS,

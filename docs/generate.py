@@ -1,5 +1,5 @@
-"""Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and the
-differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's.
+"""Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and
+the differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's.
 
 A test compares the pages with what this would write, so that they cannot promise what the broker does not do.
 """

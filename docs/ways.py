@@ -1,4 +1,5 @@
-"""Measures five requests on their way from the socket to the answer, and writes the table of docs/architecture.md.
+"""Measures five requests on their way from the socket to the answer, and writes the table of
+docs/architecture.md.
 
     python docs/ways.py              the commit `BEFORE` beside this tree; writes the page
     python docs/ways.py --measure    this tree only, as JSON; with PYTHONPATH another one
@@ -6,14 +7,15 @@
 
 Theory of operation
 -------------------
-``barnabas serve`` runs in the main thread under `sys.setprofile`. A client in a second thread sends one request at a
-time. The way of a request is every call of a function of `barnabas` in the main thread between its first byte and the
-last ``send`` of its answer. Each request is made `TRIES` times, each time for a new group or partition. The try with
-the fewest calls counts: the others also hold work that comes once (a codec is compiled) or by accident (a timer).
+``barnabas serve`` runs in the main thread under `sys.setprofile`. A client in a second thread sends one
+request at a time. The way of a request is every call of a function of `barnabas` in the main thread between
+its first byte and the last ``send`` of its answer. Each request is made `TRIES` times, each time for a new
+group or partition. The try with the fewest calls counts: the others also hold work that comes once (a codec
+is compiled) or by accident (a timer).
 
-A function counts once, where it is first called, because that is how a reader meets it. Its lines are those from
-``def`` to its end. An *entry* is a step from one file to another in that order, a *return* is an entry into a file
-where the way has been before.
+A function counts once, where it is first called, because that is how a reader meets it. Its lines are those
+from ``def`` to its end. An *entry* is a step from one file to another in that order, a *return* is an entry
+into a file where the way has been before.
 """
 
 import argparse

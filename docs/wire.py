@@ -1,7 +1,7 @@
 """Draws one Produce request byte by byte into docs/wire.md (`make docs`).
 
-The bytes are those that our own encoder makes, and every one of them has to be claimed by a field, so the page cannot
-show what is not on the wire. A test compares the page with what this would write.
+The bytes are those that our own encoder makes, and every one of them has to be claimed by a field, so the
+page cannot show what is not on the wire. A test compares the page with what this would write.
 """
 
 import re

@@ -1,8 +1,9 @@
 """Replaces what must differ between two clusters by names, so that the rest can be compared as it is.
 
-An id gets the name of its first appearance in a scenario, so two places that hold the same id on one side must
-hold the same id on the other; one that a scenario made up (the same byte sixteen times) stays as it is. Entries of a list are put in the order of their keys: the protocol gives their order no meaning,
-except where it does (synonyms of a configuration, replicas, batches).
+An id gets the name of its first appearance in a scenario, so two places that hold the same id on one side
+must hold the same id on the other; one that a scenario made up (the same byte sixteen times) stays as it is.
+Entries of a list are put in the order of their keys: the protocol gives their order no meaning, except where
+it does (synonyms of a configuration, replicas, batches).
 """
 
 import re

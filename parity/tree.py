@@ -1,4 +1,6 @@
-"""An answer as a tree of plain values: every field of the message, and the bytes that no field accounts for."""
+"""An answer as a tree of plain values:
+every field of the message, and the bytes that no field accounts for.
+"""
 
 from typing import Any, Final
 

@@ -1,4 +1,6 @@
-"""One connection to a broker: a frame out, and what comes back, which may be a closed connection or nothing."""
+"""One connection to a broker:
+a frame out, and what comes back, which may be a closed connection or nothing.
+"""
 
 import select
 import socket
@@ -17,7 +19,9 @@ CLIENT_ID: Final = "parity"
 
 
 def frame_of(request: Request, version: int, correlation_id: int = 7) -> bytes:
-    """A request without the length in front. Raises ProtocolError where the version has no place for a value."""
+    """A request without the length in front.
+    Raises ProtocolError where the version has no place for a value.
+    """
     assert request.api is not None
     header = RequestHeader(request.api, version, correlation_id, CLIENT_ID)
     return materialize(encode_request(header, request))[4:]

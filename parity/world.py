@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-A scenario runs once a side, with a `World` each. `ask` sends one request at the lowest and the highest version
-that Barnabas serves, or at those it is given, and records each answer under the scenario, what was asked, and the
-version. `prepare` asks without recording, for what a scenario needs but does not judge. Nothing in a scenario may
-depend on the side it runs against.
+A scenario runs once a side, with a `World` each. `ask` sends one request at the lowest and the highest
+version that Barnabas serves, or at those it is given, and records each answer under the scenario, what was
+asked, and the version. `prepare` asks without recording, for what a scenario needs but does not judge.
+Nothing in a scenario may depend on the side it runs against.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +46,9 @@ class World:
         self._wire: Wire | None = None
 
     def ask(self, what: str, request: Asked, *versions: int) -> Any:
-        """Sends a request and records the answer, at each version; returns the last response (None: no answer)."""
+        """Sends a request and records the answer, at each version;
+        returns the last response (None: no answer).
+        """
         response = None
         for version in versions or _lowest_and_highest(request):
             made = request(version) if callable(request) else request
@@ -65,7 +67,9 @@ class World:
             self.record(what, -1, 0, wire.send_bytes(data))
 
     def in_order(self, what: str, names: list[str]) -> None:
-        """Records names in the order in which they came: answers are compared whatever the order of their entries."""
+        """Records names in the order in which they came:
+        answers are compared whatever the order of their entries.
+        """
         self.steps.append(
             Step(f"{self._scenario} / {what}", {"records": self._normalizer.normal(names, "records")})
         )

@@ -401,7 +401,9 @@ class World:
         epoch=0,
         topic_id=ZERO_UUID,
     ):
-        """Makes partitions come to life here, as the controller does it: LeaderAndIsr, then UpdateMetadata."""
+        """Makes partitions come to life here, as the controller does it:
+        LeaderAndIsr, then UpdateMetadata.
+        """
         states = [
             LeaderAndIsrPartitionState(
                 partition_index=index,

@@ -1,4 +1,6 @@
-"""What tests of several folders share: running brokers, as a user starts them, and a fake cluster for clients."""
+"""What tests of several folders share:
+running brokers, as a user starts them, and a fake cluster for clients.
+"""
 
 import asyncio
 import contextlib
@@ -44,7 +46,9 @@ def pytest_report_header() -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Compiled modules take no patches, so a judge that is judged by bugs planted in them is judged in the pure form."""
+    """Compiled modules take no patches, so a judge that is judged by bugs planted in them is judged in the
+    pure form.
+    """
     for mark in item.iter_markers("interpreted"):
         for module in mark.args:
             spec = importlib.util.find_spec(module)
@@ -58,7 +62,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 class Owners:
     """What runs now: tests, and fixtures that are made for them. A broker ends with the innermost one.
 
-    A plugin and not hooks of this file: pytest asks no `conftest.py` below its root about fixtures of the whole session.
+    A plugin and not hooks of this file: pytest asks no `conftest.py` below its root about fixtures of the
+    whole session.
     """
 
     def __init__(self) -> None:
@@ -85,9 +90,9 @@ owners = Owners()
 
 @pytest.fixture(scope="session")
 def serve() -> Callable[..., ServeProcess]:
-    """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`. One that still runs when the test
-    ends, or the fixture that has started it, is killed then: a test that failed leaves none behind. One that is started
-    `instead_of` another lives as long as that one would have.
+    """Starts further brokers of a test's own: `serve(data_dir, "--set", "key=value")`. One that still runs
+    when the test ends, or the fixture that has started it, is killed then: a test that failed leaves none
+    behind. One that is started `instead_of` another lives as long as that one would have.
     """
     ending_with: dict[ServeProcess, list[ServeProcess]] = {}
 
@@ -109,7 +114,9 @@ def serve() -> Callable[..., ServeProcess]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory, serve: Callable[..., ServeProcess]) -> Iterator[Broker]:
-    """A broker for the whole session: ours in a process of its own, or the one that BARNABAS_TEST_BOOTSTRAP names."""
+    """A broker for the whole session:
+    ours in a process of its own, or the one that BARNABAS_TEST_BOOTSTRAP names.
+    """
     elsewhere = os.environ.get("BARNABAS_TEST_BOOTSTRAP")
     if elsewhere:
         host, _, port = elsewhere.rpartition(":")
@@ -123,7 +130,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory, serve: Callable[..., ServeP
 
 @pytest.fixture
 def join_cluster(tmp_path: Path, serve: Callable[..., ServeProcess]) -> Callable[..., ServeProcess]:
-    """Starts brokers of one cluster, on one store: `join_cluster(1)`, `join_cluster(2, "--set", "key=value")`."""
+    """Starts brokers of one cluster, on one store:
+    `join_cluster(1)`, `join_cluster(2, "--set", "key=value")`.
+    """
     store = f"barnabas.metadata.path={tmp_path / 'metadata.sqlite'}"
 
     def join(broker_id: int, *options: str, **how: Any) -> ServeProcess:
@@ -134,8 +143,8 @@ def join_cluster(tmp_path: Path, serve: Callable[..., ServeProcess]) -> Callable
 
 @pytest.fixture
 def two_brokers(join_cluster: Callable[..., ServeProcess]) -> Iterator[list[ServeProcess]]:
-    """A cluster of brokers 1 and 2. They talk to each other on the listener INTERNAL, clients come to CLIENTS.
-    The first one is the controller.
+    """A cluster of brokers 1 and 2. They talk to each other on the listener INTERNAL, clients come to
+    CLIENTS. The first one is the controller.
     """
     servers = []
     for broker_id in (1, 2):

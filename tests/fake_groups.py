@@ -1,4 +1,6 @@
-"""Groups for `FakeCluster`, as their coordinators tell an administrator: no member does anything by itself."""
+"""Groups for `FakeCluster`, as their coordinators tell an administrator:
+no member does anything by itself.
+"""
 
 from dataclasses import dataclass, field
 

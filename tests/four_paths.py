@@ -1,7 +1,9 @@
-"""The four paths of a request, walked in a cluster of three brokers, and the listener that each takes in Kafka 3.9.
+"""The four paths of a request, walked in a cluster of three brokers, and the listener that each takes in
+Kafka 3.9.
 
-Controller to broker and broker to controller: the control plane. Broker to broker, and ControlledShutdown: the
-inter-broker listener. Client to broker: the clients' one, as it was asked. The brokers may be ours or genuine ones.
+Controller to broker and broker to controller: the control plane. Broker to broker, and ControlledShutdown:
+the inter-broker listener. Client to broker: the clients' one, as it was asked. The brokers may be ours or
+genuine ones.
 """
 
 import socket
@@ -73,7 +75,9 @@ class Roles(NamedTuple):
 
 
 def walk(brokers: Mapping[int, Listeners], roles: Roles, stop_leader: Callable[[], object]) -> None:
-    """Has every path taken: records, a group, a replica that is added, a topic that goes, a leader that stops."""
+    """Has every path taken: records, a group, a replica that is added, a topic that goes, a leader that
+    stops.
+    """
     leader = brokers[roles.leader].bootstrap
     with BlockingAdmin(leader) as admin:
         admin.topics.create(NewTopic(TP.topic, assignment={0: [roles.leader, roles.follower]}))

@@ -59,10 +59,11 @@ class GroupMember(ABC):
 
 
 def finish_the_join(consumer):
-    """Has kafka-python 3.0.12 finish a rebalance that new metadata began; to be called after each of its polls.
+    """Has kafka-python 3.0.12 finish a rebalance that new metadata began; to be called after each of its
+    polls.
 
-    It forgets one that is still under way when a poll ends, and from then on neither owns anything nor sends a
-    heartbeat: 3 of 160 starts at Apache Kafka 3.9.2 ended so, and 3 of 100 at ours.
+    It forgets one that is still under way when a poll ends, and from then on neither owns anything nor sends
+    a heartbeat: 3 of 160 starts at Apache Kafka 3.9.2 ended so, and 3 of 100 at ours.
     """
     coordinator = consumer._coordinator
     if coordinator.rejoining and not coordinator.need_rejoin():

@@ -14,7 +14,9 @@ APIS = {api.request: api for api in api_table({"classic", "consumer"}).values()}
 
 
 def handled(coordinator, request, version=None, *, client_id="app"):
-    """What the handler returns: a response, or the Pending of one. Raises KafkaError where the handler does."""
+    """What the handler returns: a response, or the Pending of one.
+    Raises KafkaError where the handler does.
+    """
     api = APIS[type(request)]
     services = SimpleNamespace(
         group_coordinator=coordinator,

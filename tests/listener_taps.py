@@ -1,7 +1,7 @@
 """`ListenerTaps`: stands before the listeners of brokers and notes who asked what on which of them.
 
-A broker, ours or a genuine one, advertises the tap's port in the place of its own, so everything that others send to it
-passes here.
+A broker, ours or a genuine one, advertises the tap's port in the place of its own, so everything that others
+send to it passes here.
 """
 
 import asyncio

@@ -1,18 +1,20 @@
-"""A run of the tests ends, says why, and leaves nothing behind, whatever a test or the system does to its processes.
+"""A run of the tests ends, says why, and leaves nothing behind, whatever a test or the system does to its
+processes.
 
 Theory of operation
 -------------------
 pytest's process has workers (xdist), these have brokers, JVMs and child processes.
 
-- *Memory.* Each process that runs tests looks at its memory after each quarter of a second of work. A test that takes more than
-  BARNABAS_TEST_MEMORY_MB gets a MemoryError; if that frees nothing, its process ends. A limit of the system
-  (``setrlimit``) would be inherited by JVMs, which reserve far more than they use.
+- *Memory.* Each process that runs tests looks at its memory after each quarter of a second of work. A test
+  that takes more than BARNABAS_TEST_MEMORY_MB gets a MemoryError; if that frees nothing, its process ends. A
+  limit of the system (``setrlimit``) would be inherited by JVMs, which reserve far more than they use.
 - *Time.* A run of more than BARNABAS_TEST_RUN_MINUTES ends with the tests that were running.
-- *Processes.* A worker dies with pytest. What a worker leaves behind when it is killed becomes pytest's own child
-  (``PR_SET_CHILD_SUBREAPER``) and is killed when the run ends. A worker that died is not replaced
+- *Processes.* A worker dies with pytest. What a worker leaves behind when it is killed becomes pytest's own
+  child (``PR_SET_CHILD_SUBREAPER``) and is killed when the run ends. A worker that died is not replaced
   (``--max-worker-restart=0``): what killed it would kill the next one.
 
-`conftest` registers this module as a plugin. Without Linux's ``/proc`` and ``prctl`` only the time is watched.
+`conftest` registers this module as a plugin. Without Linux's ``/proc`` and ``prctl`` only the time is
+watched.
 """
 
 import contextlib
@@ -67,7 +69,9 @@ class Guard:
     # --- time
 
     def watch_workers(self):
-        """In pytest's own process, beside its workers: ends the run when its time is over, and buries orphans."""
+        """In pytest's own process, beside its workers:
+        ends the run when its time is over, and buries orphans.
+        """
         while time.monotonic() < self.deadline:
             time.sleep(LOOK_S)
             if _IS_LINUX:
@@ -78,8 +82,8 @@ class Guard:
         now = time.monotonic()
         running = [f"  {test} for {now - since:.0f} s" for test, since in list(self.running.items())]
         why = (
-            f"The tests took more than {RUN_MINUTES:g} minutes (BARNABAS_TEST_RUN_MINUTES), so the run is ended."
-            f" What was running: {'' if running else 'nothing'}"
+            f"The tests took more than {RUN_MINUTES:g} minutes (BARNABAS_TEST_RUN_MINUTES), so the run is "
+            f"ended. What was running: {'' if running else 'nothing'}"
         )
         self.end("\n".join([why, *running]), OVER_TIME)
 
@@ -180,7 +184,9 @@ def memory_mb():
 
 
 def bury_orphans(workers):
-    """Lets those processes go that have ended and whose parent was a worker: a test may wait until they are gone."""
+    """Lets those processes go that have ended and whose parent was a worker:
+    a test may wait until they are gone.
+    """
     with contextlib.suppress(ChildProcessError):
         while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if ended.si_pid in workers:

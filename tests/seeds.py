@@ -6,8 +6,8 @@ from barnabas.core.form import describe
 
 
 def first_seeds(count: int) -> range:
-    """The first seeds; a fifth of them for the compiled form. What is decided wrong is the same in both forms, and the
-    pure one goes through all of them; the compiled one is to show that it decides the same.
+    """The first seeds; a fifth of them for the compiled form. What is decided wrong is the same in both
+    forms, and the pure one goes through all of them; the compiled one is to show that it decides the same.
 
     BARNABAS_TEST_SEEDS sets an upper bound, for runs that judge the tests themselves.
     """

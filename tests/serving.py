@@ -47,12 +47,12 @@ _RESERVED_AT_MOST = 200
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that nobody gets after this one: no second call, no process of another test run,
-    no outgoing connection.
+    """A port that nobody listens on, and that nobody gets after this one: no second call, no process of
+    another test run, no outgoing connection.
 
-    A socket stays bound to it. Once that has SO_REUSEADDR, a server which sets it too (ours and the JVM's do) may bind
-    and listen, now and after each restart; a connection never takes a port that is bound, and the next probe, which is
-    bound without the option, is refused.
+    A socket stays bound to it. Once that has SO_REUSEADDR, a server which sets it too (ours and the JVM's do)
+    may bind and listen, now and after each restart; a connection never takes a port that is bound, and the
+    next probe, which is bound without the option, is refused.
     """
     limits = Path("/proc/sys/net/ipv4/ip_local_port_range")
     ephemeral = int(limits.read_text().split()[0]) if limits.exists() else 32_768

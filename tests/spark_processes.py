@@ -1,4 +1,6 @@
-"""Spark's own processes for tests: a standalone master with workers, and a Spark Connect server, on the loopback."""
+"""Spark's own processes for tests:
+a standalone master with workers, and a Spark Connect server, on the loopback.
+"""
 
 import contextlib
 import os
@@ -96,7 +98,8 @@ def connect_server(folder, port):
     command = [
         HOME / "bin" / "spark-submit", "--master", "local[2]",
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false", "spark-internal",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.ui.enabled=false",
+        "spark-internal",
     ]  # fmt: skip
     # The server runs the jobs itself, and takes this memory instead of a driver's.
     server = SparkProcess(

@@ -1,6 +1,7 @@
 """`until` and `eventually`: wait for a condition, never for a time.
 
-The deadlines are long because a test may run beside others on a slow machine; one that fails says what it waited for.
+The deadlines are long because a test may run beside others on a slow machine; one that fails says what it
+waited for.
 """
 
 import time
@@ -17,7 +18,9 @@ def until(
     what: str | Callable[[], str] = "it did not come about",
     seconds: float = SECONDS,
 ) -> T:
-    """Waits until a condition holds, and returns its value. `what` says what is waited for, or is a function that does."""
+    """Waits until a condition holds, and returns its value.
+    `what` says what is waited for, or is a function that does.
+    """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what() if callable(what) else what}"

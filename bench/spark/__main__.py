@@ -1,9 +1,11 @@
 """Puts our Spark source and sink beside Spark's own Kafka connector: one session, one broker, in turn.
 
-python -m bench.spark [--quick] [--rows count,sink,...] [--records N] [--jars a.jar,b.jar] [--connector VERSION]
+python -m bench.spark [--quick] [--rows count,sink,...] [--records N] [--jars a.jar,b.jar] [--connector
+VERSION]
 
-A broker of our own serves both, local[2], 4 partitions, records of 100 B. The official connector comes by Maven
-(4.2.0, or what `--connector` names). Without Maven only ours is measured, and nothing that needs a comparison is judged.
+A broker of our own serves both, local[2], 4 partitions, records of 100 B. The official connector comes by
+Maven (4.2.0, or what `--connector` names). Without Maven only ours is measured, and nothing that needs a
+comparison is judged.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""One connector in a session of its own: the processes that its first stream starts, and the memory behind a read.
+"""One connector in a session of its own: the processes that its first stream starts, and the memory behind a
+read.
 
 python -m bench.spark.alone FORMAT HOST:PORT TOPIC FOLDER JARS
 
-FORMAT `bare` is a Python source that does nothing: the processes that it has are what PySpark's API takes. Prints a line of
-JSON.
+FORMAT `bare` is a Python source that does nothing: the processes that it has are what PySpark's API takes.
+Prints a line of JSON.
 """
 
 import contextlib

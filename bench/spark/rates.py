@@ -34,7 +34,9 @@ def _all_columns(frame: DataFrame, _records: int) -> None:
 
 
 def _timed(work: Callable[[], None], records: int) -> list[float]:
-    """Rows a second, and microseconds of processor time a row: of this process, the JVM, its workers and the broker."""
+    """Rows a second, and microseconds of processor time a row:
+    of this process, the JVM, its workers and the broker.
+    """
     used, started = processor_time(os.getpid()).total_s, time.monotonic()
     work()
     took = time.monotonic() - started
@@ -57,7 +59,9 @@ def _reading(query: Callable[[DataFrame, int], None]) -> Callable[[Connector, Ef
 
 @contextlib.contextmanager
 def _writing(side: Connector, _effort: Effort) -> Iterator[Turn]:
-    """A quarter of the records, kept in memory so that making them costs neither sink, to a new topic each time."""
+    """A quarter of the records, kept in memory so that making them costs neither sink, to a new topic each
+    time.
+    """
     world, records = side.world, side.world.records // 4
     key = "cast(lpad(cast(id as string), 8, '0') as binary)"
     value = "cast(concat(lpad(cast(id as string), 8, '0'), repeat('x', 92)) as binary)"
@@ -82,7 +86,9 @@ def _writing(side: Connector, _effort: Effort) -> Iterator[Turn]:
 
 @contextlib.contextmanager
 def _log(side: Connector, _effort: Effort) -> Iterator[Turn]:
-    """The broker's directories without the broker, from the page cache: decoded in this process, then through Spark."""
+    """The broker's directories without the broker, from the page cache:
+    decoded in this process, then through Spark.
+    """
     world = side.world
 
     def turn() -> list[float]:
@@ -95,7 +101,9 @@ def _log(side: Connector, _effort: Effort) -> Iterator[Turn]:
 
 
 def decoded_once(directory: Path, topic: str) -> list[float]:
-    """The rows of all tasks to Arrow, one after the other in this thread: rows a second, microseconds a row."""
+    """The rows of all tasks to Arrow, one after the other in this thread:
+    rows a second, microseconds a row.
+    """
     options = log_options({"path": str(directory), "subscribe": topic})
     used, started = time.thread_time(), time.monotonic()
     tasks = plan_tasks(find_segments(options), options)
@@ -111,7 +119,8 @@ def _planning(side: Connector, _effort: Effort) -> Iterator[Turn]:
 
     def turn() -> list[float]:
         started = time.monotonic()
-        tasks = side.read(topic)._jdf.queryExecution().toRdd().getNumPartitions()  # noqa: SLF001 - Spark tells it no other way
+        # Spark tells it no other way.
+        tasks = side.read(topic)._jdf.queryExecution().toRdd().getNumPartitions()  # noqa: SLF001
         took = time.monotonic() - started
         if tasks != PLANNED_PARTITIONS:
             raise RuntimeError(f"{side.name} planned {tasks} tasks for {PLANNED_PARTITIONS} partitions")

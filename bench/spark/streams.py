@@ -1,4 +1,6 @@
-"""Rows of the Spark bench about streams: how long a batch takes, and what a session takes that has one connector."""
+"""Rows of the Spark bench about streams:
+how long a batch takes, and what a session takes that has one connector.
+"""
 
 import contextlib
 import json
@@ -63,7 +65,9 @@ def started(side: Connector, topic: str) -> Iterator[StreamingQuery]:
 
 
 def batches_of(query: StreamingQuery, count: int) -> list[dict[str, Any]]:
-    """The progress of the next `count` batches that had rows. Raises what ended the query, or TimeoutError."""
+    """The progress of the next `count` batches that had rows.
+    Raises what ended the query, or TimeoutError.
+    """
     last, found = query.lastProgress, {}
     first = last["batchId"] + 1 if last else 0
     deadline = time.monotonic() + _BATCHES_WAIT_S
@@ -119,7 +123,9 @@ def alone(side: Connector, format_name: str) -> _Alone:
 
 @contextlib.contextmanager
 def _session(side: Connector, _effort: Effort) -> Iterator[Turn]:
-    """A session with this connector alone; beside ours one whose source does nothing: what PySpark takes by itself."""
+    """A session with this connector alone;
+    beside ours one whose source does nothing: what PySpark takes by itself.
+    """
 
     def turn() -> list[float]:
         found = alone(side, side.format)

@@ -1,4 +1,6 @@
-"""What the rows of the Spark bench work on: a session, a broker's address and topics, and the two connectors."""
+"""What the rows of the Spark bench work on:
+a session, a broker's address and topics, and the two connectors.
+"""
 
 import time
 from dataclasses import dataclass

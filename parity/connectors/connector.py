@@ -126,7 +126,9 @@ def _said(text: str) -> str:
 
 
 def stored(bootstrap: str, topic: str) -> list[Any]:
-    """What a topic has, by neither connector: (partition, key, value, headers); no partition where there is no key."""
+    """What a topic has, by neither connector: (partition, key, value, headers);
+    no partition where there is no key.
+    """
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False})
     try:
         numbers = consumer.list_topics(topic, 30).topics[topic].partitions

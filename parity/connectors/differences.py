@@ -1,4 +1,6 @@
-"""Where a connector differed, and the differences that are meant: `differences.toml`, each with its reason."""
+"""Where a connector differed, and the differences that are meant:
+`differences.toml`, each with its reason.
+"""
 
 import tomllib
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Runs jobs by each connector on each broker and says where they differ from the official one on the first broker."""
+"""Runs jobs by each connector on each broker and says where they differ from the official one on the first
+broker.
+"""
 
 import contextlib
 import tempfile

@@ -34,7 +34,8 @@ def make(bootstrap: str) -> None:
     fill(bootstrap, SHORT, 100, plain, 1)
     fill(bootstrap, APPENDED, 10, plain, 1)
     for topic in ("set-one", "set-two"):
-        fill(bootstrap, topic, 20, lambda number: (None, f"{topic}-{number}", []), 1)  # noqa: B023 - called at once
+        # Both functions are called at once.
+        fill(bootstrap, topic, 20, lambda number: (None, f"{topic}-{number}", []), 1)  # noqa: B023
     for topic, step in ((LEFT, 1), (RIGHT, 3)):
         fill(bootstrap, topic, 60, lambda number: (f"{number * step}", f"{topic}{number}", []), 2)  # noqa: B023
     for codec in CODECS:
@@ -45,7 +46,9 @@ def make(bootstrap: str) -> None:
 
 
 def create(bootstrap: str, partitions: dict[str, int], config: dict[str, str] | None = None) -> None:
-    """Creates topics by name and number of partitions, which keep their records for ever: those are of 2020."""
+    """Creates topics by name and number of partitions, which keep their records for ever:
+    those are of 2020.
+    """
     kept = {"retention.ms": "-1", **(config or {})}
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": _WARNINGS})
     new = [NewTopic(name, number, 1, config=kept) for name, number in partitions.items()]

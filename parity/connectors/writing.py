@@ -16,7 +16,8 @@ def batch_sink(connector: Connector) -> Results:
     rows = spark.range(200).selectExpr(
         "IF(id % 9 = 0, NULL, CAST(concat('key', id) AS BINARY)) key",
         "IF(id % 10 = 0, NULL, CAST(repeat('v', CAST(id AS INT)) AS STRING)) value",
-        "IF(id % 4 = 0, array(struct('h' AS key, CAST(CAST(id AS STRING) AS BINARY) AS value)), NULL) headers",
+        "IF(id % 4 = 0, array(struct('h' AS key, CAST(CAST(id AS STRING) AS BINARY) AS value)), NULL) "
+        "headers",
     )
     connector.write(rows, topic=names["keyed"], includeHeaders=True)
     by_column = rows.withColumn("topic", sql.lit(names["column"]))

@@ -190,7 +190,9 @@ def static_members(world: World) -> None:
 
 
 def static_change(world: World) -> None:
-    """A static member that comes back with other topics, and one that comes back before the leader has synced."""
+    """A static member that comes back with other topics, and one that comes back before the leader has
+    synced.
+    """
     coordinator_is_ready(world)
     member = Member(world, "static-change", "member", group_instance_id="me").live()
     other = JoinGroupRequestProtocol(name="range", metadata=subscription("grouped", "more"))

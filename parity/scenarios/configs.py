@@ -188,7 +188,9 @@ def _alter_brokers(world: World) -> None:
 
 
 def broker_loggers(world: World) -> None:
-    """Levels of loggers (KIP-412). The root alone is a logger on both sides, whatever writes the genuine one's lines."""
+    """Levels of loggers (KIP-412).
+    The root alone is a logger on both sides, whatever writes the genuine one's lines.
+    """
     root = _of(BROKER_LOGGER, "0", "root", include_synonyms=True)
     for level in ("TRACE", "DEBUG", "INFO", "ERROR", "FATAL", "WARN"):
         world.ask(f"to {level}", _alter(_altered(BROKER_LOGGER, "0", ("root", SET, level))), 0, 1)

@@ -1,4 +1,6 @@
-"""The consumer protocol of groups (KIP-848), asked of brokers that serve it; Kafka 3.9 with ZooKeeper does not."""
+"""The consumer protocol of groups (KIP-848), asked of brokers that serve it;
+Kafka 3.9 with ZooKeeper does not.
+"""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """What a controller tells brokers and leaders tell the controller, said by somebody who knows the epochs.
 
-The controller of both sides is broker 0 in its first term; a broker epoch of -1 is one that the sender does not
-know, which a broker lets pass.
+The controller of both sides is broker 0 in its first term; a broker epoch of -1 is one that the sender does
+not know, which a broker lets pass.
 """
 
 from collections.abc import Callable

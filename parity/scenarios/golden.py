@@ -1,4 +1,6 @@
-"""Requests that were recorded once, sent again as they were: those of APIs that Barnabas serves, and nonsense."""
+"""Requests that were recorded once, sent again as they were:
+those of APIs that Barnabas serves, and nonsense.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Groups described, listed and deleted; and the consumer protocol, which a broker in ZooKeeper mode refuses."""
+"""Groups described, listed and deleted;
+and the consumer protocol, which a broker in ZooKeeper mode refuses.
+"""
 
 from typing import Any
 

@@ -24,7 +24,9 @@ def describe_log_dirs(world: World) -> None:
 
 
 def alter_replica_log_dirs(world: World) -> None:
-    """To the directory where a partition is, to one that there is not, of partitions that are there and that are not."""
+    """To the directory where a partition is, to one that there is not, of partitions that are there and that
+    are not.
+    """
     world.create("stays", 2)
     described = world.prepare(_named("stays", 0), 4)
     here = described.results[0].log_dir

@@ -62,7 +62,9 @@ def allocate_producer_ids(world: World) -> None:
 
 
 def describe_producers(world: World) -> None:
-    """What partitions remember of producers: nothing, the last sequence number, the first of a newer epoch."""
+    """What partitions remember of producers:
+    nothing, the last sequence number, the first of a newer epoch.
+    """
     world.create("remembered", 2)
     known = producer_id(world)
     world.ask("of an empty partition", _describe("remembered", 0, 1))

@@ -1,9 +1,9 @@
 """Two members who do what comes to their minds, the same on both sides.
 
-One member has a name of its own and forgets who it is now and then; the other leaves and comes back. Each request
-goes out on a connection of its own, because joining and syncing may have to wait; what was released by a step is
-recorded with it. Two members are as many as Kafka's answers are certain for: among three, who leads after the
-leader has gone depends on hashes of random ids.
+One member has a name of its own and forgets who it is now and then; the other leaves and comes back. Each
+request goes out on a connection of its own, because joining and syncing may have to wait; what was released
+by a step is recorded with it. Two members are as many as Kafka's answers are certain for: among three, who
+leads after the leader has gone depends on hashes of random ids.
 """
 
 import random
@@ -20,7 +20,9 @@ from parity.world import Parked, World
 SEEDS: Final = range(4)
 STEPS: Final = 40
 PATIENCE_S: Final = 0.4
-"""After so long without an answer a request counts as parked; both sides take a hundredth of it when they are well."""
+"""After so long without an answer a request counts as parked;
+both sides take a hundredth of it when they are well.
+"""
 
 WEIGHTS: Final = {
     "join": 6,

@@ -24,7 +24,9 @@ def _until(world: World, group: str, state: str) -> None:
 
 
 def silence(world: World) -> None:
-    """A member alone, one of two, a leader that brings no assignment, one that does not come back to a rebalance."""
+    """A member alone, one of two, a leader that brings no assignment, one that does not come back to a
+    rebalance.
+    """
     coordinator_is_ready(world)
     for version in (0, JOIN):
         alone = Member(world, f"silent-{version}", f"alone {version}", version=version)

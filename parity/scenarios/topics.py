@@ -92,7 +92,9 @@ def create_topics(world: World) -> None:
 
 
 def dynamic_defaults(world: World) -> None:
-    """Where the settings of a new topic come from: its own, the file's, and those that were set while brokers run."""
+    """Where the settings of a new topic come from:
+    its own, the file's, and those that were set while brokers run.
+    """
     _set_brokers(world, log_retention_ms=("", "123456"), log_segment_bytes=("0", "1234567"))
     for version in (4, 5, 7):
         dry = CreateTopicsRequest(topics=[configured("sources", segment_ms="100000")], validate_only=True)

@@ -1,4 +1,6 @@
-"""Operations on single keys (KIP-339): lists grow and shrink, and an operation may be repeated in one call."""
+"""Operations on single keys (KIP-339):
+lists grow and shrink, and an operation may be repeated in one call.
+"""
 
 import pytest
 

@@ -1,15 +1,17 @@
-"""Requests of administrators: what a handler does itself. What is decided behind it is tested in tests/cluster."""
+"""Requests of administrators: what a handler does itself.
+What is decided behind it is tested in tests/cluster.
+"""
 
 import pytest
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.cluster.controller.election_events import ElectionType
 from barnabas.cluster.leadership import ReplicaAssignment
-from barnabas.cluster.metadata.config_admin import AlterConfigOp
+from barnabas.cluster.metadata.config_admin import ConfigOp
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.errors import CloseConnection
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages import alter_configs, incremental_alter_configs
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -271,8 +273,8 @@ def test_incremental_alter_configs(world, version):
 
     assert altered(world.send(request, version)) == [(2, "t", "NONE", None), (4, "", "NONE", None)]
     assert world.config_admin.asked == [
-        ("topic", "t", [AlterConfigOp("a", 0, "1"), AlterConfigOp("b", 1, "")], True),
-        ("broker", "", [AlterConfigOp("c", 2, "x")], True),
+        ("topic", "t", [ConfigOp("a", 0, "1"), ConfigOp("b", 1, "")], True),
+        ("broker", "", [ConfigOp("c", 2, "x")], True),
     ]
 
 

@@ -1,4 +1,6 @@
-"""AlterReplicaLogDirs: partitions move between directories while they serve; DescribeLogDirs shows them on their way."""
+"""AlterReplicaLogDirs: partitions move between directories while they serve;
+DescribeLogDirs shows them on their way.
+"""
 
 import errno
 from itertools import pairwise

@@ -1,4 +1,6 @@
-"""Large requests of controllers: one after the other, each judged when its turn comes, and seen whole or not at all."""
+"""Large requests of controllers:
+one after the other, each judged when its turn comes, and seen whole or not at all.
+"""
 
 import pytest
 

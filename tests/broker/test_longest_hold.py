@@ -1,11 +1,12 @@
-"""No request holds the event loop: every API with as many elements as it has room for, and the longest piece of work.
+"""No request holds the event loop: every API with as many elements as it has room for, and the longest piece
+of work.
 
-The requests are made from the schemas: for each array, however deep, one request in which that array is long. They go
-through the real dispatcher, codecs and handlers. A hold is the processor time of one callback of the loop, so a busy
-machine does not lengthen it; a slow one does, and is measured first.
+The requests are made from the schemas: for each array, however deep, one request in which that array is long.
+They go through the real dispatcher, codecs and handlers. A hold is the processor time of one callback of the
+loop, so a busy machine does not lengthen it; a slow one does, and is measured first.
 
-With ``BARNABAS_HOLD_ELEMENTS=240000`` the requests are nearly as large as the default limit allows, which takes minutes;
-a larger one is refused while it is decoded.
+With ``BARNABAS_HOLD_ELEMENTS=240000`` the requests are nearly as large as the default limit allows, which
+takes minutes; a larger one is refused while it is decoded.
 """
 
 import gc

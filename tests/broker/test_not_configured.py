@@ -84,7 +84,10 @@ def test_sasl_on_a_listener_without_it(world):
         (
             0,
             1,
-            "Can not provide versionLevel: 0 less than 1 without setting the SAFE downgradeType in the request.",
+            (
+                "Can not provide versionLevel: 0 less than 1 without setting the SAFE downgradeType in the "
+                "request."
+            ),
         ),
         (1, 4, "Received unknown upgrade type."),
     ],

@@ -1,4 +1,6 @@
-"""Batches that take long to look into: validated in another process, appended in the order of the connection."""
+"""Batches that take long to look into:
+validated in another process, appended in the order of the connection.
+"""
 
 import dataclasses
 import gzip

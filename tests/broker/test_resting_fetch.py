@@ -1,4 +1,6 @@
-"""Sessions of many partitions in which nothing moves: their requests cost no look at each partition, and miss nothing."""
+"""Sessions of many partitions in which nothing moves:
+their requests cost no look at each partition, and miss nothing.
+"""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
 """Requests that name very much: worked off in slices, and answered as small ones are.
 
-The clock passes half a millisecond whenever it is looked at, so that a slice of five has room for ten entries:
-what is not sliced is seen by the entries that one turn of the loop works off.
+The clock passes half a millisecond whenever it is looked at, so that a slice of five has room for ten
+entries: what is not sliced is seen by the entries that one turn of the loop works off.
 """
 
 import itertools

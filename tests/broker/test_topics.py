@@ -584,7 +584,9 @@ def creation(*names, **more):
 
 
 def test_what_a_client_asks_behind_a_change_of_topics_waits_for_it(world):
-    """Kafka handles one request of a connection at a time: a topic can be deleted right behind its creation."""
+    """Kafka handles one request of a connection at a time:
+    a topic can be deleted right behind its creation.
+    """
     created = world.start(creation("orders"), 5)
     assert (created(), world.control.holds) == (None, 1)
     world.clock.advance(0)

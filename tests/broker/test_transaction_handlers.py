@@ -1,4 +1,6 @@
-"""Transactions over the wire: a whole broker, from InitProducerId to what consumers of committed records may read."""
+"""Transactions over the wire: a whole broker, from InitProducerId to what consumers of committed records may
+read.
+"""
 
 import pytest
 
@@ -371,7 +373,7 @@ def test_a_transaction_that_nobody_ends_is_aborted(world, make_batch):
     [
         (lambda world, producer, version: add(world, producer, version=version)["orders", 0], 2),
         (lambda world, producer, version: end(world, producer, version=version), 2),
-        (lambda world, producer, version: add_offsets(world, producer, version), 2),
+        (add_offsets, 2),
     ],
     ids=["add", "end", "offsets"],
 )
@@ -500,9 +502,7 @@ def test_markers_from_the_past(world, make_batch):
     assert write_markers(world, (8, 2, False, 3, "orders", 0)) == {
         (8, "orders", 0): E.TRANSACTION_COORDINATOR_FENCED
     }
-    assert write_markers(world, (8, 1, False, 5, "orders", 0)) == {
-        (8, "orders", 0): E.INVALID_PRODUCER_EPOCH
-    }
+    assert write_markers(world, (8, 1, False, 5, "orders", 0)) == {(8, "orders", 0): E.INVALID_PRODUCER_EPOCH}
     assert len(markers_in(world)) == 1
 
 
@@ -571,8 +571,8 @@ def test_offsets_while_their_partition_is_loaded(world, version):
     world.create("source")
     producer = init(world)
     partition = world.coordinator.partition_for("g")
-    world.coordinator._runtime._unload(partition)  # noqa: SLF001
-    world.coordinator._runtime.loading[partition] = None  # noqa: SLF001
+    world.coordinator._runtime._unload(partition)
+    world.coordinator._runtime.loading[partition] = None
 
     told = E.COORDINATOR_LOAD_IN_PROGRESS if version >= 2 else E.COORDINATOR_NOT_AVAILABLE
     assert commit_offset(world, producer, 7, version=version) is told

@@ -126,7 +126,8 @@ def test_a_failed_write_fails_what_waits_in_the_same_directory(world, line, make
 
     line.send(*(produce(make_batch(), number, p1=make_batch()) for number in range(2)))
 
-    # The failure takes the whole directory offline, so what waits for the other partition is not written either.
+    # The failure takes the whole directory offline, so what waits for the other partition is not written
+    # either.
     assert produced(line) == [(number, ErrorCode.KAFKA_STORAGE_ERROR, -1) for number in (0, 0, 1, 1)]
     assert len(world.disk.read(other)) == len(make_batch())
 

@@ -1,14 +1,15 @@
 """All brokers killed at once, while a follower stands still and each producer has five batches on their way.
 
-    python tests/chaos/all_killed.py --rounds 100 --seed 1 [--store embedded or zookeeper] [--producers librdkafka,java,own]
-                                     [--brokers ours,ours,ours] [--keep FOLDER]
+    python tests/chaos/all_killed.py --rounds 100 --seed 1 [--store embedded or zookeeper] [--producers
+                                     librdkafka,java,own] [--brokers ours,ours,ours] [--keep FOLDER]
 
-A cluster of three brokers, with three replicas of everything. Idempotent producers send all the time, with acks=all and up to
-five requests in flight. In a round one broker gets SIGSTOP, so that nothing is acknowledged any more; as soon as
-no producer has heard anything for a while, the logs of the others hold what is on its way. Then all are killed with -9
-and started again, in an order that the seed chooses, and the same producers have to go on. In the end each
-producer's records are there: none that was acknowledged is lost, none is there twice, all are in order, and no
-producer has given up. `jvm` in the place of `ours` has a genuine Apache Kafka as that broker (with ZooKeeper only).
+A cluster of three brokers, with three replicas of everything. Idempotent producers send all the time, with
+acks=all and up to five requests in flight. In a round one broker gets SIGSTOP, so that nothing is
+acknowledged any more; as soon as no producer has heard anything for a while, the logs of the others hold what
+is on its way. Then all are killed with -9 and started again, in an order that the seed chooses, and the same
+producers have to go on. In the end each producer's records are there: none that was acknowledged is lost,
+none is there twice, all are in order, and no producer has given up. `jvm` in the place of `ours` has a
+genuine Apache Kafka as that broker (with ZooKeeper only).
 """
 
 import argparse
@@ -115,7 +116,10 @@ class Own:
             held, taken = dict(records), self.acknowledged[partition]
             lost = [number for number, offset in taken.items() if held.get(offset) != number]
             if lost:
-                yield f"own-{partition}: {len(lost)} of {len(taken)} acknowledged records are lost, {lost[0]} the first"
+                yield (
+                    f"own-{partition}: {len(lost)} of {len(taken)} acknowledged records are lost, "
+                    f"{lost[0]} the first"
+                )
 
     def close(self):
         with contextlib.suppress(Exception):
@@ -262,7 +266,9 @@ class AllKilled:
         )
 
     def _until_quiet(self):
-        """Nobody has got an answer for a while: what is on its way waits for the follower that stands still."""
+        """Nobody has got an answer for a while:
+        what is on its way waits for the follower that stands still.
+        """
         seen, since = self.acknowledged, time.monotonic()
         deadline = since + LIMIT_S
         while time.monotonic() < since + QUIET_S:
@@ -272,7 +278,9 @@ class AllKilled:
                 seen, since = now, time.monotonic()
 
     def _until_sessions_are_over(self):
-        """ZooKeeper keeps the brokers' nodes until their sessions end, and a broker does not start beside its own."""
+        """ZooKeeper keeps the brokers' nodes until their sessions end, and a broker does not start beside its
+        own.
+        """
         if self._cluster.connect is not None:
             zookeeper = self._cluster.zookeeper
             until(lambda: not zookeeper.get_children("/brokers/ids"), "the sessions end", LIMIT_S)

@@ -2,9 +2,9 @@
 
     python tests/chaos/churn.py --minutes 60 [--groups 20] [--bound-mb 48]
 
-The offsets of a few groups are a few kilobytes; what is written in an hour is hundreds of megabytes. Once a second the bytes of
-the partition are measured: all of its files, also those that wait for their removal. In the end the broker starts again
-and knows the last offset of every group.
+The offsets of a few groups are a few kilobytes; what is written in an hour is hundreds of megabytes. Once a
+second the bytes of the partition are measured: all of its files, also those that wait for their removal. In
+the end the broker starts again and knows the last offset of every group.
 """
 
 import argparse
@@ -98,8 +98,8 @@ def churn(folder, minutes, groups, bound):
             next_line += 60
             commits = sum(each.count for each in committers)
             sys.stdout.write(
-                f"{(now - began) / 60:.0f} min: {commits} commits, {bytes_of(directory) / 2**20:.1f} MiB now, "
-                f"{largest / 2**20:.1f} at most\n"
+                f"{(now - began) / 60:.0f} min: {commits} commits, {bytes_of(directory) / 2**20:.1f} MiB "
+                f"now, {largest / 2**20:.1f} at most\n"
             )
             sys.stdout.flush()
     for each in committers:

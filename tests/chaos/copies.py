@@ -6,7 +6,9 @@ from barnabas.records.batch import batch_headers, decode_batch
 
 
 def partition_directories(folders):
-    """The directories of partitions in these log directories, by their names; not those on their way in or out."""
+    """The directories of partitions in these log directories, by their names;
+    not those on their way in or out.
+    """
     found = {}
     for folder in folders:
         for each in filter(Path.is_dir, folder.iterdir()):
@@ -18,9 +20,10 @@ def partition_directories(folders):
 def differences(brokers, compacted):
     """What is wrong with the copies in the log directories of each broker; `compacted` says which topics are.
 
-    A follower writes what its leader sends, so copies are the same byte for byte, though segments may begin at other
-    offsets. But each broker compacts its own copy, at its own time and up to where its own segments end: copies of
-    a compacted partition agree on the last record of each key, and on every record that more than one of them still has.
+    A follower writes what its leader sends, so copies are the same byte for byte, though segments may begin
+    at other offsets. But each broker compacts its own copy, at its own time and up to where its own segments
+    end: copies of a compacted partition agree on the last record of each key, and on every record that more
+    than one of them still has.
     """
     copies = {}
     for number, folders in brokers.items():

@@ -1,8 +1,8 @@
 """Brokers whose files are damaged, and what is seen of them afterwards.
 
-Every partition holds the numbers 0 to 59 in four segments of fifteen, three batches each; the last is the active
-one. What is seen is a line of text: the numbers that readers get, what stops them, the warnings and errors that the
-log has about it. The table in `damage` says the line that is expected.
+Every partition holds the numbers 0 to 59 in four segments of fifteen, three batches each; the last is the
+active one. What is seen is a line of text: the numbers that readers get, what stops them, the warnings and
+errors that the log has about it. The table in `damage` says the line that is expected.
 """
 
 import re
@@ -155,7 +155,9 @@ class DamagedBroker:
         return tuple(sorted(found - CONSEQUENCES))
 
     def fill(self, topics):
-        """Makes the topics, commits an offset and writes sixty records each; all of it is in the checkpoints then."""
+        """Makes the topics, commits an offset and writes sixty records each;
+        all of it is in the checkpoints then.
+        """
         with self.peer() as peer:
             for topic in topics:
                 peer.create(topic)
@@ -202,7 +204,7 @@ def _batch(number):
     return build_batch(records, producer_id=7, producer_epoch=0, base_sequence=first)
 
 
-# --- a table of damages ---------------------------------------------------------------------------------------
+# --- a table of damages -------------------------------------------------------------------------------------
 
 
 class Seen(NamedTuple):
@@ -304,7 +306,7 @@ def _when_said(look, expected):
         time.sleep(0.02)
 
 
-# --- what is seen ---------------------------------------------------------------------------------------------
+# --- what is seen -------------------------------------------------------------------------------------------
 
 
 def seen(broker, topic):

@@ -1,10 +1,12 @@
-"""Brokers on small disks that fill while they compact: real ext4 of 24 MiB with blocks of 1 KiB, in files (needs root).
+"""Brokers on small disks that fill while they compact: real ext4 of 24 MiB with blocks of 1 KiB, in files
+(needs root).
 
     python tests/chaos/full_disk.py --rounds 20 --seed 1 [--brokers 3]
 
-Each broker has a disk of its own and default settings. One producer overwrites and deletes the keys of a compacted topic of
-many small segments, another one fills the disks, and the cleaner looks every 15 seconds. Then the brokers stop, half a MiB is
-freed as by an operator, and they start again: the last acknowledged value of each key is there, and no deleted key.
+Each broker has a disk of its own and default settings. One producer overwrites and deletes the keys of a
+compacted topic of many small segments, another one fills the disks, and the cleaner looks every 15 seconds.
+Then the brokers stop, half a MiB is freed as by an operator, and they start again: the last acknowledged
+value of each key is there, and no deleted key.
 """
 
 import argparse

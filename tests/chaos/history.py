@@ -1,8 +1,8 @@
 """What a group did, out of its members' files, held against what was produced.
 
-The promises: every record that was acknowledged is read by the group, with the value that was sent; no record is
-left out on the way, that is: no record is read while one before it, in the same partition, was read by no member.
-A record may be read several times: by the member that takes over before its commit.
+The promises: every record that was acknowledged is read by the group, with the value that was sent; no record
+is left out on the way, that is: no record is read while one before it, in the same partition, was read by no
+member. A record may be read several times: by the member that takes over before its commit.
 """
 
 import json
@@ -97,6 +97,7 @@ class GroupHistory:
         read = sum(run.count for run in self.runs)
         distinct = sum(self.reached().values())
         return (
-            f"{read} reads of {distinct} records, {sum(self.libraries.values())} processes {dict(self.libraries)}, "
+            f"{read} reads of {distinct} records, {sum(self.libraries.values())} processes "
+            f"{dict(self.libraries)}, "
             f"{self.events['refused']} commits refused, {self.events['gives up']} gave up"
         )

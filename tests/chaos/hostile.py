@@ -2,10 +2,11 @@
 
     python tests/chaos/hostile.py [--seconds 10] [--way NAME ...] [--descriptors 1024]
 
-A broker of its own with few descriptors, a producer with one record in flight and acks=all, a group with one member.
-Each way of `hostile_clients` runs beside them for some seconds, in a process of its own. It reports for each how many
-records were acknowledged meanwhile, their latency, whether the member lost its partitions, and the broker's memory
-before, at its peak and after. What was acknowledged has to be read by the group in the end.
+A broker of its own with few descriptors, a producer with one record in flight and acks=all, a group with one
+member. Each way of `hostile_clients` runs beside them for some seconds, in a process of its own. It reports
+for each how many records were acknowledged meanwhile, their latency, whether the member lost its partitions,
+and the broker's memory before, at its peak and after. What was acknowledged has to be read by the group in
+the end.
 """
 
 import argparse
@@ -74,14 +75,17 @@ class Outcome:
     def __str__(self) -> str:
         mb = 1 << 20
         return (
-            f"{self.way:22} {len(self.latencies_ms):6} records, p99 {self.p99_ms:7.1f} ms, worst {self.worst_ms:7.1f} ms, "
+            f"{self.way:22} {len(self.latencies_ms):6} records, p99 {self.p99_ms:7.1f} ms, worst "
+            f"{self.worst_ms:7.1f} ms, "
             f"partitions lost {self.lost_partitions}, memory {self.memory_before / mb:.0f} -> "
             f"{self.memory_peak / mb:.0f} -> {self.memory_after / mb:.0f} MB"
         )
 
 
 class Member:
-    """A healthy member of a group: reads all the time, counts what it reads and how often it lost something."""
+    """A healthy member of a group:
+    reads all the time, counts what it reads and how often it lost something.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self.lost = 0
@@ -178,7 +182,8 @@ class Siege:
         peak = before
         latencies: list[float] = []
         command = [sys.executable, str(CLIENTS), way, str(self.broker.port), str(seconds)]
-        hostile = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509 - asks for a signal only
+        # Asks for a signal only.
+        hostile = subprocess.Popen(command, preexec_fn=die_with_parent)  # noqa: PLW1509
         try:
             while hostile.poll() is None:
                 latencies.append(self._send_one())
@@ -248,8 +253,8 @@ def _besiege(siege: Siege, left: list[str], seconds: float, p99_ms: float) -> li
             outcome = siege.endure(way, seconds)
             sys.stdout.write(f"{outcome}\n")
             if outcome.keeps_memory:
-                # The interpreter keeps whole arenas of a megabyte for one block in use: free memory, but its own. A
-                # leak is what grows with each time.
+                # The interpreter keeps whole arenas of a megabyte for one block in use: free memory, but its
+                # own. A leak is what grows with each time.
                 outcome = siege.endure(way, seconds)
                 sys.stdout.write(f"{outcome}, the second time\n")
             sys.stdout.flush()

@@ -1,10 +1,11 @@
-"""Hostile clients: each function is one way to harm a broker from outside, without any right beyond a connection.
+"""Hostile clients: each function is one way to harm a broker from outside, without any right beyond a
+connection.
 
     python tests/chaos/hostile_clients.py WAY PORT SECONDS
 
-Runs in a process of its own, so that what it costs is not counted as the broker's. Every load is bounded by its
-seconds and by the counts below. A connection that the broker refuses or closes is what a hostile client has to
-expect: it goes on with the next.
+Runs in a process of its own, so that what it costs is not counted as the broker's. Every load is bounded by
+its seconds and by the counts below. A connection that the broker refuses or closes is what a hostile client
+has to expect: it goes on with the next.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """The load under which brokers are killed, and what it knows: which records and offsets were acknowledged.
 
-Every partition gets the numbers 0, 1, 2, ... in this order, with one request in flight. So a log must hold them
-without a hole, from the idempotent producer each once and in order; see `sequences`. The other one may repeat what it
-sends again, and librdkafka sends a batch whose connection broke after the next one then; every acknowledged record is
-there all the same, at the offset that was said.
+Every partition gets the numbers 0, 1, 2, ... in this order, with one request in flight. So a log must hold
+them without a hole, from the idempotent producer each once and in order; see `sequences`. The other one may
+repeat what it sends again, and librdkafka sends a batch whose connection broke after the next one then; every
+acknowledged record is there all the same, at the offset that was said.
 """
 
 import itertools
@@ -219,7 +219,10 @@ class Commits:
 
         for each in _insist(committed):
             if promised >= 0 and each.offset < promised:
-                yield f"{GROUP}: offset {each.offset} of partition {each.partition}, {promised} was acknowledged"
+                yield (
+                    f"{GROUP}: offset {each.offset} of partition {each.partition}, "
+                    f"{promised} was acknowledged"
+                )
             if each.offset > self.tried:
                 yield f"{GROUP}: offset {each.offset} of partition {each.partition} was never committed"
 

@@ -1,16 +1,19 @@
-"""Kills at any moment: kill -9 of real brokers while they start, lose their session, carry load, roll and stop.
+"""Kills at any moment: kill -9 of real brokers while they start, lose their session, carry load, roll and
+stop.
 
-    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--compacted] [--moves] [--lanes 2] [--keep FOLDER]
+    python tests/chaos/kills.py --kills 1000 --seed 1 [--brokers 1, 2 or 3] [--compacted] [--moves] [--lanes
+    2] [--keep FOLDER]
 
-A round is a new cluster of one broker, of two on a shared store with a partition of each topic on each, or of three that
-copy all partitions from each other. With `--compacted`, the log cleaner never rests: there is a compacted topic too, and
-brokers are also killed while they clean. With `--moves`, each broker has two log directories, partitions move between
-them all the time, and brokers are also killed at some step of a move. The load
-never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed at a moment that the seed chooses: while one
-carries load, at a new segment, during its clean stop, or after it hung beyond its session; and then several times more
-while it starts. After that it has to come up, and hold all that was ever acknowledged; see `kill_load`. In the end
-the copies of a partition are the same; see `copies`. The
-seed decides every choice. The machine's timing is not in its hands, so a failure may take several tries to come back.
+A round is a new cluster of one broker, of two on a shared store with a partition of each topic on each, or of
+three that copy all partitions from each other. With `--compacted`, the log cleaner never rests: there is a
+compacted topic too, and brokers are also killed while they clean. With `--moves`, each broker has two log
+directories, partitions move between them all the time, and brokers are also killed at some step of a move.
+The load never pauses: an idempotent producer, a plain one with acks=all, and a committer. Brokers are killed
+at a moment that the seed chooses: while one carries load, at a new segment, during its clean stop, or after
+it hung beyond its session; and then several times more while it starts. After that it has to come up, and
+hold all that was ever acknowledged; see `kill_load`. In the end the copies of a partition are the same; see
+`copies`. The seed decides every choice. The machine's timing is not in its hands, so a failure may take
+several tries to come back.
 """
 
 import argparse
@@ -377,8 +380,12 @@ class Round:
     def _until_moved(self):
         """Waits until no partition is on its way, and what it left is gone."""
         deadline = time.monotonic() + LIMIT_S
+        # os.walk passes over a directory that is renamed or removed while it is read.
         while left := [
-            str(path) for suffix in ("future", "delete") for path in self._folder.rglob(f"*-{suffix}")
+            f"{folder}/{name}"
+            for folder, names, _ in os.walk(self._folder)
+            for name in names
+            if name.endswith(("-future", "-delete"))
         ]:
             assert time.monotonic() < deadline, f"moves do not end: {left}"
             time.sleep(0.05)

@@ -2,11 +2,12 @@
 
     python member_process.py LIBRARY HOST:PORT TOPIC GROUP HISTORY [INSTANCE]
 
-A line of HISTORY is a JSON list, written in one go before anything follows from it: ``["read", time, partition,
-first offset, values]`` comes before the commit of these records. What is written survives the process.
+A line of HISTORY is a JSON list, written in one go before anything follows from it: ``["read", time,
+partition, first offset, values]`` comes before the commit of these records. What is written survives the
+process.
 
-A commit that is refused is tried again before the next read: a cooperative member keeps its partitions through the
-rebalance that refused it, and if these were the last records nothing else would ever commit them.
+A commit that is refused is tried again before the next read: a cooperative member keeps its partitions
+through the rebalance that refused it, and if these were the last records nothing else would ever commit them.
 """
 
 import asyncio
@@ -222,7 +223,8 @@ def main():
     try:
         LIBRARIES[library](bootstrap, topic, group, history, instance[0] if instance else None)
     except Exception as error:
-        # A client may give up: while its broker is away, or because it was fenced. The watcher starts another.
+        # A client may give up: while its broker is away, or because it was fenced. The watcher starts
+        # another.
         history.write("gives up", repr(error))
         sys.exit(1)
     history.write("ends")

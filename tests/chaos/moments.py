@@ -1,7 +1,8 @@
 """Moments of a process, told by what it does to files: the n-th event below a folder (inotify).
 
-A broker's start takes its time to import Python; what a kill can break happens in the few milliseconds in which it
-touches the session, the store and the logs. Events count these moments; a clock would mostly miss them.
+A broker's start takes its time to import Python; what a kill can break happens in the few milliseconds in
+which it touches the session, the store and the logs. Events count these moments; a clock would mostly miss
+them.
 """
 
 import ctypes

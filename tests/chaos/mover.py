@@ -1,4 +1,6 @@
-"""An operator without rest: moves partitions between the log directories of their brokers, one after the other."""
+"""An operator without rest: moves partitions between the log directories of their brokers, one after the
+other.
+"""
 
 import random
 import threading

@@ -2,11 +2,12 @@
 
     python tests/chaos/refusals.py --rounds 200 --seed 1 [--keep FOLDER]
 
-A small library in C, which needs a compiler, stands between the broker and the system (`refuse.c`). The first round refuses
-nothing and counts the calls of each kind: open, write, sync, rename, unlink, truncate, of the logs and of the metadata store.
-Each further one refuses one of them, that the seed chooses, with ENOSPC, EIO, EROFS or EDQUOT; then the broker stops or is
-killed, and starts on a disk that works. Nothing that was acknowledged may be missing, no deleted key may be back, and a
-broker that ended or a directory that is not served had its line in the log.
+A small library in C, which needs a compiler, stands between the broker and the system (`refuse.c`). The first
+round refuses nothing and counts the calls of each kind: open, write, sync, rename, unlink, truncate, of the
+logs and of the metadata store. Each further one refuses one of them, that the seed chooses, with ENOSPC, EIO,
+EROFS or EDQUOT; then the broker stops or is killed, and starts on a disk that works. Nothing that was
+acknowledged may be missing, no deleted key may be back, and a broker that ended or a directory that is not
+served had its line in the log.
 """
 
 import argparse
@@ -100,7 +101,9 @@ class Round:
         return dict(zip(KINDS, struct.unpack(f"{len(KINDS)}q", self._counts.read_bytes()), strict=True))
 
     def run(self):
-        """Topics are made, the first broker meets the refusal in its second life, and all are judged in the next one."""
+        """Topics are made, the first broker meets the refusal in its second life, and all are judged in the
+        next one.
+        """
         for folder in self._folders:
             folder.mkdir()
         servers = self._started()
@@ -157,7 +160,8 @@ class Round:
             os.environ.clear()
             os.environ.update(before)
         others = [self._spawned(number) for number in range(1, len(self._folders))]
-        # On a busy machine a start takes its time. What is refused at a certain name comes sooner or later, the rest may not.
+        # On a busy machine a start takes its time. What is refused at a certain name comes sooner or later,
+        # the rest may not.
         enough = sum(stream.count for stream in streams) + ENOUGH
         deadline = time.monotonic() + (LIMIT_S if self._is_certain else 3 * LOAD_S)
         while time.monotonic() < deadline and server.runs:

@@ -1,4 +1,6 @@
-"""Whether a log holds each batch of its idempotent producer once and in order, by the files in a broker's directory."""
+"""Whether a log holds each batch of its idempotent producer once and in order, by the files in a broker's
+directory.
+"""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -34,11 +36,13 @@ def batches_of(partition):
 
 
 def disorder(partition):
-    """What a broker must never take from one idempotent producer: a batch twice, one too early, or one of an old epoch.
+    """What a broker must never take from one idempotent producer: a batch twice, one too early, or one of an
+    old epoch.
 
-    Only in one epoch can a broker know a batch again. librdkafka raises its epoch when a leader refuses a batch because
-    the one before is still on its way to the last leader, and sends again what nobody has acknowledged by then, in any
-    partition. What a leader had taken of it, and could not acknowledge any more, is there twice, as with Apache Kafka.
+    Only in one epoch can a broker know a batch again. librdkafka raises its epoch when a leader refuses a
+    batch because the one before is still on its way to the last leader, and sends again what nobody has
+    acknowledged by then, in any partition. What a leader had taken of it, and could not acknowledge any more,
+    is there twice, as with Apache Kafka.
     """
     for one, after in pairwise(batches_of(partition)):
         count = one.last - one.first + 1

@@ -2,9 +2,9 @@
 
     python tests/chaos/storm.py --seconds 60 --seed 1 [--keep FOLDER]
 
-Three groups read one topic while a producer writes: one of kafka-python, aiokafka and librdkafka together (range),
-one of librdkafka with cooperative-sticky, one with the consumer protocol (KIP-848). In the end everybody runs, and
-each group has to come to the end of the topic with nothing left out; see `history`.
+Three groups read one topic while a producer writes: one of kafka-python, aiokafka and librdkafka together
+(range), one of librdkafka with cooperative-sticky, one with the consumer protocol (KIP-848). In the end
+everybody runs, and each group has to come to the end of the topic with nothing left out; see `history`.
 """
 
 import argparse

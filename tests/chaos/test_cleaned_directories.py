@@ -1,6 +1,8 @@
-"""A log that was compacted once, and what became of its topic before the broker was killed: all that the cleaner left is read.
+"""A log that was compacted once, and what became of its topic before the broker was killed: all that the
+cleaner left is read.
 
-Each start of these found a gap that the cleaner had left, took it for a loss of power, and dropped all that lay behind.
+Each start of these found a gap that the cleaner had left, took it for a loss of power, and dropped all that
+lay behind.
 """
 
 import re
@@ -23,7 +25,9 @@ SECONDS = 30
 
 
 def fill(bootstrap, data, *, replicas=1, **configs):
-    """4,000 records over 50 keys, compacted in each of the directories, and 100 more behind; all records that are left then."""
+    """4,000 records over 50 keys, compacted in each of the directories, and 100 more behind;
+    all records that are left then.
+    """
     with BlockingAdmin(bootstrap) as admin:
         admin.topics.create([NewTopic(TOPIC, 1, replicas, configs={**SMALL, **configs})])
     produce(bootstrap, 4000, keys=50)

@@ -1,4 +1,6 @@
-"""A short siege by hostile clients; `python tests/chaos/hostile.py` lays a longer one with the strict limit."""
+"""A short siege by hostile clients;
+`python tests/chaos/hostile.py` lays a longer one with the strict limit.
+"""
 
 import hostile
 import pytest

@@ -1,4 +1,6 @@
-"""A broker of a cluster that finds the first segments of a partition gone: the other one keeps its records, and gives them back."""
+"""A broker of a cluster that finds the first segments of a partition gone:
+the other one keeps its records, and gives them back.
+"""
 
 import time
 from pathlib import Path
@@ -71,7 +73,9 @@ def test_a_replica_that_lost_its_front_while_the_other_led_has_all_of_it_again(p
 
 
 def test_a_replica_that_lost_its_front_and_leads_costs_the_other_nothing(pair, join_cluster):
-    """Both were killed, and the damaged one is there first: the other one deleted its records below the new start."""
+    """Both were killed, and the damaged one is there first:
+    the other one deleted its records below the new start.
+    """
     servers, folders = pair
     whole = records_in(folders[2])
     for server in servers.values():

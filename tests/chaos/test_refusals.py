@@ -19,7 +19,9 @@ def library(tmp_path):
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suffix", [".log.swap", f"{0:020d}.index"])
 def test_a_cleaned_segment_that_cannot_take_its_place_costs_nothing(tmp_path, library, suffix, brokers):
-    """The next cleaning removed the file that the log read; with three replicas, a follower cut what the leader had lost."""
+    """The next cleaning removed the file that the log read;
+    with three replicas, a follower cut what the leader had lost.
+    """
     done = refusals.Round(
         tmp_path, library, kind="rename", place=0, code=errno.ENOSPC, suffix=suffix, brokers=brokers
     ).run()

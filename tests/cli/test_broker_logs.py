@@ -92,11 +92,17 @@ def test_kafkas_words_and_loggers_are_there_when_they_are_asked_for(used):
         ),
         "INFO [Controller id=0] New topics: [orders], deleted topics: [] (kafka.controller.KafkaController)",
         (
-            "INFO [Controller id=0 epoch=1] Sending LeaderAndIsr request to broker 0 with 2 become-leader and 0"
-            " become-follower partitions (state.change.logger)"
+            "INFO [Controller id=0 epoch=1] Sending LeaderAndIsr request to broker 0 with 2 become-leader "
+            "and 0 become-follower partitions (state.change.logger)"
         ),
-        "INFO [Broker id=0] Handling LeaderAndIsr request from controller 0 for 2 partitions (state.change.logger)",
-        "INFO [Controller id=0 epoch=1] Sending StopReplica request for 2 replicas to broker 0 (state.change.logger)",
+        (
+            "INFO [Broker id=0] Handling LeaderAndIsr request from controller 0 for 2 partitions "
+            "(state.change.logger)"
+        ),
+        (
+            "INFO [Controller id=0 epoch=1] Sending StopReplica request for 2 replicas to broker 0 "
+            "(state.change.logger)"
+        ),
     ):
         assert f"] {line}\n" in lines, line
     for request in ("LeaderAndIsr", "UpdateMetadata", "StopReplica"):

@@ -274,7 +274,8 @@ def test_a_command_that_is_asked_for_security_ends_and_sends_nothing(
         assert result.stdout == ""
         (line,) = result.stderr.splitlines()
         assert line.endswith(
-            f"{SECURITY[setting]} asks for security, which this client does not have yet: it speaks PLAINTEXT only"
+            f"{SECURITY[setting]} asks for security, which this client does not have yet: it speaks "
+            "PLAINTEXT only"
         )
     assert cluster.seen == []
 

@@ -35,7 +35,8 @@ def test_values_of_a_topic_are_set_shown_and_deleted(configs, topic, tmp_path):
     assert configs("--alter", "--topic", topic, "--add-config-file", str(file)).exit_code == 0
     assert configs("--describe", *of_topic).stdout.splitlines()[1:] == [
         (
-            "  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete,"
+            "  cleanup.policy=compact,delete sensitive=false "
+            "synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete,"
             " DEFAULT_CONFIG:log.cleanup.policy=delete}"
         ),
         (
@@ -96,7 +97,8 @@ def test_what_the_cluster_refuses_repeats_the_command_line(configs, topic, broke
             f" '--bootstrap-server {broker.bootstrap} {' '.join(flags)}'"
         ),
         (
-            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.InvalidConfigurationException:"
+            "java.util.concurrent.ExecutionException: "
+            "org.apache.kafka.common.errors.InvalidConfigurationException:"
             f" Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'):"
             " Invalid value soon for configuration retention.ms: Not a number of type LONG"
         ),
@@ -162,7 +164,10 @@ def test_a_topic_gets_more_partitions(tool, broker, topic):
     fewer = tool("topics", "--alter", "--topic", topic, "--partitions", "2")
     assert (fewer.exit_code, fewer.stderr) == (
         1,
-        "Error while executing topic command : Topic currently has 4 partitions, which is higher than the requested 2.\n",
+        (
+            "Error while executing topic command : Topic currently has 4 partitions, which is higher than "
+            "the requested 2.\n"
+        ),
     )
     assert (
         tool("topics", "--alter", "--topic", "never-made", "--partitions", "2", "--if-exists").exit_code == 0

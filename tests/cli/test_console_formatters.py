@@ -1,4 +1,6 @@
-"""What ``barnabas consume`` prints by the formatters and deserializers of Kafka, and the flags of both consoles."""
+"""What ``barnabas consume`` prints by the formatters and deserializers of Kafka, and the flags of both
+consoles.
+"""
 
 import struct
 
@@ -162,7 +164,10 @@ def test_a_property_goes_before_the_short_flag(consume, numbers):
         ),
         (
             ("--formatter", "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter"),
-            f"kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter is not there: take {FORMATTERS}",
+            (
+                "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter is not there: "
+                f"take {FORMATTERS}"
+            ),
         ),
         (
             ("--key-deserializer", "com.acme.Avro"),

@@ -135,7 +135,10 @@ def test_null_keys_and_values_headers_and_sequences(dump, tmp_path):
 
     assert dump("--files", path, "--print-data-log")[3:] == [
         f"| offset: 0 CreateTime: {NOW} keySize: -1 valueSize: -1 sequence: 2147483647 headerKeys: []",
-        f"| offset: 1 CreateTime: {NOW + 5} keySize: 1 valueSize: 4 sequence: 0 headerKeys: [a,b] key: k payload: v é",
+        (
+            f"| offset: 1 CreateTime: {NOW + 5} keySize: 1 valueSize: 4 sequence: 0 headerKeys: [a,b] key: k "
+            "payload: v é"
+        ),
     ]
 
 
@@ -311,9 +314,10 @@ def test_records_of_the_consumer_protocol(decoded):
 
     assert lines == [
         (
-            'key: {"type":"5","data":{"groupId":"g","memberId":"m"}} payload: {"version":"0","data":{"instanceId":"",'
-            '"rackId":"","clientId":"c","clientHost":"","subscribedTopicNames":["a"],"subscribedTopicRegex":"",'
-            '"rebalanceTimeoutMs":-1,"serverAssignor":""}}'
+            'key: {"type":"5","data":{"groupId":"g","memberId":"m"}} payload: '
+            '{"version":"0","data":{"instanceId":"",'
+            '"rackId":"","clientId":"c","clientHost":"","subscribedTopicNames":["a"],'
+            '"subscribedTopicRegex":"","rebalanceTimeoutMs":-1,"serverAssignor":""}}'
         ),
         (
             'key: {"type":"7","data":{"groupId":"g","memberId":"m"}} payload: {"version":"0","data":'
@@ -396,9 +400,9 @@ def test_transactions(decoded):
     assert lines == [
         f"{text}Empty,partitions=[]{ends}",
         (
-            f"{text}CompleteCommit,partitions=[topic1-1,topic0-0,topic1-0,topic0-2,topic1-3,topic0-1,topic1-2,"
-            "topic0-11,topic0-8,topic1-9,topic0-7,topic1-8,topic0-10,topic1-11,topic1-10,topic0-9,topic0-4,topic1-5,"
-            f"topic0-3,topic1-4,topic0-6,topic1-7,topic1-6,topic0-5]{ends}"
+            f"{text}CompleteCommit,partitions=[topic1-1,topic0-0,topic1-0,topic0-2,topic1-3,topic0-1,"
+            "topic1-2,topic0-11,topic0-8,topic1-9,topic0-7,topic1-8,topic0-10,topic1-11,topic1-10,"
+            f"topic0-9,topic0-4,topic1-5,topic0-3,topic1-4,topic0-6,topic1-7,topic1-6,topic0-5]{ends}"
         ),
         "key: transaction_metadata::transactionalId=tx payload: <DELETE>",
         "key: unknown::version=7",

@@ -1,4 +1,6 @@
-"""``barnabas explain listener``: the listener of each path, from a configuration and from a running broker."""
+"""``barnabas explain listener``:
+the listener of each path, from a configuration and from a running broker.
+"""
 
 import pytest
 
@@ -70,7 +72,10 @@ def test_a_running_broker_is_explained_by_what_it_obeys(explain, serve, tmp_path
         ),
         (
             [part for setting in (*THREE, "control.plane.listener.name=IN") for part in ("--set", setting)],
-            "Error: control.plane.listener.name, when defined, should have a different value from the inter broker",
+            (
+                "Error: control.plane.listener.name, when defined, should have a different value from the "
+                "inter broker"
+            ),
         ),
     ],
 )

@@ -1,4 +1,6 @@
-"""``barnabas explain partition``: the decision about a partition, its znode, and what each broker was told."""
+"""``barnabas explain partition``:
+the decision about a partition, its znode, and what each broker was told.
+"""
 
 from dataclasses import replace
 

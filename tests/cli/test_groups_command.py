@@ -246,7 +246,10 @@ def test_positions_are_deleted(tool, groups):
     [
         (
             "--list --describe --all-groups",
-            "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-",
+            (
+                "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, "
+                "--delete-"
+            ),
         ),
         ("", "Command must include exactly one action: --list, --describe, --delete, --reset-offsets,"),
         ("--list --group g", 'Option "[group]" can\'t be used with option "[list]"'),
@@ -302,11 +305,17 @@ def test_the_cluster_to_ask_must_be_named(barnabas):
         ),
         (
             "--reset-offsets --group idle --dry-run --topic never --to-latest",
-            f"{EXECUTION}org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not ",
+            (
+                f"{EXECUTION}org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server "
+                "does not "
+            ),
         ),
         (
             "--reset-offsets --group idle --dry-run --topic a --to-datetime 2020-01-01",
-            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601",
+            (
+                "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to "
+                "ISO8601"
+            ),
         ),
         (
             "--reset-offsets --group idle --dry-run --topic a --to-offset 9999999999999999999",
@@ -327,7 +336,8 @@ def test_what_fails_is_told_as_the_script_tells_it(tool, flags, words):
 def test_nobody_there_is_told_in_time(barnabas):
     result = barnabas("groups", "--bootstrap-server", "127.0.0.1:1", "--list", "--timeout", "100")
     assert result.stdout.startswith(
-        "\nError: Executing consumer group command failed due to org.apache.kafka.common.errors.TimeoutException:"
+        "\nError: Executing consumer group command failed due to "
+        "org.apache.kafka.common.errors.TimeoutException:"
         " No broker of 127.0.0.1:1 answered in 100 ms"
     )
 

@@ -1,4 +1,6 @@
-"""``barnabas reassign-partitions`` with ``log_dirs``, and the admin's calls behind it, on a broker of two directories."""
+"""``barnabas reassign-partitions`` with ``log_dirs``, and the admin's calls behind it, on a broker of two
+directories.
+"""
 
 import json
 
@@ -15,7 +17,9 @@ RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 REPLICA = TopicPartitionReplica(1, "t", 0)
 LATEST = -1
 PIECES, PIECE = 20, 60_000
-"""A throttle lets one piece through in each window of 11 s, so that so many hold a move up for longer than the test takes."""
+"""A throttle lets one piece through in each window of 11 s, so that so many hold a move up for longer than
+the test takes.
+"""
 
 
 @pytest.fixture
@@ -48,7 +52,8 @@ def test_a_replica_moves_and_each_step_is_said(server, barnabas, tmp_path):
             for _ in range(PIECES):
                 producer.send("t", bytes(PIECE)).result(60_000)
 
-        # The broker gets the throttle by a watch: it has to be there before the move, which is short without it.
+        # The broker gets the throttle by a watch: it has to be there before the move, which is short without
+        # it.
         broker = ConfigResource.broker(1)
         admin.configs.alter({broker: {RATE: "0"}})
         until(lambda: RATE in admin.configs.describe(broker)[broker], "the throttle")

@@ -141,12 +141,13 @@ def test_reading_ends_when_nothing_comes(barnabas, broker, topic):
     assert done.exit_code == 0
     ignored, header, over = done.stdout.splitlines()
     assert ignored == (
-        "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test"
+        "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the "
+        "test"
     )
     assert header == HEADER.replace("start.time, end.time", "time, threadId")
     assert over == (
-        "WARNING: Exiting before consuming the expected number of messages: timeout (1 ms) exceeded. You can use the"
-        " --timeout option to increase the timeout."
+        "WARNING: Exiting before consuming the expected number of messages: timeout (1 ms) exceeded. You "
+        "can use the --timeout option to increase the timeout."
     )
 
 

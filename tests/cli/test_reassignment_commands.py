@@ -30,8 +30,9 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
         servers.append(join_cluster(number))
         servers[-1].wait_until_ready()
     bootstrap = servers[0].bootstrap
-    reassign = lambda *flags: barnabas("reassign-partitions", "--bootstrap-server", bootstrap, *flags)  # noqa: E731
-    elect = lambda *flags: barnabas("leader-election", "--bootstrap-server", bootstrap, *flags)  # noqa: E731
+    there = ("--bootstrap-server", bootstrap)
+    reassign = lambda *flags: barnabas("reassign-partitions", *there, *flags)  # noqa: E731
+    elect = lambda *flags: barnabas("leader-election", *there, *flags)  # noqa: E731
 
     with BlockingAdmin(bootstrap) as admin:
         admin.topics.create(NewTopic("t", assignment={0: [1, 2], 1: [2, 1]}))
@@ -52,7 +53,10 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
         done = reassign("--execute", *plan, "--throttle", "0")
         assert done.exit_code == 0, done.stderr
         assert done.stdout.splitlines()[-3:] == [
-            "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed.",
+            (
+                "Warning: You must run --verify periodically, until the reassignment completes, to ensure "
+                "the throttle is removed."
+            ),
             "The inter-broker throttle limit was set to 0 B/s",
             "Successfully started partition reassignments for t-0,t-1",
         ]
@@ -98,7 +102,10 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
             1,
             "Cannot execute because there is an existing partition assignment",
         )
-        cancelled = "Successfully cancelled partition reassignment for: lone-0\nNone of the specified partition moves are active."
+        cancelled = (
+            "Successfully cancelled partition reassignment for: lone-0\nNone of the specified "
+            "partition moves are active."
+        )
         assert reassign("--cancel", *plan, "--preserve-throttles").stdout == cancelled
         assert reassign("--list").stdout == "No partition reassignments found.\n"
 

@@ -6,7 +6,10 @@ from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
 
-HEADER = "ProducerId\tProducerEpoch\tLatestCoordinatorEpoch\tLastSequence\tLastTimestamp\tCurrentTransactionStartOffset\t"
+HEADER = (
+    "ProducerId\tProducerEpoch\tLatestCoordinatorEpoch\tLastSequence\tLastTimestamp\t"
+    "CurrentTransactionStartOffset\t"
+)
 
 
 @pytest.fixture

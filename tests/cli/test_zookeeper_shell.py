@@ -1,4 +1,6 @@
-"""``barnabas zookeeper-shell`` where no server is needed; what it prints, `tests/jvm/test_cluster_tools.py` compares."""
+"""``barnabas zookeeper-shell`` where no server is needed;
+what it prints, `tests/jvm/test_cluster_tools.py` compares.
+"""
 
 import pytest
 

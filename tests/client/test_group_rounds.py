@@ -1,4 +1,6 @@
-"""A consumer in its group, against a scripted coordinator: rounds, heartbeats, commits, and what goes wrong."""
+"""A consumer in its group, against a scripted coordinator:
+rounds, heartbeats, commits, and what goes wrong.
+"""
 
 import asyncio
 import contextlib

@@ -10,12 +10,12 @@ from barnabas.client.group.commits import Commits
 from barnabas.client.group.heartbeat import Heartbeat
 from barnabas.client.group.membership import (
     NEXT_STATE,
-    Event,
     Generation,
+    MemberEvent,
     Membership,
     MemberState,
 )
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.client.subscription_state import SubscriptionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
@@ -43,7 +43,7 @@ SETTINGS = {
 
 
 def a_member(**options):
-    return Membership(GroupSettings(**{**SETTINGS, **options}))
+    return Membership(MemberSettings(**{**SETTINGS, **options}))
 
 
 def join_answer(error=ErrorCode.NONE, leader="m", **fields):
@@ -80,23 +80,26 @@ MAKERS = {
     MemberState.STABLE: stable,
 }
 ACTIONS = {
-    Event.JOIN: lambda member: member.join_request([]),
-    Event.JOINED: lambda member: member.joined(join_answer(), member.generation),
-    Event.SYNCED: lambda member: member.synced(sync_answer(), member.generation),
-    Event.RESET: lambda member: member.reset("test"),
+    MemberEvent.JOIN: lambda member: member.join_request([]),
+    MemberEvent.JOINED: lambda member: member.joined(join_answer(), member.generation),
+    MemberEvent.SYNCED: lambda member: member.synced(sync_answer(), member.generation),
+    MemberEvent.RESET: lambda member: member.reset("test"),
 }
 
-LATE_ANSWERS = {Event.JOINED: ErrorCode.UNKNOWN_MEMBER_ID, Event.SYNCED: ErrorCode.ILLEGAL_GENERATION}
+LATE_ANSWERS = {
+    MemberEvent.JOINED: ErrorCode.UNKNOWN_MEMBER_ID,
+    MemberEvent.SYNCED: ErrorCode.ILLEGAL_GENERATION,
+}
 
 
 def test_the_table_has_a_row_for_every_state_and_no_dead_end():
     assert NEXT_STATE.keys() == set(MemberState)
     reached = {state for row in NEXT_STATE.values() for state in row.values()}
     assert reached == set(MemberState)
-    assert all(Event.RESET in row and Event.JOIN in row for row in NEXT_STATE.values())
+    assert all(MemberEvent.RESET in row and MemberEvent.JOIN in row for row in NEXT_STATE.values())
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(MemberState, Event)))
+@pytest.mark.parametrize(("state", "event"), list(itertools.product(MemberState, MemberEvent)))
 def test_every_cell_of_the_table(state, event):
     member = MAKERS[state]()
     assert member.state is state
@@ -230,7 +233,7 @@ async def commit_late(member, code, meanwhile):
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["t"], None, None, None)
     link = LateLink(member, code, meanwhile)
-    commits = Commits(GroupSettings(**SETTINGS), None, link, member, subscriptions)
+    commits = Commits(MemberSettings(**SETTINGS), None, link, member, subscriptions)
     await commits.commit_once({TopicPartition("t", 0): OffsetAndMetadata(3)})
 
 
@@ -327,7 +330,7 @@ def test_a_member_that_leaves_says_so_unless_there_is_nothing_to_say():
 
 def a_heartbeat():
     backoff = ExponentialBackoff(initial_ms=100, max_ms=1_000, uniform=lambda low, high: 1.0, jitter=0)
-    return Heartbeat(GroupSettings(**SETTINGS), backoff, 0.0)
+    return Heartbeat(MemberSettings(**SETTINGS), backoff, 0.0)
 
 
 def test_a_heartbeat_is_due_after_the_interval_and_never_twice_at_once():

@@ -27,7 +27,9 @@ def values(cluster, topic="t", partition=0):
 
 
 def sequences_are_unbroken(cluster):
-    """Whether each batch of t-0 follows the one before it: a producer that had to number again would not show."""
+    """Whether each batch of t-0 follows the one before it:
+    a producer that had to number again would not show.
+    """
     headers = [parse_header(batch) for batch in cluster.logs["t", 0]]
     expected = 0
     for header in headers:
@@ -171,7 +173,8 @@ def test_a_refused_batch_fails_alone_and_the_next_goes_under_a_new_epoch(run, fa
 @pytest.mark.parametrize(
     ("answer", "kept"),
     [
-        # Refused for itself, and refused because the broker does not have (or does not yet know of) what came before.
+        # Refused for itself, and refused because the broker does not have (or does not yet know of) what came
+        # before.
         (ErrorCode.MESSAGE_TOO_LARGE, [b"older"]),
         (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, [b"older", b"later"]),
         (ErrorCode.UNKNOWN_PRODUCER_ID, [b"older", b"later"]),

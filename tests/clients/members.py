@@ -198,7 +198,9 @@ class Confluent(Member):
 
 
 class NewProtocol(Confluent):
-    """confluent-kafka with the consumer protocol of groups (KIP-848); `strategy` is the coordinator's assignor."""
+    """confluent-kafka with the consumer protocol of groups (KIP-848);
+    `strategy` is the coordinator's assignor.
+    """
 
     def settings(self):
         return self._common() | {"group.protocol": "consumer", "group.remote.assignor": self.strategy}

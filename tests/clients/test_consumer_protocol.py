@@ -1,4 +1,5 @@
-"""Groups of the consumer protocol (KIP-848), as librdkafka speaks it, alone and beside members of the classic one.
+"""Groups of the consumer protocol (KIP-848), as librdkafka speaks it, alone and beside members of the classic
+one.
 
 BARNABAS_TEST_KRAFT_BOOTSTRAP=host:port points these tests at a genuine Kafka 4, which has the protocol.
 """

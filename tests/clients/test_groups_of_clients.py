@@ -155,7 +155,8 @@ def test_a_cooperative_member_keeps_what_nobody_else_gets(broker, make_topic, me
     assert not frozenset().union(*revoked) & first.owned, first.events
 
 
-# kafka-python 3.0 is not asked: now and then it stays in the rebalance for a new topic, on a genuine Kafka as well.
+# kafka-python 3.0 is not asked: now and then it stays in the rebalance for a new topic, on a genuine Kafka as
+# well.
 @pytest.mark.parametrize("name", ["aiokafka", "confluent-kafka"])
 def test_topics_that_match_a_pattern_are_read_when_they_appear(broker, make_topic, member, name, group):
     first = make_topic(f"{group}-pattern")

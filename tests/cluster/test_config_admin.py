@@ -1,8 +1,10 @@
-"""Settings of topics and brokers are changed: what may be set, in Kafka's words, and what is in the store then."""
+"""Settings of topics and brokers are changed:
+what may be set, in Kafka's words, and what is in the store then.
+"""
 
 import pytest
 
-from barnabas.cluster.metadata.config_admin import AlterConfigOp, OpType
+from barnabas.cluster.metadata.config_admin import ConfigOp, OpType
 from barnabas.cluster.store.znodes import ConfigChange
 from barnabas.core.broker_config import broker_config
 from barnabas.core.config import Source
@@ -18,7 +20,7 @@ def cluster(make_cluster):
 
 
 def set_to(name, value):
-    return AlterConfigOp(name, 0, value)  # as it comes from the wire
+    return ConfigOp(name, 0, value)  # as it comes from the wire
 
 
 def alter_topic(cluster, change, topic="t", **options):
@@ -40,7 +42,7 @@ def stored(cluster, kind, entity):
 
 
 def test_single_settings_of_a_topic_change_and_every_broker_hears_of_it(cluster):
-    alter_topic(cluster, [set_to("segment.bytes", "2000"), AlterConfigOp("retention.ms", OpType.DELETE, "")])
+    alter_topic(cluster, [set_to("segment.bytes", "2000"), ConfigOp("retention.ms", OpType.DELETE, "")])
 
     assert stored(cluster, "topics", "t") == {"segment.bytes": "2000"}
     for broker in cluster.brokers.values():
@@ -61,12 +63,12 @@ def test_a_broker_that_changes_a_topic_knows_it_at_once(cluster):
 
 
 def test_items_are_added_to_a_list_and_taken_from_it(cluster):
-    add = AlterConfigOp("cleanup.policy", OpType.APPEND, "compact")
+    add = ConfigOp("cleanup.policy", OpType.APPEND, "compact")
     alter_topic(cluster, [add])
     assert stored(cluster, "topics", "t")["cleanup.policy"] == "delete,compact", "behind the default"
     alter_topic(cluster, [add])
     assert stored(cluster, "topics", "t")["cleanup.policy"] == "delete,compact"
-    alter_topic(cluster, [AlterConfigOp("cleanup.policy", OpType.SUBTRACT, "delete")])
+    alter_topic(cluster, [ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete")])
     assert stored(cluster, "topics", "t")["cleanup.policy"] == "compact"
 
 
@@ -74,9 +76,7 @@ def test_items_are_added_to_a_list_and_taken_from_it(cluster):
 @pytest.mark.parametrize("topic", ["t", "nowhere"])
 def test_an_operation_that_there_is_not_fails_as_in_kafka(cluster, kind, topic):
     with pytest.raises(KafkaError) as refused:
-        alter_topic(
-            cluster, [set_to("segment.bytes", "2000"), AlterConfigOp("retention.ms", kind, "1")], topic
-        )
+        alter_topic(cluster, [set_to("segment.bytes", "2000"), ConfigOp("retention.ms", kind, "1")], topic)
 
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert refused.value.own_message is None
@@ -86,10 +86,10 @@ def test_an_operation_that_there_is_not_fails_as_in_kafka(cluster, kind, topic):
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
-        (AlterConfigOp("cleanup.policy", OpType.APPEND, "burn"), "burn"),
-        (AlterConfigOp("cleanup.policy", OpType.APPEND, "compact,burn,sink"), "burn"),
+        (ConfigOp("cleanup.policy", OpType.APPEND, "burn"), "burn"),
+        (ConfigOp("cleanup.policy", OpType.APPEND, "compact,burn,sink"), "burn"),
         (set_to("cleanup.policy", "delete, burn"), "burn"),
-        (AlterConfigOp("cleanup.policy", OpType.APPEND, ""), ""),
+        (ConfigOp("cleanup.policy", OpType.APPEND, ""), ""),
         (set_to("leader.replication.throttled.replicas", "0:0, x"), "[0:0, x]"),
         (set_to("segment.bytes", " +3 "), "3"),
         (set_to("segment.bytes", " x "), " x "),
@@ -156,19 +156,19 @@ def test_validation_only_changes_nothing(cluster):
             {"retention.ms": "soon"},
             "INVALID_CONFIG",
             (
-                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): Invalid value soon for "
-                "configuration retention.ms: Not a number of type LONG"
+                "Invalid config value for resource ConfigResource(type=TOPIC, name='t'): Invalid value soon "
+                "for configuration retention.ms: Not a number of type LONG"
             ),
         ),
         (
             "t",
-            [AlterConfigOp("retention.ms", OpType.APPEND, "1")],
+            [ConfigOp("retention.ms", OpType.APPEND, "1")],
             "INVALID_CONFIG",
             "Config value append is not allowed for config key: retention.ms",
         ),
         (
             "t",
-            [AlterConfigOp("nope", OpType.SUBTRACT, "1")],
+            [ConfigOp("nope", OpType.SUBTRACT, "1")],
             "INVALID_CONFIG",
             "Unknown config name: nope",
         ),
@@ -264,7 +264,9 @@ def test_what_may_not_be_set_is_left_out_of_a_znode(caplog):
 
 @pytest.mark.parametrize("value", ["0:1," * 300_000, "€" * 400_000], ids=["letters", "bytes"])
 def test_settings_that_no_znode_takes_are_refused(cluster, value):
-    """ZooKeeper ends the connection on which they come, again and again: the broker would write nothing any more."""
+    """ZooKeeper ends the connection on which they come, again and again:
+    the broker would write nothing any more.
+    """
     name = "leader.replication.throttled.replicas"
     for refused in (
         lambda: alter_topic(cluster, [set_to(name, value)]),
@@ -282,6 +284,6 @@ def test_a_list_does_not_grow_beyond_what_a_znode_takes(cluster):
     name, half = "leader.replication.throttled.replicas", ",".join(f"{each}:1" for each in range(70_000))
     alter_topic(cluster, [set_to(name, half)])
     with pytest.raises(KafkaError, match="larger than the 1000000 bytes"):
-        alter_topic(cluster, [AlterConfigOp(name, OpType.APPEND, half.replace(":1", ":2"))])
-    alter_topic(cluster, [AlterConfigOp(name, OpType.SUBTRACT, half.removesuffix(",69999:1"))])
+        alter_topic(cluster, [ConfigOp(name, OpType.APPEND, half.replace(":1", ":2"))])
+    alter_topic(cluster, [ConfigOp(name, OpType.SUBTRACT, half.removesuffix(",69999:1"))])
     assert stored(cluster, "topics", "t")[name] == "69999:1"

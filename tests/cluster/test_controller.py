@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from brokers_fake import FakeBroker
 
-from barnabas.cluster.controller.election_events import ElectionType
 from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.controller.znode_watches import ZnodeEvent
@@ -18,6 +17,7 @@ from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, TopicPartition
 from barnabas.core.pending import steps
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -1,4 +1,6 @@
-"""Partitions move to other brokers: by request and by znode, to the end, back, and over to another controller."""
+"""Partitions move to other brokers:
+by request and by znode, to the end, back, and over to another controller.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The beginning and the end of a session of the embedded store, with a kill or a full disk at each of its steps."""
+"""The beginning and the end of a session of the embedded store, with a kill or a full disk at each of its
+steps.
+"""
 
 import contextlib
 import errno
@@ -23,9 +25,9 @@ from barnabas.cluster.store.sqlite import SqliteStore
 from barnabas.cluster.store.sqlite_table import Database
 from barnabas.core.pending import Pending
 
-# Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends the
-# session; it kills itself before the line of the store's thread that has the number, in the order in which lines are
-# first run.
+# Forks a process for each line that it reads. The process begins a session, makes an ephemeral znode and ends
+# the session; it kills itself before the line of the store's thread that has the number, in the order in
+# which lines are first run.
 KILLED = """
 import os, queue, signal, sys, threading
 from pathlib import Path
@@ -121,7 +123,8 @@ def store_threads():
 def open_descriptors(threads=0):
     """What is open, once no more threads of stores are left than so many.
 
-    Without the store's own file: SQLite closes it later while another connection of the process has locks on it.
+    Without the store's own file: SQLite closes it later while another connection of the process has locks on
+    it.
     """
     deadline = time.monotonic() + 10
     while len(store_threads()) > threads and time.monotonic() < deadline:
@@ -200,7 +203,9 @@ def test_a_lock_that_somebody_holds_costs_a_number_and_no_more(loop, path, begin
 
 
 class Full:
-    """A call that fails as on a full disk, so many times on a store's thread, before or after it did its work."""
+    """A call that fails as on a full disk, so many times on a store's thread, before or after it did its
+    work.
+    """
 
     def __init__(self, function, times, *, after=False):
         self.function, self.left, self.after = function, times, after

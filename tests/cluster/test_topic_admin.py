@@ -293,8 +293,8 @@ def test_two_who_add_partitions_at_once(cluster):
             [[1], [0, 1, 2]],
             "INVALID_REPLICA_ASSIGNMENT",
             (
-                "Inconsistent replication factor between partitions, partition 0 has 2 while partitions [2, 3] "
-                "have replication factors [1, 3], respectively."
+                "Inconsistent replication factor between partitions, partition 0 has 2 while partitions [2, "
+                "3] have replication factors [1, 3], respectively."
             ),
         ),
         (

@@ -1,4 +1,6 @@
-"""What is particular to ZooKeeper: a path to live below, connections that are lost, servers that do not answer."""
+"""What is particular to ZooKeeper:
+a path to live below, connections that are lost, servers that do not answer.
+"""
 
 import contextlib
 import socket

@@ -15,7 +15,9 @@ from barnabas.core.kafka_words import LOGGERS, WORDS, KafkaFormatter, kafka_logg
 SOURCE = Path(barnabas.__file__).parent
 LEVELS = {"debug", "info", "warning", "error"}
 OF_STATE_CHANGES = re.compile(r"(leader_and_isr|update_metadata|stop_replica)\.(sent|handled)")
-"""Events whose names are put together where they are logged; tests/cli/test_broker_logs.py sees their lines."""
+"""Events whose names are put together where they are logged;
+tests/cli/test_broker_logs.py sees their lines.
+"""
 
 
 def logged_events():
@@ -83,8 +85,8 @@ def test_several_values_stand_side_by_side(written):
     )
 
     assert line == (
-        "WARN [Controller id=7] Newly added brokers: 2, deleted brokers: , bounced brokers: , all live brokers: 1,2"
-        " (kafka.controller.KafkaController)"
+        "WARN [Controller id=7] Newly added brokers: 2, deleted brokers: , bounced brokers: , all live "
+        "brokers: 1,2 (kafka.controller.KafkaController)"
     )
 
 

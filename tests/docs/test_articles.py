@@ -1,4 +1,6 @@
-"""The stations of docs/articles, the places of the glossary and the tests of faults are where the pages say that they are."""
+"""The stations of docs/articles, the places of the glossary and the tests of faults are where the pages say
+that they are.
+"""
 
 import ast
 import re

@@ -26,7 +26,9 @@ def commands(after: str) -> list[str]:
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs lines in one bash in an empty folder, with `barnabas` on the path; all that it started ends with it."""
+    """Runs lines in one bash in an empty folder, with `barnabas` on the path;
+    all that it started ends with it.
+    """
     command = tmp_path / "bin" / "barnabas"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m barnabas "$@"\n')

@@ -2,10 +2,11 @@
 
     python tests/fuzz/compiled.py [--minutes 10] [--plain]
 
-Compiles a copy of the sources with C's assertions and the sanitizers for memory and undefined behaviour, and runs
-`tests/fuzz` on it, round after round, each with a seed of its own; the first also the broken messages of `tests/protocol`. A
-process that dies, a traceback in a broker's log and UNKNOWN_SERVER_ERROR end it with the seed that replays the round.
-`--plain` compiles as for a wheel, without the checks. Needs a C compiler; the sanitizers come with gcc.
+Compiles a copy of the sources with C's assertions and the sanitizers for memory and undefined behaviour, and
+runs `tests/fuzz` on it, round after round, each with a seed of its own; the first also the broken messages of
+`tests/protocol`. A process that dies, a traceback in a broker's log and UNKNOWN_SERVER_ERROR end it with the
+seed that replays the round. `--plain` compiles as for a wheel, without the checks. Needs a C compiler; the
+sanitizers come with gcc.
 """
 
 import argparse

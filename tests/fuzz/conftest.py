@@ -35,7 +35,9 @@ class Victim:
         return self.server.log.read_text(errors="replace").splitlines()
 
     def failures(self) -> list[str]:
-        """The log from the first request on that the broker did not foresee, with its traceback; [] for none."""
+        """The log from the first request on that the broker did not foresee, with its traceback;
+        [] for none.
+        """
         lines = self.log_lines()
         first = next((i for i, line in enumerate(lines) if any(word in line for word in UNFORESEEN)), None)
         return [] if first is None else lines[first : first + FAILURE_LINES]

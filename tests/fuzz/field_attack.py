@@ -1,11 +1,13 @@
-"""Requests of every API that the broker advertises, plausible but for a few fields, and the judge of the answers.
+"""Requests of every API that the broker advertises, plausible but for a few fields, and the judge of the
+answers.
 
     python tests/fuzz/field_attack.py [--minutes 5] [--seed N]
 
-starts brokers of its own and goes on for that long. A request is made from its schema, so an API that is added takes part
-without a line here: names are those of a topic, a group and a config that exist, one element a list. Each has to be
-answered or its connection closed; the answer has to be readable, with errors that Kafka has; the broker logs no ERROR (as it does
-for an exception that was not foreseen: the code alone says nothing, for some requests it is Kafka's own answer) and goes on.
+starts brokers of its own and goes on for that long. A request is made from its schema, so an API that is
+added takes part without a line here: names are those of a topic, a group and a config that exist, one element
+a list. Each has to be answered or its connection closed; the answer has to be readable, with errors that
+Kafka has; the broker logs no ERROR (as it does for an exception that was not foreseen: the code alone says
+nothing, for some requests it is Kafka's own answer) and goes on.
 """
 
 import argparse
@@ -37,7 +39,9 @@ TOPIC = "fuzz"
 PATIENCE_S = 60
 AT_ONCE = 8
 WAIT_MS_MAX = 50
-"""What a request may ask the broker to wait, whatever was put into the field: else some would be right not to answer."""
+"""What a request may ask the broker to wait, whatever was put into the field:
+else some would be right not to answer.
+"""
 CONTROLLER_EPOCH_MAX = 1
 """Once the greatest epoch is known, whatever comes after it would be refused unread."""
 
@@ -80,7 +84,9 @@ PLAUSIBLE = {
     "resource_type": 2,
     "value": "1000",
 }
-"""What a field with this name holds, where the default of its schema or the name of the topic says too little."""
+"""What a field with this name holds, where the default of its schema or the name of the topic says too
+little.
+"""
 ABSENT = {"transactional_id", "group_instance_id", "instance_id", "subscribed_topic_regex", "error_message"}
 
 
@@ -128,7 +134,9 @@ class Attacker:
         """How often each API was answered without and with an error, or closed the connection."""
 
     def round(self, apis: list[ApiKey]) -> None:
-        """One request of each API, several at a time. Raises AssertionError with the request that was judged wrong."""
+        """One request of each API, several at a time.
+        Raises AssertionError with the request that was judged wrong.
+        """
         self._make_topic()
         requests = [self._draw(api) for api in apis]
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -206,7 +214,8 @@ def is_well(port: int) -> None:
 def errors_in(log: Path) -> list[str]:
     """Lines of the log that say that something was not foreseen, each with some that follow it.
 
-    What a controller asks for that cannot be is an error of the state-change log, as in Kafka: there it is foreseen.
+    What a controller asks for that cannot be is an error of the state-change log, as in Kafka: there it is
+    foreseen.
     """
     lines = log.read_text(errors="replace").splitlines()
     return [

@@ -1,8 +1,9 @@
-"""What takes a broker apart when it is right, said nearly right: topics made and deleted, roles given and taken.
+"""What takes a broker apart when it is right, said nearly right: topics made and deleted, roles given and
+taken.
 
-Messages are mutated by their schema, so that most arrive whole and absurd: the greatest numbers, names that no
-topic may have, thousands of partitions. Each may be refused or obeyed; none may end the broker, fill its memory,
-or leave a directory from which it does not start again.
+Messages are mutated by their schema, so that most arrive whole and absurd: the greatest numbers, names that
+no topic may have, thousands of partitions. Each may be refused or obeyed; none may end the broker, fill its
+memory, or leave a directory from which it does not start again.
 """
 
 import copy

@@ -1,4 +1,6 @@
-"""Every API with absurd fields: an answer in Kafka's words or a close, and nothing unforeseen (`field_attack`)."""
+"""Every API with absurd fields:
+an answer in Kafka's words or a close, and nothing unforeseen (`field_attack`).
+"""
 
 import random
 

@@ -1,8 +1,8 @@
 """Members that say absurd things: groups of both protocols, their offsets, and who asks about them.
 
-Messages are mutated by their schema, so that most arrive whole; members' ids are those that the broker gave out, so
-that many reach a living group. Whatever becomes of those groups, the broker stays, the group beside them notices
-nothing, and what it committed is there after a restart.
+Messages are mutated by their schema, so that most arrive whole; members' ids are those that the broker gave
+out, so that many reach a living group. Whatever becomes of those groups, the broker stays, the group beside
+them notices nothing, and what it committed is there after a restart.
 """
 
 import copy

@@ -2,9 +2,9 @@
 
     python tests/jvm/cleaner_turns.py --turns 40 --seed 1
 
-Both are the same broker to ZooKeeper. The load never pauses: keys of a compacted topic are overwritten and deleted. In the
-end the last acknowledged value of each key is there and no deleted key, no partition is set aside by either cleaner, and
-`kafka-dump-log --deep-iteration` finds nothing wrong in any segment.
+Both are the same broker to ZooKeeper. The load never pauses: keys of a compacted topic are overwritten and
+deleted. In the end the last acknowledged value of each key is there and no deleted key, no partition is set
+aside by either cleaner, and `kafka-dump-log --deep-iteration` finds nothing wrong in any segment.
 """
 
 import argparse
@@ -155,7 +155,8 @@ def main():
         for problem in turns.problems:
             _say(problem)
         _say(
-            f"{dict(turns.kills)}, {stream.count} acknowledged, {stream.compacted} compacted, {segments} segments dumped,"
+            f"{dict(turns.kills)}, {stream.count} acknowledged, {stream.compacted} compacted, {segments} "
+            "segments dumped,"
             f" {len(turns.problems)} problems"
         )
     sys.exit(bool(turns.problems))

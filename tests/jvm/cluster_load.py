@@ -1,8 +1,9 @@
-"""What runs against a cluster all the time: producers, consumer groups and a committer; and what they know at the end.
+"""What runs against a cluster all the time: producers, consumer groups and a committer; and what they know at
+the end.
 
-An idempotent producer and a plain one with acks=all (librdkafka), Java's producer, a committer of rising offsets, and
-groups whose members are processes of several libraries. Each remembers what was acknowledged; `problems` holds the
-cluster to it.
+An idempotent producer and a plain one with acks=all (librdkafka), Java's producer, a committer of rising
+offsets, and groups whose members are processes of several libraries. Each remembers what was acknowledged;
+`problems` holds the cluster to it.
 """
 
 import contextlib
@@ -39,7 +40,9 @@ TOPICS = {"once": PARTITIONS, "often": PARTITIONS, "java": PARTITIONS, STORM: ST
 
 
 class Timed:
-    """For a producer: how many acknowledgements each partition got, and the longest wait for the next one since `reset`."""
+    """For a producer: how many acknowledgements each partition got, and the longest wait for the next one
+    since `reset`.
+    """
 
     def __init__(self, *args, **kwargs):
         self.counts = Counter()
@@ -130,7 +133,10 @@ class JavaStream:
         if lost or not taken:
             yield f"java: {len(lost)} of {len(taken)} acknowledged records are lost: {lost[:1]}"
         if len(set(held.values())) != len(held):
-            yield f"java: {len(held) - len(set(held.values()))} records are there twice, of an idempotent producer"
+            yield (
+                f"java: {len(held) - len(set(held.values()))} records are there twice, "
+                "of an idempotent producer"
+            )
         for partition, records in enumerate(found):
             numbers = [number for _, number in records]
             if numbers != sorted(numbers):
@@ -167,7 +173,9 @@ class ClusterLoad:
         cluster.tell(f"load: 3 producers, groups {dict(groups)}, a committer")
 
     def _progress(self):
-        """What rises while the cluster serves, by name: acknowledgements, commits, what members wrote down."""
+        """What rises while the cluster serves, by name:
+        acknowledgements, commits, what members wrote down.
+        """
         found = {
             (stream.topic, p): stream.counts[p] // ENOUGH
             for stream in self._timed
@@ -180,7 +188,9 @@ class ClusterLoad:
         return found
 
     def until_moving(self):
-        """Waits until every client got further, in every partition; a member that gave up is started again."""
+        """Waits until every client got further, in every partition;
+        a member that gave up is started again.
+        """
         before = self._progress()
         late = []
 

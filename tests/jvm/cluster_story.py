@@ -7,21 +7,22 @@
     python tests/jvm/cluster_story.py replace --brokers jvm,jvm,jvm
     python tests/jvm/cluster_story.py freeze --brokers jvm,ours,ours
 
-churn: every broker is killed (kill -9) and stopped (SIGTERM) in turn, Kafka's scripts reassign partitions and elect
-leaders; with --controller the office returns to that broker after each step.
-office: the controller moves from broker to broker, because /controller is deleted and because its broker stops or dies, in
-the end while replicas are about to join the ISR.
-coordinators: the leaders of `__consumer_offsets` move by reassignment, election and kill while members come and go.
-freeze: every broker stands still (SIGSTOP) until its session is over, and goes on: the others lead, it joins again; then for
-a moment while it is made a leader; then ZooKeeper for half a minute.
-replace: each broker is replaced by the other kind on its log directory, then back; the gap of producers is measured for
-each, beside a rolling restart without a change of kind (--restart does that alone).
+churn: every broker is killed (kill -9) and stopped (SIGTERM) in turn, Kafka's scripts reassign partitions and
+elect leaders; with --controller the office returns to that broker after each step. office: the controller
+moves from broker to broker, because /controller is deleted and because its broker stops or dies, in the end
+while replicas are about to join the ISR. coordinators: the leaders of `__consumer_offsets` move by
+reassignment, election and kill while members come and go. freeze: every broker stands still (SIGSTOP) until
+its session is over, and goes on: the others lead, it joins again; then for a moment while it is made a
+leader; then ZooKeeper for half a minute. replace: each broker is replaced by the other kind on its log
+directory, then back; the gap of producers is measured for each, beside a rolling restart without a change of
+kind (--restart does that alone).
 
-The load of `cluster_load` never pauses. In the end nothing acknowledged may be lost or, with idempotence, be there
-twice; groups have read all of it, their generations never fell; every ISR is whole; the copies of each partition are equal
-byte for byte; brokers of ours logged no traceback. What JVM brokers warned about may not have a shape that
-`jvm_warnings.txt` lacks: those are what clusters of three JVM brokers said in the same stories (--learn adds them). Short
-forms of the stories, in `test_cluster_story.py`, do not look at the warnings: which appear is a matter of moments.
+The load of `cluster_load` never pauses. In the end nothing acknowledged may be lost or, with idempotence, be
+there twice; groups have read all of it, their generations never fell; every ISR is whole; the copies of each
+partition are equal byte for byte; brokers of ours logged no traceback. What JVM brokers warned about may not
+have a shape that `jvm_warnings.txt` lacks: those are what clusters of three JVM brokers said in the same
+stories (--learn adds them). Short forms of the stories, in `test_cluster_story.py`, do not look at the
+warnings: which appear is a matter of moments.
 """
 
 import argparse
@@ -123,14 +124,16 @@ class Story:
             time.sleep(FROZEN_ON_S)
         self.settle()
         cluster.tell(
-            f"{cluster.name(number)} froze and is back, all in sync after {self.load.gap_s:.1f} s at most without a record"
+            f"{cluster.name(number)} froze and is back, all in sync after {self.load.gap_s:.1f} s at most "
+            "without a record"
         )
 
     def elect_late(self, topic, number):
         """A broker stands still for a moment while it is made the leader of a topic.
 
-        A producer with several requests under way sends them there as soon as others name it. The first are refused by one
-        that does not lead yet, those behind them by one that does: out of order. They are sent again, and nothing is lost.
+        A producer with several requests under way sends them there as soon as others name it. The first are
+        refused by one that does not lead yet, those behind them by one that does: out of order. They are sent
+        again, and nothing is lost.
         """
         parts = range(TOPICS[topic])
         others = [each for each in sorted(self.cluster.kinds) if each != number]
@@ -164,7 +167,9 @@ class Story:
         )
 
     def shift(self, topic, number):
-        """Takes the replicas of a topic off a broker, then gives them back: they are copied from the start."""
+        """Takes the replicas of a topic off a broker, then gives them back:
+        they are copied from the start.
+        """
         parts = range(TOPICS[topic])
         others = [each for each in sorted(self.cluster.kinds) if each != number]
         self.cluster.reassign({(topic, p): others for p in parts})
@@ -174,7 +179,7 @@ class Story:
         self.cluster.tell(f"{topic} left {self.cluster.name(number)} and came back, which now leads it")
 
 
-# --- the plots ------------------------------------------------------------------------------------------------
+# --- the plots ----------------------------------------------------------------------------------------------
 
 
 def churn(story, rounds=1):
@@ -253,7 +258,8 @@ def freeze(story, rounds=1):
             cluster.freeze_store(STORE_STALLS_S)
             story.settle()
             cluster.tell(
-                f"ZooKeeper stood still for {STORE_STALLS_S} s; the longest time without a record was {story.load.gap_s:.1f} s"
+                f"ZooKeeper stood still for {STORE_STALLS_S} s; the longest time without a record was "
+                f"{story.load.gap_s:.1f} s"
             )
 
 
@@ -273,7 +279,9 @@ def strange_warnings(story):
 
 
 def play(folder, plot, kinds, connect, *, store=None, controller=None, groups=None, **options):
-    """Plays a story in this folder: its problems, and the story itself. `store` is ZooKeeper's server, if it is ours."""
+    """Plays a story in this folder: its problems, and the story itself.
+    `store` is ZooKeeper's server, if it is ours.
+    """
     settings = {} if JVM in kinds or plot is replace else CONSUMER_PROTOCOL
     cluster = ThreeBrokers(folder, kinds, connect, settings, store=store)
     story = Story(cluster, groups or (BOTH if settings else CLASSIC), office=controller)

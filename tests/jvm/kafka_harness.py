@@ -153,7 +153,8 @@ def _fetch(coordinates: Sequence[str], folder: Path, pom: Path, *, transitive: b
     dependency = f"<dependency>{names}<version>{{}}</version>{alone}</dependency>"
     dependencies = "".join(dependency.format(*coordinate.split(":")) for coordinate in coordinates)
     pom.write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>barnabas</groupId><artifactId>judges</artifactId>"
+        "<project><modelVersion>4.0.0</modelVersion><groupId>barnabas</groupId>"
+        "<artifactId>judges</artifactId>"
         f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
     )
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
@@ -357,7 +358,9 @@ def main_class(name: str, version: str = ZOOKEEPER_ERA) -> str:
 
 
 def verifiable_producer(version: str) -> list[str]:
-    """The command of the producer that Kafka's own system tests run; it says on stdout what was acknowledged."""
+    """The command of the producer that Kafka's own system tests run;
+    it says on stdout what was acknowledged.
+    """
     return java_command(version, "org.apache.kafka.tools.VerifiableProducer", TOOL_OPTIONS)
 
 

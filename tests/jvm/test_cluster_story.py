@@ -84,7 +84,8 @@ def test_the_page_replaces_a_jvm_broker_by_ours_and_back_under_load(judged, zook
     def plot(story):
         cluster = story.cluster
         server = cluster.running.pop(1)
-        # The shell waits for the end of a process whose parent is this one: somebody has to take its exit code.
+        # The shell waits for the end of a process whose parent is this one: somebody has to take its exit
+        # code.
         threading.Thread(target=server.process.wait, daemon=True).start()
         given = {"pid": str(server.pid), "cluster": f"--bootstrap-server {cluster.bootstrap}"}
         path = f"{scripts(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}"

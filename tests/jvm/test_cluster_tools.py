@@ -1,4 +1,5 @@
-"""Kafka's tools of a cluster and ours, given the same flags on our brokers, print the same lines and end alike.
+"""Kafka's tools of a cluster and ours, given the same flags on our brokers, print the same lines and end
+alike.
 
 Each changes a topic of its own, `twin-a` theirs and `twin-b` ours; TWIN stands for it in a line of flags.
 """
@@ -40,8 +41,8 @@ NOISE = r"\s+(at|\.\.\.) |Caused by: |\tSuppressed: |\[(main|kafka-admin-client-
 def said(run: Run) -> tuple[int, list[str]]:
     """What counts: the exit code and the lines, of which ours prints no help, no stack trace and no log.
 
-    Some scripts print errors on standard output, ours on standard error like all its errors. Behind a message they
-    print the exception once more, with its class.
+    Some scripts print errors on standard output, ours on standard error like all its errors. Behind a message
+    they print the exception once more, with its class.
     """
     lines = []
     for line in run.out.splitlines() + run.err.splitlines():
@@ -74,7 +75,8 @@ def assert_same(tools, bootstrap, script):
 
 SETTINGS = """
 kafka-configs --describe --entity-type topics --entity-name TWIN
-kafka-configs --alter --entity-type topics --entity-name TWIN --add-config retention.ms=1000,cleanup.policy=[delete,compact]
+kafka-configs --alter --entity-type topics --entity-name TWIN \
+--add-config retention.ms=1000,cleanup.policy=[delete,compact]
 kafka-configs --describe --topic TWIN
 kafka-configs --describe --topic TWIN --all
 kafka-configs --alter --topic TWIN --add-config retention.ms=x
@@ -97,7 +99,8 @@ kafka-configs --describe --broker 0 --all
 kafka-configs --alter --broker 0 --add-config log.dir=/x
 kafka-configs --alter --broker-defaults --add-config log.retention.ms=7 --delete-config log.retention.bytes
 kafka-configs --describe --broker one
-kafka-configs --alter --entity-type broker-loggers --entity-name 0 --add-config kafka.server.KafkaApis=INFO,root=WARN
+kafka-configs --alter --entity-type broker-loggers --entity-name 0 \
+--add-config kafka.server.KafkaApis=INFO,root=WARN
 kafka-configs --describe --entity-type broker-loggers --entity-name 0
 kafka-configs --alter --broker-logger 0 --delete-config kafka.server.KafkaApis
 kafka-configs --describe --broker-logger 0
@@ -147,7 +150,8 @@ def test_one_broker(tools, serve, tmp_path, script):
     assert server.stop() == 0
 
 
-# Not compared: a file that is not JSON, of which Java's parser and Python's say what is wrong in their own words.
+# Not compared: a file that is not JSON, of which Java's parser and Python's say what is wrong in their own
+# words.
 FILES = {
     "noop-TWIN": {"TWIN-p0": [1, 2], "TWIN-p1": [2, 1]},
     "begun-TWIN": {"lone-TWIN-p0": [1, 2]},
@@ -250,7 +254,8 @@ def test_moves_and_elections(tools, three_brokers, tmp_path):
 # A move that goes through is in tests/cli: here the throttle holds both until they are given up.
 LOG_DIRS = """
 kafka-reassign-partitions --verify --reassignment-json-file FOLDER/here-TWIN --preserve-throttles
-kafka-reassign-partitions --execute --reassignment-json-file FOLDER/there-TWIN --replica-alter-log-dirs-throttle 0
+kafka-reassign-partitions --execute --reassignment-json-file FOLDER/there-TWIN \
+--replica-alter-log-dirs-throttle 0
 kafka-reassign-partitions --verify --reassignment-json-file FOLDER/there-TWIN
 kafka-reassign-partitions --verify --reassignment-json-file FOLDER/here-TWIN
 kafka-reassign-partitions --cancel --reassignment-json-file FOLDER/there-TWIN --preserve-throttles
@@ -266,7 +271,8 @@ def test_moves_between_log_directories(tools, join_cluster, tmp_path):
     server = join_cluster(1, "--set", f"log.dirs={here},{there}")
     server.wait_until_ready()
     with BlockingAdmin(server.bootstrap) as admin, Producer(server.bootstrap) as producer:
-        # The broker gets the throttle by a watch: it has to be there before the moves, which are short without it.
+        # The broker gets the throttle by a watch: it has to be there before the moves, which are short
+        # without it.
         broker, rate = ConfigResource.broker(1), "replica.alter.log.dirs.io.max.bytes.per.second"
         admin.configs.alter({broker: {rate: "0"}})
         until(lambda: rate in admin.configs.describe(broker)[broker], "the throttle")

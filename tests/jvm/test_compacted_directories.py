@@ -1,7 +1,9 @@
-"""One directory, cleaned by Kafka and by us: the same batches are left, and each broker reads what the other has cleaned.
+"""One directory, cleaned by Kafka and by us: the same batches are left, and each broker reads what the other
+has cleaned.
 
-It is cleaned several times, with more records in between, of transactional producers that have committed and aborted before:
-what an earlier pass has left behind (markers, delete horizons, where the dirty part begins) is judged by the next one.
+It is cleaned several times, with more records in between, of transactional producers that have committed and
+aborted before: what an earlier pass has left behind (markers, delete horizons, where the dirty part begins)
+is judged by the next one.
 """
 
 import re
@@ -81,7 +83,9 @@ def produce_again_and_again(bootstrap: str, count: int) -> None:
 
 
 def produce_more(bootstrap: str, number: int) -> set[bytes]:
-    """The same producers abort and then delete keys that earlier passes have cleaned; the keys that are gone now."""
+    """The same producers abort and then delete keys that earlier passes have cleaned;
+    the keys that are gone now.
+    """
     gone = set()
     # A batch larger than a segment is refused.
     filler = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "batch.num.messages": 10})
@@ -220,7 +224,8 @@ def test_both_leave_the_same_and_read_what_the_other_left(zookeeper, server_fold
             wait_until_cleaned(data)
             theirs = consume(bootstrap)
         finally:
-            server.stop()  # what is only killed is registered until its session ends, and keeps the next one out
+            # what is only killed is registered until its session ends, and keeps the next one out
+            server.stop()
         logs = cleaned_by_us(ours)
         logs.shutdown()
 
@@ -275,7 +280,9 @@ def values(found: list[tuple]) -> list[tuple]:
 
 
 def test_a_recovery_keeps_what_lies_behind_the_gaps_that_the_other_has_left(zookeeper, server_folder):
-    """Compacted, altered to delete, killed: ours dropped all that Kafka had kept, and what ours has cleaned Kafka keeps."""
+    """Compacted, altered to delete, killed:
+    ours dropped all that Kafka had kept, and what ours has cleaned Kafka keeps.
+    """
     folder, own = server_folder / "gaps", f"{zookeeper}/gaps"
     folder.mkdir()
     data, partition = folder / "data", f"{TOPIC}-0"
@@ -306,7 +313,8 @@ def test_a_recovery_keeps_what_lies_behind_the_gaps_that_the_other_has_left(zook
     assert batches(data, partition) == left
     logs.shutdown(clean=False)
 
-    # Our cleaner leaves gaps of its own. A note that there are none ends with Kafka's first look at the directory.
+    # Our cleaner leaves gaps of its own. A note that there are none ends with Kafka's first look at the
+    # directory.
     cleaned_by_us(data).shutdown(clean=False)
     ours = values(batches(data, partition))
     note = data / partition / gapless.FILE_NAME

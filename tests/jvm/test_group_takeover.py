@@ -1,7 +1,9 @@
-"""Groups outlive their coordinator: ours and a genuine Kafka 3.9 take turns on one log directory and one ZooKeeper.
+"""Groups outlive their coordinator: ours and a genuine Kafka 3.9 take turns on one log directory and one
+ZooKeeper.
 
-In each life a static member reads on from where the life before committed. It does not leave when it ends, so the
-next coordinator finds the member in the group that it loads, and a dynamic group is found empty, with its offsets.
+In each life a static member reads on from where the life before committed. It does not leave when it ends, so
+the next coordinator finds the member in the group that it loads, and a dynamic group is found empty, with its
+offsets.
 """
 
 import time
@@ -61,8 +63,8 @@ def read_on(bootstrap: str, group: str, **settings: str) -> list[int]:
 def described(bootstrap: str, group: str) -> tuple[str, list[str | None]]:
     """State and instance ids of a group, as soon as its coordinator has loaded it.
 
-    librdkafka's admin may wait for ever for the coordinator that it asked for while the broker started, so each
-    attempt is a client of its own.
+    librdkafka's admin may wait for ever for the coordinator that it asked for while the broker started, so
+    each attempt is a client of its own.
     """
     deadline = time.monotonic() + 90
     while True:

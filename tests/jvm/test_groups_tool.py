@@ -1,4 +1,5 @@
-"""``barnabas groups`` and kafka-consumer-groups.sh of 3.9, given the same flags on the same brokers, genuine and ours.
+"""``barnabas groups`` and kafka-consumer-groups.sh of 3.9, given the same flags on the same brokers, genuine
+and ours.
 
 They print the same bytes on standard output and end with the same exit code; on standard error they say the
 same, where Kafka's script adds its whole help, stack traces, and the place that a warning comes from.
@@ -256,7 +257,8 @@ def test_what_cannot_be_is_refused_in_the_same_words(both, flags):
 def test_only_groups_at_rest_are_reset(both):
     expected, mine = both("--reset-offsets", "--all-groups", "--all-topics", "--to-latest", "--dry-run")
 
-    # Kafka's script goes through a map whose keys hash differently in each process, and prints the plan in one line.
+    # Kafka's script goes through a map whose keys hash differently in each process, and prints the plan in
+    # one line.
     assert sorted(mine.out.split()) == sorted(expected.out.split())
 
 

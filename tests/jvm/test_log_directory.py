@@ -1,4 +1,6 @@
-"""Kafka's own eyes on a directory that our broker wrote: `kafka-dump-log`, segments, indexes and snapshots."""
+"""Kafka's own eyes on a directory that our broker wrote:
+`kafka-dump-log`, segments, indexes and snapshots.
+"""
 
 import contextlib
 import re
@@ -16,7 +18,8 @@ RECORDS_PER_CODEC = 400
 TIMES = [1_600_000_000_000 + (n * 7919 % 1000) * 1000 for n in range(RECORDS_PER_CODEC)]  # out of order
 
 COMPLAINTS = re.compile(
-    r"mismatch|Mismatch|Misses|Index timestamp|Indexed offset|non-consecutive|isvalid: false|Invalid|exception",
+    r"mismatch|Mismatch|Misses|Index timestamp|Indexed offset|"
+    r"non-consecutive|isvalid: false|Invalid|exception",
 )
 
 

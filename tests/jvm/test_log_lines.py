@@ -1,4 +1,6 @@
-"""The lines that ours writes with ``barnabas.log.names=kafka`` are lines of a genuine broker, under the same logger."""
+"""The lines that ours writes with ``barnabas.log.names=kafka`` are lines of a genuine broker, under the same
+logger.
+"""
 
 import re
 import string
@@ -28,9 +30,12 @@ SAME = {
     "classic.group_is_empty": "kafka.coordinator.group.GroupCoordinator",
     "logs.loaded": "kafka.log.LogManager",
 }
-"""Events whose line is Kafka's from its first word on; a genuine one may say more behind it, or between our words."""
+"""Events whose line is Kafka's from its first word on;
+a genuine one may say more behind it, or between our words.
+"""
 KAFKA_SAYS_MORE = {
-    "classic.generation_begins": r"\[GroupCoordinator 0\]: Stabilized group .+ generation \d+ \(.+\) with \d+ members",
+    "classic.generation_begins": r"\[GroupCoordinator 0\]: Stabilized group .+ "
+    r"generation \d+ \(.+\) with \d+ members",
     "logs.loaded": r"Loaded \d+ logs in \d+ms",
 }
 

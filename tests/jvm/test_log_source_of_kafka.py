@@ -1,4 +1,6 @@
-"""``barnabas-log`` and ``barnabas-lag`` on a genuine Kafka that runs: what `kafka-dump-log` and `kafka-consumer-groups` print."""
+"""``barnabas-log`` and ``barnabas-lag`` on a genuine Kafka that runs:
+what `kafka-dump-log` and `kafka-consumer-groups` print.
+"""
 
 import re
 

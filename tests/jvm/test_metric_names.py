@@ -1,4 +1,6 @@
-"""Each metric that docs/metrics.md names after Kafka is one that the usual rules of the JMX exporter give to Kafka's MBeans."""
+"""Each metric that docs/metrics.md names after Kafka is one that the usual rules of the JMX exporter give to
+Kafka's MBeans.
+"""
 
 import contextlib
 import csv
@@ -21,13 +23,16 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 FAILED_FETCHES = "kafka_server_brokertopicmetrics_failedfetchrequests_total"
 OURS = re.compile(r"^\| `(kafka_\w+?)(?:\{([\w,]+)\})?` \| (counter|gauge|summary) \|", re.MULTILINE)
 BEAN = re.compile(
-    r"(?P<domain>kafka[\w.]*):type=(?P<type>\w+),name=(?P<name>[\w-]+)(?P<keys>(,[\w-]+=[^,:]*)*):(?P<attribute>\w+)"
+    r"(?P<domain>kafka[\w.]*):type=(?P<type>\w+),name=(?P<name>[\w-]+)"
+    r"(?P<keys>(,[\w-]+=[^,:]*)*):(?P<attribute>\w+)"
 )
 
 
 @pytest.fixture
 def beans(judge, zookeeper, tmp_path):
-    """What JmxTool lists of a genuine broker with a topic and a group, a few times as more of it comes into being."""
+    """What JmxTool lists of a genuine broker with a topic and a group, a few times as more of it comes into
+    being.
+    """
     judge("Apache Kafka 3.9", lambda: kafka_harness.artifacts(kafka_harness.ZOOKEEPER_ERA))
     port = free_port()
     jmx = {"port": port, "rmi.port": port, "authenticate": "false", "ssl": "false", "host": "127.0.0.1"}

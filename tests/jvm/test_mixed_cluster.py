@@ -1,7 +1,8 @@
-"""One cluster of a genuine Kafka 3.9 broker (1, once 3 too) and ours (2) on one ZooKeeper, either's controller in office.
+"""One cluster of a genuine Kafka 3.9 broker (1, once 3 too) and ours (2) on one ZooKeeper, either's
+controller in office.
 
-Each test is a story: every step does something to the cluster and says, as a line of the transcript (`-s` shows
-it), what both brokers, ZooKeeper and the disk then agree on. Both brokers are always asked.
+Each test is a story: every step does something to the cluster and says, as a line of the transcript (`-s`
+shows it), what both brokers, ZooKeeper and the disk then agree on. Both brokers are always asked.
 """
 
 import contextlib
@@ -330,7 +331,8 @@ def test_a_controller_that_froze_finds_its_session_and_its_office_gone(cluster):
 
     cluster.agree(brokers={JVM, OURS}, controller=JVM)
     cluster.agree_on_leaders("ours", (OURS, {OURS}))
-    # The JVM leads until its controller gives the leadership back to the preferred replica, when that has copied all.
+    # The JVM leads until its controller gives the leadership back to the preferred replica, when that has
+    # copied all.
     cluster.agree_on_leaders("pair", (OURS, {OURS, JVM}))
     events = re.findall(r"session_expired|resigned|broker_registered broker=2 epoch=\d+", cluster.ours.tail())
     epoch = cluster.znode("/brokers/ids/2")[1].czxid

@@ -1,4 +1,6 @@
-"""Partitions that moved between log directories, or were on their way, under the next broker: Apache Kafka's, then ours again."""
+"""Partitions that moved between log directories, or were on their way, under the next broker:
+Apache Kafka's, then ours again.
+"""
 
 import kafka_harness
 import pytest

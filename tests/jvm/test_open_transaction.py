@@ -1,4 +1,6 @@
-"""A transaction that is open when ours takes over the directory: what stays of it, for whom, and who ends it."""
+"""A transaction that is open when ours takes over the directory:
+what stays of it, for whom, and who ends it.
+"""
 
 import kafka_harness
 import pytest

@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.jvm, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def both(kafka_tool):
-    """Runs Kafka's tool and ours side by side, each with its own flags: most of their time is a wait for a group."""
+    """Runs Kafka's tool and ours side by side, each with its own flags:
+    most of their time is a wait for a group.
+    """
 
     def run(name: str, theirs: tuple[str, ...], mine: tuple[str, ...]):
         command = [sys.executable, "-m", "barnabas", name, *mine]

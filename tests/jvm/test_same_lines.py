@@ -269,7 +269,8 @@ QUOTAS = """
 --entity-type users --entity-name bob --add-config SCRAM-SHA-256=[iterations=4097,password=x]
 --entity-type users --entity-default --add-config producer_byte_rate=12345678
 --entity-type clients --entity-name "an app" --add-config request_percentage=12.5
---entity-type users --entity-name alice --entity-type clients --entity-name "an app" --add-config producer_byte_rate=7
+--entity-type users --entity-name alice --entity-type clients --entity-name "an app" \
+--add-config producer_byte_rate=7
 --entity-type ips --entity-name 10.0.0.1 --add-config connection_creation_rate=20
 """
 SHOWN = """

@@ -1,8 +1,9 @@
 """The same administration leaves the same znodes, whether Kafka 3.9's brokers worked it off or ours.
 
-Every znode of the two clusters is compared: path, data (parsed), version, ephemeral or not, and who may change it. What
-differs by nature has a name in the place of its value (`VARIES`). Broker registrations have one difference on purpose:
-ours name a feature (`barnabas.cluster.metadata.features`), by which peers know that they keep consumer groups.
+Every znode of the two clusters is compared: path, data (parsed), version, ephemeral or not, and who may
+change it. What differs by nature has a name in the place of its value (`VARIES`). Broker registrations have
+one difference on purpose: ours name a feature (`barnabas.cluster.metadata.features`), by which peers know
+that they keep consumer groups.
 """
 
 import contextlib
@@ -14,8 +15,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from barnabas.admin import ElectionType
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import ConfigResource, ElectionType, NewPartitions, NewTopic
+from barnabas.admin.types import ConfigResource, NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.cluster.metadata.features import FEATURES
 from four_paths import init_producer_id
@@ -38,7 +40,9 @@ SETTINGS = {
 
 
 def znodes(connect):
-    """Every znode below the cluster's path: what it says, its version, whether it is ephemeral, its rights."""
+    """Every znode below the cluster's path:
+    what it says, its version, whether it is ephemeral, its rights.
+    """
     client = KazooClient(connect)
     client.start(10)
     try:

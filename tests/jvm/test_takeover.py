@@ -1,4 +1,6 @@
-"""A genuine Kafka 3.9 broker takes over what ours leaves behind: its znodes, in ZooKeeper, and its log directory."""
+"""A genuine Kafka 3.9 broker takes over what ours leaves behind:
+its znodes, in ZooKeeper, and its log directory.
+"""
 
 import contextlib
 import shutil
@@ -125,7 +127,9 @@ def test_kafka_serves_and_continues_what_ours_wrote(serve, zookeeper, server_fol
 
 
 def assert_producers_known(data: Path) -> None:
-    """Ours, on a directory that Kafka has closed: five batches of each producer are known, as far as the log has them."""
+    """Ours, on a directory that Kafka has closed:
+    five batches of each producer are known, as far as the log has them.
+    """
     world = World(OsFilesystem(), str(data))
     manager = world.manager()
     meta = manager.open_directories()

@@ -1,4 +1,6 @@
-"""A broker of ours starts on a genuine ZooKeeper: within the session of its killed predecessor, and on damaged znodes."""
+"""A broker of ours starts on a genuine ZooKeeper:
+within the session of its killed predecessor, and on damaged znodes.
+"""
 
 import re
 from itertools import cycle

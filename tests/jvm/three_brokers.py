@@ -1,8 +1,8 @@
 """A cluster of three brokers, each Apache Kafka 3.9's or ours, on ZooKeeper or on our embedded store.
 
-A broker keeps its number, its port and its log directory for as long as the cluster lives, whichever of the two runs
-it: `replace` is a stop of the one and a start of the other. What the JVM brokers warn about is kept as shapes, without
-numbers and names, so that two clusters can be compared.
+A broker keeps its number, its port and its log directory for as long as the cluster lives, whichever of the
+two runs it: `replace` is a stop of the one and a start of the other. What the JVM brokers warn about is kept
+as shapes, without numbers and names, so that two clusters can be compared.
 """
 
 import contextlib
@@ -67,8 +67,9 @@ class ThreeBrokers:
     """The brokers 1, 2 and 3: which kind each is, and what can be done to them."""
 
     def __init__(self, folder: Path, kinds, connect: str | None, settings=None, store=None) -> None:
-        """`connect` is ZooKeeper's address with a path, `store` its server where this cluster may stop it; None is
-        the embedded store, for brokers of ours."""
+        """`connect` is ZooKeeper's address with a path, `store` its server where this cluster may stop it;
+        None is the embedded store, for brokers of ours.
+        """
         self.folder = folder
         self.connect = connect
         self.store = store
@@ -353,7 +354,10 @@ class ThreeBrokers:
                     records = b"".join(each.read_bytes() for each in sorted(folder.glob("*.log")))
                     copies.setdefault(folder.name, {})[number] = records
         return [
-            f"{name}: the copies differ, their bytes are { {number: len(records) for number, records in found.items()} }"
+            (
+                f"{name}: the copies differ, their bytes are "
+                f"{ {number: len(records) for number, records in found.items()} }"
+            )
             for name, found in copies.items()
             if len(set(found.values())) > 1
         ]

@@ -20,8 +20,9 @@ _NOT_YET = (
 def create_topics(bootstrap: str, *wanted: NewTopic) -> None:
     """Creates the topics and waits until each partition has a leader.
 
-    A broker listens some time before its controller is there; an attempt that timed out may have made the topic.
-    Each attempt has a client of its own: librdkafka may wait long for what it asked while the broker started.
+    A broker listens some time before its controller is there; an attempt that timed out may have made the
+    topic. Each attempt has a client of its own: librdkafka may wait long for what it asked while the broker
+    started.
     """
     left = list(wanted)
 

@@ -153,7 +153,9 @@ def test_a_move_whose_target_fails_leaves_the_log_where_it_was():
 
 
 def test_a_log_that_somebody_moved_to_where_it_was_to_go_is_not_copied_on():
-    """It would take the place of itself, which the disk refuses: the directory went offline, and the broker with it."""
+    """It would take the place of itself, which the disk refuses:
+    the directory went offline, and the broker with it.
+    """
     world, manager = new_world()
     future = manager.create_future(TP, "/other")
     copy(manager.get(TP), future)

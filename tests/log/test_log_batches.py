@@ -1,4 +1,6 @@
-"""The batches beside a producer snapshot: written with it, gone with it, and worth nothing beside another one."""
+"""The batches beside a producer snapshot:
+written with it, gone with it, and worth nothing beside another one.
+"""
 
 import pytest
 from log_world import NOW_MS, TP, World, batch

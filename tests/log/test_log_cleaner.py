@@ -171,7 +171,8 @@ def test_aborted_records_go_at_once_and_their_marker_when_nothing_depends_on_it_
     world.roll()
 
     world.clean()
-    # The data went in this cleaning, so the marker and the index of aborted transactions stay for readers that saw it.
+    # The data went in this cleaning, so the marker and the index of aborted transactions stay for readers
+    # that saw it.
     assert world.values() == {b"k": b"committed before"}
     assert world.the_log.aborted_transactions(0, 3) != []
     assert [header.count for header in world.headers() if header.is_control] == [1]

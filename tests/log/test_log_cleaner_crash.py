@@ -1,4 +1,6 @@
-"""A cleaning that ends at any step of its work: by a kill, or by a loss of power that undoes what was not synced."""
+"""A cleaning that ends at any step of its work:
+by a kill, or by a loss of power that undoes what was not synced.
+"""
 
 import pytest
 from cleaner_world import CompactedWorld

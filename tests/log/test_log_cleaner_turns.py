@@ -162,7 +162,9 @@ def test_a_checkpoint_that_cannot_be_is_passed_over():
 
 
 def test_what_is_written_behind_the_end_of_a_log_that_lost_some_is_dirty():
-    """The checkpoint speaks of records that are gone: a tombstone with one of their offsets must delete its key."""
+    """The checkpoint speaks of records that are gone:
+    a tombstone with one of their offsets must delete its key.
+    """
     world = dirty(CompactedWorld(delete_retention_ms=1000))
     world.clean()
     world.put((b"k", b"1"))
@@ -298,7 +300,9 @@ def test_a_disk_that_fails_takes_its_directory_offline():
 @pytest.mark.parametrize("name", [f"{0:020d}.log.swap", f"{0:020d}.index", f"{8:020d}.log"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 def test_a_swap_that_is_refused_half_way_is_finished_by_the_next_start(name, code):
-    """The next cleaning would have removed the ``.swap`` that the log reads, or a start what stands beside it."""
+    """The next cleaning would have removed the ``.swap`` that the log reads, or a start what stands beside
+    it.
+    """
     world = CompactedWorld()
     for number in range(20):
         world.put((b"%d" % (number % 4), b"%d" % number))

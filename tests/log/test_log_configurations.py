@@ -1,8 +1,9 @@
 """A log that was written under one configuration and is started under any other serves what was acknowledged.
 
-What the bytes of then mean is for the directory to say: a configuration of now that judged them has cost all records behind
-the first gap of a compacted log. Hypothesis draws what is written under A, how the broker ends, what is missing or
-damaged of the files that can be made again, and the configurations that the next starts have.
+What the bytes of then mean is for the directory to say: a configuration of now that judged them has cost all
+records behind the first gap of a compacted log. Hypothesis draws what is written under A, how the broker
+ends, what is missing or damaged of the files that can be made again, and the configurations that the next
+starts have.
 """
 
 import dataclasses

@@ -1,4 +1,6 @@
-"""Files that are damaged while the broker runs: readers get Kafka's code, one warning, other partitions go on."""
+"""Files that are damaged while the broker runs:
+readers get Kafka's code, one warning, other partitions go on.
+"""
 
 import struct
 
@@ -35,7 +37,9 @@ LARGE = 100_000
 
 
 def running(count=30, value_bytes=10, **config):
-    """A world, its manager and a log of three segments or more with an index entry for every batch but the first."""
+    """A world, its manager and a log of three segments or more with an index entry for every batch but the
+    first.
+    """
     segment_bytes = 12 * len(batch(size=value_bytes))
     config = {
         "segment_bytes": segment_bytes,
@@ -77,7 +81,9 @@ class TestIndexes:
     @pytest.mark.parametrize("position", [-1, 1, "the next", "the last", 1 << 30])
     @pytest.mark.parametrize("segment", [0, 1, -1])
     def test_an_entry_that_leads_elsewhere_makes_no_reader_pass_over_records(self, segment, position, caplog):
-        """Readers that came by a wrong entry went on behind records that exist, and the log said it had a gap."""
+        """Readers that came by a wrong entry went on behind records that exist, and the log said it had a
+        gap.
+        """
         world, _, log = running()
         expected = values_of(log)
         base = log.segments[segment].base_offset

@@ -1,4 +1,6 @@
-"""Files that are removed, cut or replaced under a running broker: what is appended to such a log is not acknowledged for long."""
+"""Files that are removed, cut or replaced under a running broker:
+what is appended to such a log is not acknowledged for long.
+"""
 
 import pytest
 from log_world import TP, World, fill

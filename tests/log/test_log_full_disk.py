@@ -1,4 +1,6 @@
-"""A disk without room refuses what is new, goes on serving what is there, and takes records again when there is room."""
+"""A disk without room refuses what is new, goes on serving what is there, and takes records again when there
+is room.
+"""
 
 import errno
 
@@ -168,7 +170,9 @@ def test_a_sync_that_finds_no_room_takes_its_log_offline_and_no_other(world):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_that_goes_offline_alone_begins_where_it_did(world, clean):
-    """The checkpoints that are written while it is offline speak of it, too: deleted records do not come back."""
+    """The checkpoints that are written while it is offline speak of it, too:
+    deleted records do not come back.
+    """
     manager = world.started()
     log = fill(manager.get_or_create(TP), 5)
     fill(manager.get_or_create(TopicPartition("other", 0)), 1)

@@ -158,7 +158,8 @@ def test_a_scan_makes_kafkas_own_indexes_again(base):
 
     assert scan.is_whole
     if base == 0:
-        # Some of its appends were of several batches, for which the live path makes one entry and recovery each.
+        # Some of its appends were of several batches, for which the live path makes one entry and recovery
+        # each.
         assert (len(entries), len(written)) == (19, 14)
         entries = [entry for entry in entries if entry in written]
         times = [entry for entry in times if entry in written_times]

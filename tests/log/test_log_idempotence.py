@@ -1,5 +1,5 @@
-"""However a log was left, the last five batches of each producer are known after its start: sent again, each is answered
-with the offset that it has, and nothing is stored twice.
+"""However a log was left, the last five batches of each producer are known after its start: sent again, each
+is answered with the offset that it has, and nothing is stored twice.
 """
 
 import dataclasses
@@ -114,7 +114,8 @@ class IdempotentProducers(RuleBasedStateMachine):
     def truncate(self, back):
         boundaries = [each.offset for each in self.sent[-back:]] + [self.log.log_end_offset]
         self.log.truncate_to(next(each for each in boundaries if each >= self.log.log_start_offset))
-        # What is not synced of a truncation may be undone by a loss of power: epochs settle that, as in Kafka.
+        # What is not synced of a truncation may be undone by a loss of power: epochs settle that, as in
+        # Kafka.
         self.log.flush()
         self.world.disk.sync_directory(self.log.directory)
         self.look()
@@ -201,7 +202,8 @@ class IdempotentProducers(RuleBasedStateMachine):
                 if each.offset in held:
                     kept.append(each)
                 elif each.next_offset <= self.log.log_end_offset:
-                    # A deletion that was undone in part has left a hole, and something newer may be known than what is held.
+                    # A deletion that was undone in part has left a hole, and something newer may be known
+                    # than what is held.
                     kept = [other for other in kept if other.producer != each.producer]
             self.sent = kept
             self.has_lost_power = False

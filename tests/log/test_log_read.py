@@ -163,7 +163,9 @@ class TestTime:
             assert in_one_piece(log.offset_for_timestamp(1000 + time)).offset == expected
 
     def test_a_time_index_that_lost_entries_hides_nothing(self, world):
-        """It passes its check. Its segment was passed over in look-ups, and retention could have deleted it too early."""
+        """It passes its check. Its segment was passed over in look-ups, and retention could have deleted it
+        too early.
+        """
         stems = self.times_rise(world)
         size = world.disk.size(f"{stems[0]}.timeindex")
         for left in range(0, size, 12):

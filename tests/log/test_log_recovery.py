@@ -218,7 +218,9 @@ def message_of_format_1(offset, value):
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_messages_of_an_old_format_are_left_as_they_are(world, clean, caplog):
-    """A genuine broker reads them to this day. Taken for damage they were cut off, even after a clean stop."""
+    """A genuine broker reads them to this day.
+    Taken for damage they were cut off, even after a clean stop.
+    """
     manager = world.started()
     fill(manager.get_or_create(TP), 1)
     fill(manager.get_or_create(TopicPartition("others", 0)), 3)
@@ -429,7 +431,9 @@ def test_what_recovery_rebuilt_survives_a_loss_of_power(left, epochs):
 
 @pytest.mark.parametrize("epochs", [(4,), (4, 6, 9)])
 def test_epochs_of_segments_below_the_recovery_point_survive_a_loss_of_power(epochs):
-    """They are not learnt from their batches again, so the file is synced before the recovery point passes them."""
+    """They are not learnt from their batches again, so the file is synced before the recovery point passes
+    them.
+    """
     for seed in range(15):
         world = World(segment_bytes=500, index_interval_bytes=100, segment_index_bytes=1000)
         world.disk.rng.seed(seed)
@@ -468,7 +472,9 @@ def test_a_batch_that_repeats_an_offset_is_cut(world):
 
 @pytest.mark.parametrize("appended_after", [0, 1])
 def test_power_loss_spares_the_times_of_a_segment_that_was_closed_when_all_of_it_was_synced(appended_after):
-    """Its indexes were never synced: as zeros they made retention delete it. Found by simulation seed 2769."""
+    """Its indexes were never synced: as zeros they made retention delete it.
+    Found by simulation seed 2769.
+    """
     for seed in range(25):
         world = World(flush_messages=1, segment_bytes=700, index_interval_bytes=0, retention_ms=60_000)
         world.disk.rng.seed(seed)

@@ -1,7 +1,8 @@
 """A disk that refuses one call, once: whichever it is, nothing that was acknowledged is lost.
 
-A story of appends, cleanings, retention, truncation, and topics that come and go is recorded once. Then it is played again
-for each call that it made to the disk, which refuses this one; in the end the broker stops or is killed, and starts again.
+A story of appends, cleanings, retention, truncation, and topics that come and go is recorded once. Then it is
+played again for each call that it made to the disk, which refuses this one; in the end the broker stops or is
+killed, and starts again.
 """
 
 import copy
@@ -23,7 +24,9 @@ PLAIN = TopicPartition("plain", 0)
 FOLLOWER = TopicPartition("follower", 0)
 OTHER = TopicPartition("other", 0)
 EVERY = 1 if os.environ.get("CI") else 4
-"""Of the calls each test takes one in four, all four together each of them; `.ci/run` has all taken by all."""
+"""Of the calls each test takes one in four, all four together each of them;
+`.ci/run` has all taken by all.
+"""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BROKEN = (errno.EIO, errno.EROFS)
 SMALL = {"segment_bytes": 400, "index_interval_bytes": 100, "segment_index_bytes": 1200}

@@ -2,9 +2,10 @@
 
     python tests/mutation/draw.py FOLDER [FOLDER ...] --number 30 [--seed S] [--entries FILE]
 
-A folder is one of src/barnabas, like `replica` or `coordinator/consumer`. The bugs are of four kinds: a comparison is
-swapped, a condition is dropped, a statement is removed, a number is off by one. Survivors are printed; `--entries` writes
-them down as entries for the tables of this folder, where each gets a test or its reason.
+A folder is one of src/barnabas, like `replica` or `coordinator/consumer`. The bugs are of four kinds: a
+comparison is swapped, a condition is dropped, a statement is removed, a number is off by one. Survivors are
+printed; `--entries` writes them down as entries for the tables of this folder, where each gets a test or its
+reason.
 """
 
 import argparse
@@ -145,8 +146,8 @@ def _bugs(table: str, path: Path) -> Iterator[Drawn]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """What can be changed below a node, and into what. What only people read is left alone: reprs, log lines, messages
-    of errors, assertions, annotations.
+    """What can be changed below a node, and into what. What only people read is left alone: reprs, log lines,
+    messages of errors, assertions, annotations.
     """
     for child in ast.iter_child_nodes(node):
         if _is_for_people(child):

@@ -59,7 +59,9 @@ class Mutation:
 
 
 def load(folders: Iterable[str] = ()) -> list[Mutation]:
-    """The mutations of these folders, of all if none is named. Raises ValueError for an unknown folder or key."""
+    """The mutations of these folders, of all if none is named.
+    Raises ValueError for an unknown folder or key.
+    """
     files = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
     wanted = list(folders) or list(files)
     unknown = [folder for folder in wanted if folder not in files]

@@ -1,4 +1,6 @@
-"""Plants one bug in a copy of the source and finds out what notices: the nearest tests first, the simulation last."""
+"""Plants one bug in a copy of the source and finds out what notices:
+the nearest tests first, the simulation last.
+"""
 
 import os
 import shutil
@@ -61,7 +63,9 @@ Bug = TypeVar("Bug", bound=Planted)
 def judge_all(
     bugs: Sequence[Bug], report: Callable[[Bug, str | None], None], *, jobs: int, simulation_seeds: int
 ) -> None:
-    """Tells `report` of each bug what killed it, or None; so many are judged at a time, each in its own copy."""
+    """Tells `report` of each bug what killed it, or None;
+    so many are judged at a time, each in its own copy.
+    """
     with TemporaryDirectory(prefix="barnabas-mutation-") as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
@@ -112,8 +116,8 @@ def _planted(bug: Planted, root: Path) -> Iterator[None]:
 
 
 def tests_of(bug: Planted) -> list[str]:
-    """The tests that the bug's entry names; then those of its folder and those elsewhere that name its module, the
-    nearest first; then the model of groups, for them.
+    """The tests that the bug's entry names; then those of its folder and those elsewhere that name its
+    module, the nearest first; then the model of groups, for them.
     """
     source = Path(bug.file).relative_to("src/barnabas")
     nearness: dict[str, int] = {}
@@ -132,7 +136,9 @@ _MODEL_OF_GROUPS = "tests/model/test_groups.py::test_no_seed_finds_anything"
 
 
 def _nearness(source: Path, test: Path, text: str) -> int:
-    """How likely a test file is to notice: it is named like the module, it imports it, it is named like its folder."""
+    """How likely a test file is to notice:
+    it is named like the module, it imports it, it is named like its folder.
+    """
     module = f"barnabas.{'.'.join(source.with_suffix('').parts)}"
     own, folder = set(source.stem.split("_")), set("_".join(source.parts[:-1]).split("_"))
     words = set("_".join(test.with_suffix("").parts).split("_"))
@@ -163,7 +169,9 @@ def _failing_test(tests: Sequence[str], root: Path) -> str | None:
 
 
 def _run(command: Sequence[str], root: Path) -> tuple[int, str]:
-    """Runs a command on the mutated source, in a process group of its own: a hang ends with all it started."""
+    """Runs a command on the mutated source, in a process group of its own:
+    a hang ends with all it started.
+    """
     environment = {
         **os.environ,
         "PYTHONPATH": str(root / "src"),

@@ -1,11 +1,13 @@
 """Plants the bugs of the table a few at a time and tells which ones the tests see.
 
-    python tests/mutation/run.py [FOLDER ...] [--only NAME] [--sample N [--seed S]] [--jobs N] [--simulation-seeds N]
+    python tests/mutation/run.py [FOLDER ...] [--only NAME] [--sample N [--seed S]] [--jobs N]
+    [--simulation-seeds N]
 
-A bug is planted in a copy of the source. It is killed when a test or the simulation fails, or has no end. The tests that
-its entry names are asked first, then those of its folder and all that import its module, the nearest first; the first
-failure ends the run. One that nothing sees survives. The command fails when fewer than nine in ten are killed, when a
-survivor has no reason in the table, or when one that is said to survive is killed.
+A bug is planted in a copy of the source. It is killed when a test or the simulation fails, or has no end. The
+tests that its entry names are asked first, then those of its folder and all that import its module, the
+nearest first; the first failure ends the run. One that nothing sees survives. The command fails when fewer
+than nine in ten are killed, when a survivor has no reason in the table, or when one that is said to survive
+is killed.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""A server whose service is written in the test, clients on bare sockets, files, and a clock that stands still."""
+"""A server whose service is written in the test, clients on bare sockets, files, and a clock that stands
+still.
+"""
 
 import asyncio
 import contextlib

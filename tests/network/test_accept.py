@@ -1,4 +1,6 @@
-"""What listeners do when accepting fails, when descriptors run short, and when thousands of connections are idle."""
+"""What listeners do when accepting fails, when descriptors run short, and when thousands of connections are
+idle.
+"""
 
 import asyncio
 import errno

@@ -20,7 +20,9 @@ def test_every_cell_is_a_transition_or_raises(state, event):
 
 @pytest.mark.parametrize(("state", "event"), CELLS, ids=lambda each: each.name)
 def test_what_each_state_says_of_holds_and_throttles(state, event):
-    """The table against what it stands for: two conditions that end independently, then draining, then the end."""
+    """The table against what it stands for:
+    two conditions that end independently, then draining, then the end.
+    """
     held = state in {ChannelState.HELD, ChannelState.HELD_AND_THROTTLED}
     throttled = state in {ChannelState.THROTTLED, ChannelState.HELD_AND_THROTTLED}
     ended = state in {ChannelState.DRAINING, ChannelState.CLOSED}

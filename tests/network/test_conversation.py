@@ -376,7 +376,9 @@ def test_one_small_request_is_answered_on_the_short_way(clock):
 
 
 def test_the_short_way_and_the_long_way_answer_alike(clock):
-    """The same requests one by one, which is the short way where it is free, and together, which is the long one."""
+    """The same requests one by one, which is the short way where it is free, and together, which is the long
+    one.
+    """
     for seed in range(50):
         rng = Random(seed)
         kinds = [rng.choice(["at once", "pieces", "later", "none", "done"]) for _ in range(12)]

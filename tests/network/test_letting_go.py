@@ -228,7 +228,8 @@ def test_what_was_freed_goes_back_to_the_system():
     script = (
         "import os; from barnabas.core.memory import trim\n"
         "def resident(): return int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGESIZE')\n"
-        "both = [(bytearray(100_000), bytearray(600)) for _ in range(300)]; stays = [each[1] for each in both]; del both\n"
+        "both = [(bytearray(100_000), bytearray(600)) for _ in range(300)]; stays = [each[1] for each in "
+        "both]; del both\n"
         "before = resident(); trim(); print(before - resident())"
     )
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

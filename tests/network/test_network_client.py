@@ -337,7 +337,9 @@ async def all_asked(broker, count):
 
 @pytest.mark.parametrize("others", [[], [3000], [3000, 2000]])
 def test_the_earliest_deadline_counts_whenever_its_request_came(others):
-    """A timer that was set for an earlier request's later deadline is set anew; one look is enough when it is over."""
+    """A timer that was set for an earlier request's later deadline is set anew;
+    one look is enough when it is over.
+    """
     broker = FakeBroker(PRODUCE=lambda _: None)
 
     async def scenario(_):
@@ -360,7 +362,9 @@ def test_the_earliest_deadline_counts_whenever_its_request_came(others):
 
 
 def test_what_comes_behind_a_response_that_ended_the_connection_is_not_taken_for_the_next_one():
-    """Two frames in one read: the first is no response, so the connection is closed. Who waited for another one asks again."""
+    """Two frames in one read: the first is no response, so the connection is closed.
+    Who waited for another one asks again.
+    """
 
     class Confused(FakeBroker):
         def handle(self, peer, frame):

@@ -57,7 +57,8 @@ def test_a_peer_with_one_request_waits_for_one_turn_of_those_that_pipeline(serve
             client.send(framed(b"heavy") * 120)
         for _ in range(5):
             await light.ask(b"light")
-        # The light client runs in the same loop: it reads, and writes its next request, each in a turn of its own.
+        # The light client runs in the same loop: it reads, and writes its next request, each in a turn of its
+        # own.
         assert spent_between(harness.service.requests, cost_ms) <= 4 * turn_ms + 0.001
         for client in busy:
             assert [await client.response() for _ in range(120)] == [b"heavy"] * 120

@@ -1,4 +1,6 @@
-"""The keys that the connections between brokers obey, seen on sockets; time is a clock that the test moves."""
+"""The keys that the connections between brokers obey, seen on sockets;
+time is a clock that the test moves.
+"""
 
 import asyncio
 import contextlib
@@ -132,7 +134,9 @@ def test_a_silent_broker_is_waited_for_as_long_as_the_time_out_says(run, which):
 
 @contextlib.contextmanager
 def unreachable():
-    """A node that answers no attempt to connect: its queue of new connections is full, so the system drops them."""
+    """A node that answers no attempt to connect:
+    its queue of new connections is full, so the system drops them.
+    """
     with contextlib.ExitStack() as sockets:
         listener = sockets.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

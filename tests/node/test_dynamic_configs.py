@@ -1,4 +1,6 @@
-"""Settings that change while brokers run: they take effect, on every broker that they are for, and after a restart."""
+"""Settings that change while brokers run:
+they take effect, on every broker that they are for, and after a restart.
+"""
 
 import socket
 import time
@@ -74,7 +76,9 @@ def test_allowing_unclean_leaders_brings_offline_partitions_back(join_cluster, r
 
 
 def isr_and_leader(admin):
-    """None while the broker that is asked does not know: on a machine that is busy, a session may end meanwhile."""
+    """None while the broker that is asked does not know:
+    on a machine that is busy, a session may end meanwhile.
+    """
     found = admin.topics.try_describe(["t"])["t"]
     if isinstance(found, KafkaError):
         return None

@@ -158,7 +158,9 @@ def test_limits_of_connections_change_at_once(limited, key, value):
 
 @pytest.fixture(scope="module")
 def limited(serve, tmp_path_factory):
-    """A broker that measures how fast connections come in one window of 30 seconds: it lets 30 come at once."""
+    """A broker that measures how fast connections come in one window of 30 seconds:
+    it lets 30 come at once.
+    """
     rate = ("--set", "quota.window.num=1", "--set", "quota.window.size.seconds=30")
     server = serve(
         tmp_path_factory.mktemp("limited") / "data", "--id", "1", *rate, listeners=("INTERNAL", "CLIENTS")

@@ -31,7 +31,9 @@ def test_a_partition_whose_directory_failed_gets_another_leader(join_cluster, tm
 
 
 def test_a_partition_whose_files_were_removed_gets_another_leader_and_the_others_stay(join_cluster):
-    """Appends to files without a name succeed: the broker has to look, or it acknowledges what nobody can ever read."""
+    """Appends to files without a name succeed:
+    the broker has to look, or it acknowledges what nobody can ever read.
+    """
     first = join_cluster(1)
     first.wait_until_ready()
     second = join_cluster(2, "--set", "barnabas.log.files.check.interval.ms=50")

@@ -170,7 +170,8 @@ def test_a_leader_of_the_past_drops_what_it_took_when_it_went_on(join_cluster):
         socket.create_connection(("127.0.0.1", servers[other].port), timeout=20) as now,
     ):
         with frozen(servers[victim]):
-            # It lies in the socket while another is elected, and is the first that the broker sees when it goes on.
+            # It lies in the socket while another is elected, and is the first that the broker sees when it
+            # goes on.
             ask(late, produce("kept", b"to the leader of the past", 1))
             eventually(leader, other)
             ask(now, produce("kept", b"under another leader", -1))

@@ -1,4 +1,6 @@
-"""A broker whose disk is full: producers wait, readers go on, and records are taken again when there is room."""
+"""A broker whose disk is full:
+producers wait, readers go on, and records are taken again when there is room.
+"""
 
 import ctypes
 import os

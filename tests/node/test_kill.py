@@ -1,8 +1,8 @@
 """Real kills: whatever was acknowledged is there after the restart, at the offset that was said.
 
-A broker is killed with SIGKILL at a random moment of a stream of produce requests, again and again on the same
-directory, with segments small enough to be rolled all the time. What was sent and not acknowledged may be there
-or not.
+A broker is killed with SIGKILL at a random moment of a stream of produce requests, again and again on the
+same directory, with segments small enough to be rolled all the time. What was sent and not acknowledged may
+be there or not.
 """
 
 import asyncio

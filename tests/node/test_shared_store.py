@@ -1,11 +1,14 @@
-"""Several brokers on one machine, on one embedded metadata store: a cluster, by the same path as any other."""
+"""Several brokers on one machine, on one embedded metadata store:
+a cluster, by the same path as any other.
+"""
 
 import pytest
 
 from barnabas.admin.admin import BlockingAdmin
-from barnabas.admin.types import ElectionType, NewPartitions, NewTopic
+from barnabas.admin.types import NewPartitions, NewTopic
 from barnabas.client import Consumer, Producer, TopicPartition
 from barnabas.core.errors import ErrorCode, KafkaError
+from barnabas.protocol.election_type import ElectionType
 from waiting import eventually
 
 

@@ -1,4 +1,6 @@
-"""KIP-73 between brokers: a replica that is added under a throttle waits for it, and comes into sync once it is lifted."""
+"""KIP-73 between brokers: a replica that is added under a throttle waits for it, and comes into sync once it
+is lifted.
+"""
 
 import os
 

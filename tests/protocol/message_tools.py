@@ -43,7 +43,9 @@ def has_messages(key: ApiKey) -> bool:
 
 
 def all_messages() -> list[type[Message]]:
-    """Every class with a version of its own: requests, responses, coordinators' records, what travels in others."""
+    """Every class with a version of its own:
+    requests, responses, coordinators' records, what travels in others.
+    """
     apis = [table[key] for key in known_keys() for table in (REQUESTS, RESPONSES)]
     return [*apis, *coordinator_records(), *INSIDE_OTHERS]
 

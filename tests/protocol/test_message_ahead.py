@@ -1,7 +1,7 @@
 """Codecs ahead of time do what those made at first use do: the same bytes, the same objects, the same errors.
 
-The modules that the build would compile are written and run as Python here; in the compiled form the compiled ones are
-judged as well.
+The modules that the build would compile are written and run as Python here; in the compiled form the compiled
+ones are judged as well.
 """
 
 from importlib import import_module

@@ -1,4 +1,6 @@
-"""Rows of Arrow become records: the same that the interpreted encoder makes, in the partitions of Java's producer."""
+"""Rows of Arrow become records:
+the same that the interpreted encoder makes, in the partitions of Java's producer.
+"""
 
 from collections import Counter
 

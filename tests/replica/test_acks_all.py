@@ -245,7 +245,9 @@ def test_who_asks_is_woken_by_what_concerns_it(rig, producing):
 
 
 def test_an_append_that_commits_answers_those_before_it(rig, producing):
-    """A follower outside the ISR that was about to join it falls behind: nothing happens until the next append."""
+    """A follower outside the ISR that was about to join it falls behind:
+    nothing happens until the next append.
+    """
     rig.lead(isr=(1,), replicas=(1, 2))
     rig.fetch_as(2, 0)
     rig.isr.proposals.pop()[1].fail(KafkaError(ErrorCode.INELIGIBLE_REPLICA))

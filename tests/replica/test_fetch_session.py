@@ -68,7 +68,9 @@ def test_without_a_free_slot_there_is_no_session(sessions):
 
 
 def test_consumers_have_so_many_partitions_between_them(clock):
-    """A thousand sessions of ten thousand partitions took 3 GB, which nobody gave back for as long as they were used."""
+    """A thousand sessions of ten thousand partitions took 3 GB, which nobody gave back for as long as they
+    were used.
+    """
     sessions = Sessions(clock, slots=100, partitions_max=10)
     assert [sessions.open(6), sessions.open(5), sessions.open(4), sessions.open(1)] == [1, 0, 2, 0]
     assert sessions.open(50, follower=True) == 3, "followers are the cluster's own"

@@ -128,7 +128,9 @@ def test_a_throttle_goes_with_its_topic(managed):
 
 @pytest.fixture
 def waiting_for_a_dead_one(managed):
-    """A produce that 2, the rest of the ISR, has copied; 3 had caught up before, was not let in, and is heard of no more."""
+    """A produce that 2, the rest of the ISR, has copied;
+    3 had caught up before, was not let in, and is heard of no more.
+    """
     managed.live(1, 2, 3)
     managed.lead(isr=(1, 2), replicas=(1, 2, 3))
     managed.rig.fetch_as(3, 0)
@@ -143,7 +145,9 @@ def waiting_for_a_dead_one(managed):
 def test_a_produce_waits_no_longer_for_a_replica_outside_the_isr_whose_broker_is_gone(
     managed, waiting_for_a_dead_one
 ):
-    """The client has one request in flight: without an answer it sends none that would move the high watermark."""
+    """The client has one request in flight:
+    without an answer it sends none that would move the high watermark.
+    """
     managed.live(1, 2)
 
     assert waiting_for_a_dead_one.result()[0].error is ErrorCode.NONE

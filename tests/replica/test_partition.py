@@ -179,7 +179,9 @@ def test_an_open_expansion_counts_with_both_sets(make_rig):
 
 
 def test_an_open_expansion_that_grows_old_is_still_waited_for(rig):
-    """Nobody knows whether the controller has taken the replica in: it is counted however far behind it is."""
+    """Nobody knows whether the controller has taken the replica in:
+    it is counted however far behind it is.
+    """
     rig.lead(isr=(1, 2))
     rig.fetch_as(3, 0)
     assert rig.partition.isr_state.maximal == {1, 2, 3}
@@ -195,7 +197,9 @@ def test_an_open_expansion_that_grows_old_is_still_waited_for(rig):
 
 
 def test_enough_replicas_counts_who_may_be_in_already(make_rig):
-    """What is below the high watermark is safe on the maximal ISR; the answer does not wait for the controller."""
+    """What is below the high watermark is safe on the maximal ISR;
+    the answer does not wait for the controller.
+    """
     rig = make_rig(min_insync_replicas=2)
     rig.lead(isr=(1, 2))
     rig.append(5, acks=-1)

@@ -1,4 +1,6 @@
-"""Which replicas a broker gives up: only those of which the controller and the store say the same, later than all it knows."""
+"""Which replicas a broker gives up:
+only those of which the controller and the store say the same, later than all it knows.
+"""
 
 import pytest
 from replica_rig import TP
@@ -26,7 +28,9 @@ MOVED = Decision(ONE, (2, 3), EPOCH + 1, 1)
 
 
 class Moved(Managed):
-    """Broker 1 follows broker 2; then a reassignment takes its replica away, and nobody tells it to delete that."""
+    """Broker 1 follows broker 2;
+    then a reassignment takes its replica away, and nobody tells it to delete that.
+    """
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,6 @@
-"""The model of replication: the seeds of every run, that they replay, and that they find what they are meant to find."""
+"""The model of replication: the seeds of every run, that they replay, and that they find what they are meant
+to find.
+"""
 
 import pytest
 
@@ -13,7 +15,7 @@ from barnabas.replica.manager import ReplicaManager
 from barnabas.replica.partition import Partition
 from barnabas.replica.state_changes import StateChanges
 from barnabas.testing import simulate
-from barnabas.testing.replication.scenario import Scenario
+from barnabas.testing.replication.scenario import ReplicationScenario
 from barnabas.testing.sometimes import never_reached
 from seeds import first_seeds
 
@@ -35,7 +37,7 @@ def test_no_seed_finds_anything():
     ("whose", "calls", "answers"), [("all", 1, 0), ("all", 0, 1), ("the controller's", 1, 1)]
 )
 def test_a_store_that_stalls_for_half_a_minute(whose, calls, answers):
-    scenario = Scenario(7, seconds=36)
+    scenario = ReplicationScenario(7, seconds=36)
 
     def stall():
         for broker in scenario.brokers.values():

@@ -7,7 +7,7 @@ from barnabas.cluster.store.memory import MemoryEnsemble
 from barnabas.replica.isr import IsrState
 from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication.faults import KINDS, Faults
-from barnabas.testing.replication.wire import Wire
+from barnabas.testing.replication.wire import PartyNetwork
 from barnabas.testing.simulation.trace import Trace
 
 
@@ -38,7 +38,7 @@ def test_a_disk_stays_while_a_leader_proposes_its_replica_for_the_isr():
     brokers = {0: victim, 1: leader}
     trace = Trace(clock.time_s)
     faults = Faults(
-        clock, Random(1), Wire(clock, Random(1)), brokers, MemoryEnsemble().table, trace, parties=[]
+        clock, Random(1), PartyNetwork(clock, Random(1)), brokers, MemoryEnsemble().table, trace, parties=[]
     )
 
     KINDS["disk"](faults, victim)

@@ -39,7 +39,8 @@ def test_a_campaign_that_never_came_to_a_rare_state_fails(monkeypatch, capsys):
             simulate,
             "run_seeds",
             lambda seeds, *_: (
-                simulate.Verdict(seed, "", "", [], "", 1.0, 0.5, dict.fromkeys(reached, 1)) for seed in seeds
+                simulate.SeedVerdict(seed, "", "", [], "", 1.0, 0.5, dict.fromkeys(reached, 1))
+                for seed in seeds
             ),
         )
         return simulate.main(), capsys.readouterr().out

@@ -1,7 +1,7 @@
 """Appends batches to a table and dies before each single step of it, one death after the other.
 
-append_killed.py FOLDER prints a line of JSON for each death: the step that was not done, and what the table held
-before the next start, and after that start had appended the same batch.
+append_killed.py FOLDER prints a line of JSON for each death: the step that was not done, and what the table
+held before the next start, and after that start had appended the same batch.
 """
 
 import json

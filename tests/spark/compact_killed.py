@@ -1,8 +1,9 @@
 """Compacts tables and dies before each single step of it, one death after the other.
 
-compact_killed.py KIND FOLDER prints a line of JSON for each death: the step that was not done, the rows that the table
-held before the next start, after that start had compacted again, and after it had been given one batch that it has and
-one that it does not have. Of Delta and Iceberg the steps are those around the commit of their library.
+compact_killed.py KIND FOLDER prints a line of JSON for each death: the step that was not done, the rows that
+the table held before the next start, after that start had compacted again, and after it had been given one
+batch that it has and one that it does not have. Of Delta and Iceberg the steps are those around the commit of
+their library.
 
 Everything happens in children: the libraries have threads, which do not outlive a fork.
 """
@@ -29,7 +30,9 @@ def field(name, kind):
 
 
 def open_table(sink):
-    """As the sink opens it; PySpark and the libraries of lakes make each fork slow, so that they come where needed."""
+    """As the sink opens it; PySpark and the libraries of lakes make each fork slow, so that they come where
+    needed.
+    """
     if sink.kind == "parquet":
         return ParquetFolder(sink.path)
     from barnabas.spark.pipeline import sink as sinks
@@ -38,7 +41,9 @@ def open_table(sink):
 
 
 def append(sink, batch):
-    """Appends a batch of two rows of each day, unless it is there; from the second on there is one column more."""
+    """Appends a batch of two rows of each day, unless it is there;
+    from the second on there is one column more.
+    """
     with open_table(sink) as table:
         if table.has("query", batch):
             return
@@ -106,7 +111,8 @@ def report(sink, died):
     append(sink, 2)
     append(sink, 3)
     line = {
-        "died": died, "before": before, "unfinished": unfinished, "after": after, "files": files, "left": left,
+        "died": died, "before": before, "unfinished": unfinished, "after": after, "files": files,
+        "left": left,
         "later": rows(sink)[0],
     }  # fmt: skip
     sys.stdout.write(json.dumps(line) + "\n")

@@ -1,4 +1,5 @@
-"""`barnabas pipeline run FILE` that ends by kill -9 at a point of a batch; without a point it lives to the end.
+"""`barnabas pipeline run FILE` that ends by kill -9 at a point of a batch; without a point it lives to the
+end.
 
 pipeline_killed.py FILE [POINT BATCH], where POINT is one of those in `POINTS`.
 """

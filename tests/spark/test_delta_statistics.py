@@ -18,7 +18,8 @@ from barnabas.spark.pipeline.stats import statistics
 
 NOON = dt.datetime(2013, 1, 1, 12, 0, 0, 123_456, dt.UTC)
 SPARK = {
-    pa.int32(): "integer", pa.int64(): "long", pa.float64(): "double", pa.string(): "string", pa.date32(): "date",
+    pa.int32(): "integer", pa.int64(): "long", pa.float64(): "double", pa.string(): "string",
+    pa.date32(): "date",
     pa.bool_(): "boolean", pa.timestamp("us", "UTC"): "timestamp", pa.decimal128(38, 2): "decimal(38,2)",
     pa.binary(): "binary",
 }  # fmt: skip
@@ -78,11 +79,15 @@ def test_bounds_are_of_all_row_groups_and_nulls_are_counted():
 
 
 def test_times_are_exact():
-    found = of(at=pa.array([NOON], pa.timestamp("us", "UTC")), local=pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us")),
-               early=pa.array([dt.datetime(7, 1, 2, tzinfo=dt.UTC).replace(tzinfo=None)], pa.timestamp("us")))  # fmt: skip
+    found = of(
+        at=pa.array([NOON], pa.timestamp("us", "UTC")),
+        local=pa.array([NOON.replace(tzinfo=None)], pa.timestamp("us")),
+        early=pa.array([dt.datetime(7, 1, 2, tzinfo=dt.UTC).replace(tzinfo=None)], pa.timestamp("us")),
+    )
 
     assert found["maxValues"] == {
-        "at": "2013-01-01T12:00:00.123456Z", "local": "2013-01-01T12:00:00.123456", "early": "0007-01-02T00:00:00.000000",
+        "at": "2013-01-01T12:00:00.123456Z", "local": "2013-01-01T12:00:00.123456",
+        "early": "0007-01-02T00:00:00.000000",
     }  # fmt: skip
 
 
@@ -121,15 +126,35 @@ def test_a_name_with_a_dot_is_no_struct_and_columns_are_counted():
 
 
 VALUES = {
-    "n": st.integers(-5, 5), "x": st.sampled_from([-1.5, -0.0, 0.0, 2.0, math.inf, -math.inf]),
-    "s": st.sampled_from(["", "a", "a" * 32, "a" * 33, "a" * 32 + "\U0010ffff", "a" * 32 + "\U0010ffffz", "\uffff", "\U0001f600", "b"]),
+    "n": st.integers(-5, 5),
+    "x": st.sampled_from([-1.5, -0.0, 0.0, 2.0, math.inf, -math.inf]),
+    "s": st.sampled_from(
+        [
+            "",
+            "a",
+            "a" * 32,
+            "a" * 33,
+            "a" * 32 + "\U0010ffff",
+            "a" * 32 + "\U0010ffffz",
+            "\uffff",
+            "\U0001f600",
+            "b",
+        ]
+    ),
     "d": st.dates(dt.date(1969, 12, 30), dt.date(1970, 1, 2)),
     "at": st.integers(0, 3).map(lambda us: NOON.replace(microsecond=us)),
     "dec": st.sampled_from([Decimal("0.10"), Decimal(-7), Decimal("12345678901234567890.12")]),
     "bin": st.sampled_from([b"", b"a"]),
-}  # fmt: skip
-TYPES = {"n": pa.int32(), "x": pa.float64(), "s": pa.string(), "d": pa.date32(), "at": pa.timestamp("us", "UTC"),
-         "dec": pa.decimal128(38, 2), "bin": pa.binary()}  # fmt: skip
+}
+TYPES = {
+    "n": pa.int32(),
+    "x": pa.float64(),
+    "s": pa.string(),
+    "d": pa.date32(),
+    "at": pa.timestamp("us", "UTC"),
+    "dec": pa.decimal128(38, 2),
+    "bin": pa.binary(),
+}
 ROWS = st.lists(
     st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}),
     min_size=1,

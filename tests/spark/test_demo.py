@@ -35,11 +35,11 @@ from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings, differing
 from barnabas.spark.demo.jobs import PARTITIONS
 from barnabas.spark.demo.next_steps import Run
-from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, Replay
+from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, FlightReplay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import MicroBatch, micro_batches
 from barnabas.spark.errors import first_line
-from barnabas.spark.offsets import Place
+from barnabas.spark.offsets import SourceOffset
 from barnabas.spark.pages import charts
 
 NAN = float("nan")
@@ -60,7 +60,7 @@ def replay(flights):
 
 def replay_of(flights):
     """A replay as if the producer had sent everything, dealt out to two partitions."""
-    done = Replay("nowhere:1", "flights", 2)
+    done = FlightReplay("nowhere:1", "flights", 2)
     done.history = [(STARTED, 0), (STARTED + timedelta(seconds=2), len(flights.flights))]
     for number, (time_ms, _, _) in enumerate(flights.messages()):
         done.sent[number % 2].append(time_ms)
@@ -131,7 +131,7 @@ def test_the_sky_in_one_word(values, word):
 
 
 def test_skew_is_from_the_youngest_read_back_to_the_oldest_unread():
-    done = Replay("nowhere:1", "t", 2)
+    done = FlightReplay("nowhere:1", "t", 2)
     done.sent = {0: [10, 20, 30], 1: [12, 22, 32]}
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -247,7 +247,8 @@ def test_each_number_of_the_report_was_checked_or_measured(findings, replay):
 
 @pytest.mark.parametrize(("address", "there", "not_there"), [
     (None, ["--keep", "delays.parquet"], ["--bootstrap-server"]),
-    ("127.0.0.1:9", ["topics --bootstrap-server 127.0.0.1:9", "analyze disk /tmp/demo/broker"], ["demo --keep"]),
+    ("127.0.0.1:9", ["topics --bootstrap-server 127.0.0.1:9", "analyze disk /tmp/demo/broker"],
+        ["demo --keep"]),
 ])  # fmt: skip
 def test_next_steps_are_those_of_the_run(findings, replay, address, there, not_there):
     steps = page_of(findings, replay, address=address).split("<h2>Next steps</h2>")[1]
@@ -350,7 +351,7 @@ def progress(rows, end, *, newest=None, dropped=0):
 
 
 def test_micro_batches_from_progress_reports():
-    end = json.dumps(Place({TopicPartition("flights", 0): 7}, {"flights": "id"}).encode())
+    end = json.dumps(SourceOffset({TopicPartition("flights", 0): 7}, {"flights": "id"}).encode())
     first, second = micro_batches(
         FakeQuery(progress(7, end, newest="2013-01-01T10:00:00.000Z"), progress(0, None, dropped=2))
     )
@@ -361,10 +362,16 @@ def test_micro_batches_from_progress_reports():
 
 
 def test_the_line_of_an_error_that_says_most():
-    text = '[STREAM_FAILED] Query terminated\n  File "x.py", line 3\nbarnabas.X.DataLossError: gone\n at org.apache'
+    text = (
+        '[STREAM_FAILED] Query terminated\n  File "x.py", line 3\nbarnabas.X.DataLossError: gone\n at '
+        "org.apache"
+    )
 
     assert first_line(RuntimeError(text)) == "gone"
-    chained = "KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nValueError: bad value"
+    chained = (
+        "KeyError: 1\n\nDuring handling of the above exception, another exception "
+        "occurred:\n\nValueError: bad value"
+    )
     assert first_line(RuntimeError(chained)) == "ValueError: bad value"
     assert first_line(RuntimeError("plain")) == "plain"
     assert first_line(RuntimeError()) == "RuntimeError"

@@ -1,4 +1,6 @@
-"""What fills the disk: each figure against a count of the same files in plain Python, what is due, and refusals."""
+"""What fills the disk: each figure against a count of the same files in plain Python, what is due, and
+refusals.
+"""
 
 import re
 import shutil
@@ -23,7 +25,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def counted(folder):
-    """By topic: bytes on the disk and uncompressed, batches, records; and what keys and values take by prefix."""
+    """By topic: bytes on the disk and uncompressed, batches, records;
+    and what keys and values take by prefix.
+    """
     found, prefixes = {}, Counter()
     for file in sorted(folder.glob("*/*.log")):
         topic, data = file.parent.name.rpartition("-")[0], file.read_bytes()
@@ -82,7 +86,8 @@ def test_every_figure_is_that_of_a_count_in_plain_python(spark, folder, tmp_path
 def segment(offset, size, age_hours, topic="t"):
     return {
         "topic": topic, "partition": 0, "baseOffset": offset, "sizeInBytes": size, "records": 1,
-        "maxTimestamp": NOW - timedelta(hours=age_hours), "lastModified": NOW, "file": f"/logs/{topic}-0/{offset}.log",
+        "maxTimestamp": NOW - timedelta(hours=age_hours), "lastModified": NOW,
+        "file": f"/logs/{topic}-0/{offset}.log",
     }  # fmt: skip
 
 

@@ -98,9 +98,15 @@ def test_it_is_made_while_nothing_large_is_loaded(tmp_path):
         listener.listen()
         run = subprocess.run(
             [sys.executable, "-c", "print('main')", "pyspark.sql.streaming.python_streaming_source_runner"],
-            env={"PYTHONPATH": str(tmp_path / "site"), "PYTHON_WORKER_FACTORY_SOCK_PATH": str(tmp_path / "jvm")},
-            capture_output=True, text=True, check=True, timeout=60,
-        )  # fmt: skip
+            env={
+                "PYTHONPATH": str(tmp_path / "site"),
+                "PYTHON_WORKER_FACTORY_SOCK_PATH": str(tmp_path / "jvm"),
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
     assert run.stdout.splitlines()[0] == "[]"
     assert run.stdout.splitlines()[-1] == "main"
 

@@ -1,4 +1,6 @@
-"""Following a streaming query: what is committed for it, its lag and its metrics; told by a query of reports."""
+"""Following a streaming query: what is committed for it, its lag and its metrics;
+told by a query of reports.
+"""
 
 import json
 import threading
@@ -12,14 +14,14 @@ import pytest
 from barnabas.admin import BlockingAdmin, NewTopic
 from barnabas.client import Producer
 from barnabas.core.ids import TopicPartition
-from barnabas.spark.follower import Follower, PartitionLag, positions_of
-from barnabas.spark.offsets import Place
+from barnabas.spark.follower import PartitionLag, QueryFollower, positions_of
+from barnabas.spark.offsets import SourceOffset
 
 START = 1_700_000_000_000
 
 
 def progress(batch, positions, *, run="run", rows=10, foreign=()):
-    sources = [{"endOffset": json.dumps(Place(one, {}).encode())} for one in positions]
+    sources = [{"endOffset": json.dumps(SourceOffset(one, {}).encode())} for one in positions]
     sources += [{"endOffset": offset} for offset in foreign]
     return {
         "runId": run, "batchId": batch, "numInputRows": rows, "inputRowsPerSecond": 5.0,
@@ -75,7 +77,7 @@ def committed(broker, group, tp):
 def test_the_end_of_the_last_batch_is_committed(broker, tp):
     session, group = Session(), f"{tp.topic}-group"
     query = Query(progress(0, [{tp: 3}]))
-    with Follower(query, {"bootstrap.servers": broker}, group, session) as follower:
+    with QueryFollower(query, {"bootstrap.servers": broker}, group, session) as follower:
         session.tell(progress(1, [{tp: 6}]))
         for batch in (1, 2):  # one of them is newer than all batches of the query that is followed
             session.tell(progress(batch, [{tp: 9}], run="another"))
@@ -92,7 +94,7 @@ def test_two_queries_are_asked_for_their_lag_at_one_moment(broker, tp):
     """They had one consumer, which one of them took from the other in the middle of its look-up."""
 
     def ask(position):
-        with Follower(
+        with QueryFollower(
             Query(progress(0, [{tp: position}])), {"bootstrap.servers": broker}, None, Session()
         ) as follower:
             together.wait(30)
@@ -115,7 +117,7 @@ def test_an_older_commit_never_comes_after_a_newer_one(broker, tp, monkeypatch):
         overtaken.set()
 
     overtaken = threading.Event()
-    follower = Follower(Query(), {"bootstrap.servers": broker}, "group", session)
+    follower = QueryFollower(Query(), {"bootstrap.servers": broker}, "group", session)
     monkeypatch.setattr(follower._admin.groups, "alter_offsets", alter_offsets, raising=False)
     session.tell(progress(0, [{tp: 3}]))
     assert arrived.wait(30)
@@ -126,14 +128,16 @@ def test_an_older_commit_never_comes_after_a_newer_one(broker, tp, monkeypatch):
 
 
 def test_without_a_group_nothing_is_committed(broker, tp):
-    with Follower(Query(progress(0, [{tp: 3}])), {"bootstrap.servers": broker}, None, Session()) as follower:
+    with QueryFollower(
+        Query(progress(0, [{tp: 3}])), {"bootstrap.servers": broker}, None, Session()
+    ) as follower:
         follower.commit()
         assert [one.records for one in follower.lag()] == [7]
 
 
 def test_metrics_as_prometheus_reads_them(broker, tp):
     session = Session()
-    with Follower(Query(), {"bootstrap.servers": broker}, None, session) as follower:
+    with QueryFollower(Query(), {"bootstrap.servers": broker}, None, session) as follower:
         for batch in (0, 1, 1):  # a query that waits reports its last batch again
             session.tell(progress(batch, [{tp: 4}]))
         port = follower.serve()

@@ -138,7 +138,8 @@ def test_times_that_go_back_and_offsets_that_are_gone(directory):
     )
     late, gap, ahead = history(path)
 
-    # The third record is older than the second: what is newest at 35 s is the second, and the log ends behind the third.
+    # The third record is older than the second: what is newest at 35 s is the second, and the log ends behind
+    # the third.
     assert (late["logEndOffset"], late["lag"], late["lagSeconds"]) == (14, 10, None)
     assert (gap["logEndOffset"], gap["lag"], gap["lagSeconds"]) == (14, 3, 0)
     assert (ahead["logEndOffset"], ahead["lag"], ahead["lagSeconds"]) == (20, 0, 0)

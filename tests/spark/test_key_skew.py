@@ -1,4 +1,6 @@
-"""Skew and hot keys: every figure against a count of the same records in plain Python, and what is said of them."""
+"""Skew and hot keys: every figure against a count of the same records in plain Python, and what is said of
+them.
+"""
 
 import struct
 from collections import Counter, defaultdict

@@ -1,4 +1,6 @@
-"""``barnabas-log`` without Spark: what is found in directories, cut into tasks, read and reported as damaged."""
+"""``barnabas-log`` without Spark:
+what is found in directories, cut into tasks, read and reported as damaged.
+"""
 
 import shutil
 from pathlib import Path
@@ -91,8 +93,15 @@ def test_markers_are_batches_and_no_records():
 
 def test_a_batch_shows_its_header(partition):
     batch = batch_of(
-        40, 3, codec=Codec.ZSTD, producer_id=7, producer_epoch=2, base_sequence=5, leader_epoch=4, transactional=True
-    )  # fmt: skip
+        40,
+        3,
+        codec=Codec.ZSTD,
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=5,
+        leader_epoch=4,
+        transactional=True,
+    )
     (row,) = rows(partition({40: [batch]}), view="batches")
 
     header = parse_header(batch)

@@ -1,4 +1,6 @@
-"""``barnabas-log`` through Spark: directories of a genuine Kafka, of our broker while it runs, and damaged ones."""
+"""``barnabas-log`` through Spark:
+directories of a genuine Kafka, of our broker while it runs, and damaged ones.
+"""
 
 import shutil
 from pathlib import Path

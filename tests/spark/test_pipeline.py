@@ -1,4 +1,6 @@
-"""Pipelines on Spark: the page's file as it stands, formats, transformations, columns that grow, and failures."""
+"""Pipelines on Spark: the page's file as it stands, formats, transformations, columns that grow, and
+failures.
+"""
 
 import io
 import re
@@ -120,7 +122,10 @@ def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipel
         lonely = pipeline(
             (
                 f'"{broker}"',
-                f'"{address}"\nkafka.request.timeout.ms = 1000\nkafka.default.api.timeout.ms = 1000\nfetchOffset.numRetries = 0',
+                (
+                    f'"{address}"\nkafka.request.timeout.ms = 1000\nkafka.default.api.timeout.ms = '
+                    "1000\nfetchOffset.numRetries = 0"
+                ),
             ),
             ("[sink]", "[restart]\nattempts = 0\n[sink]"),
         )
@@ -140,7 +145,8 @@ def test_without_a_broker_it_says_so_before_the_stream_does(spark, broker, pipel
         ("FROM source", "FRM source", "transform.sql: [PARSE_SYNTAX_ERROR]"),
         ("FROM source", "FROM (SELECT 1 AS value)", "transform.sql: [INVALID_EXTRACT_BASE_FIELD_TYPE]"),
         ('"departed"', '"delay"', "sink.eventTime.column: delay is int: it must be a timestamp or a date"),
-        ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', "sink.partitionBy: the rows have no column none"),
+        ('path = "flights"', 'path = "t"\npartitionBy = ["none"]', ("sink.partitionBy: the rows have no "
+                                                                   "column none")),
     ],
 )  # fmt: skip
 def test_what_spark_refuses_is_one_line_that_names_the_key(spark, pipeline, old, new, words):
@@ -222,7 +228,9 @@ class Stop(threading.Event):
 
 
 def supervised(outcomes, restarts=3):
-    """Supervises queries that end so: a reason or None, and how many batches ended well before. The pauses."""
+    """Supervises queries that end so: a reason or None, and how many batches ended well before.
+    The pauses.
+    """
     stop, sink, coming = Stop(), SimpleNamespace(batches=0, failure=None), iter(outcomes)
     pipeline = SimpleNamespace(name="p", restarts=restarts, backoff_ms=1000, log="p.log")
 
@@ -233,7 +241,7 @@ def supervised(outcomes, restarts=3):
 
     said = []
     watch = SimpleNamespace(
-        pipeline=pipeline, stop=stop, outcome=supervisor.Outcome(), follow=follow, say=said.append
+        pipeline=pipeline, stop=stop, outcome=supervisor.RunOutcome(), follow=follow, say=said.append
     )
     try:
         supervisor._supervise(object, sink, watch)

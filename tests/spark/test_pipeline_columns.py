@@ -1,4 +1,6 @@
-"""How the columns of a table and those of a query fit: what is added, what is cast, what becomes wider, what is refused."""
+"""How the columns of a table and those of a query fit:
+what is added, what is cast, what becomes wider, what is refused.
+"""
 
 import pytest
 from pyspark.sql.types import StructField, StructType
@@ -29,8 +31,14 @@ def test_each_kind_of_table_grows_as_it_can():
     assert (ParquetFolder.growth, DeltaFolder.growth, IcebergFolder.growth) == (PLAIN, DELTA, ICEBERG)
 
 
-WIDTHS = [("tinyint", "smallint"), ("smallint", "int"), ("int", "bigint"), ("tinyint", "bigint"), ("float", "double"),
-          ("decimal(5,2)", "decimal(9,2)")]  # fmt: skip
+WIDTHS = [
+    ("tinyint", "smallint"),
+    ("smallint", "int"),
+    ("int", "bigint"),
+    ("tinyint", "bigint"),
+    ("float", "double"),
+    ("decimal(5,2)", "decimal(9,2)"),
+]
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [*WIDTHS, ("decimal(5,2)", "decimal(9,4)")])
@@ -53,8 +61,9 @@ def test_wider_rows_widen_iceberg_and_nothing_else(narrow, wide, place):
 @pytest.mark.parametrize(
     ("table", "rows"),
     [
-        ("decimal(9,2)", "decimal(9,4)"), ("decimal(5,2)", "decimal(9,4)"), ("decimal(9,4)", "decimal(9,2)"), ("int", "double"), ("bigint", "float"),
-        ("float", "int"), ("decimal(9,0)", "int"), ("int", "decimal(9,0)"), ("string", "binary"), ("date", "timestamp"), ("int", "string"),
+        ("decimal(9,2)", "decimal(9,4)"), ("decimal(5,2)", "decimal(9,4)"), ("decimal(9,4)", "decimal(9,2)"),
+        ("int", "double"), ("bigint", "float"), ("float", "int"), ("decimal(9,0)", "int"),
+        ("int", "decimal(9,0)"), ("string", "binary"), ("date", "timestamp"), ("int", "string"),
         ("struct<a:int>", "int"), ("array<int>", "map<int,int>"), ("map<int,string>", "map<bigint,string>"),
     ],
 )  # fmt: skip

@@ -281,7 +281,9 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_changed(tmp_path):
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_spark_reads_what_its_batches_were_merged_to(spark, tmp_path, kind):
-    """The stream's sink compacts by itself; types stay, and rows from before a column came have null there."""
+    """The stream's sink compacts by itself;
+    types stay, and rows from before a column came have null there.
+    """
     noon = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
     row = (
         1,

@@ -1,4 +1,6 @@
-"""What is on the disk when: a power cut keeps only what was synchronised, so each step waits for those that it rests on."""
+"""What is on the disk when: a power cut keeps only what was synchronised, so each step waits for those that
+it rests on.
+"""
 
 import os
 import shutil

@@ -75,7 +75,8 @@ def test_a_long_file_is_read_whole(read):
         ("", {"uri": "sqlite:///{}/catalog.db"}),
         ('catalog = "sqlite:///lake/c.db"', {"uri": "sqlite:///{}/lake/c.db"}),
         ('catalog = "sqlite:////lake/c.db"', {"uri": "sqlite:////lake/c.db"}),
-        ('catalog = { name = "prod", type = "rest", uri = "http://h" }', {"name": "prod", "type": "rest", "uri": "http://h"}),
+        ('catalog = { name = "prod", type = "rest", uri = "http://h" }',
+            {"name": "prod", "type": "rest", "uri": "http://h"}),
     ],
 )  # fmt: skip
 def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalog, found):
@@ -90,12 +91,15 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
     [
         ('checkpoint = "c"', 'chekpoint = "c"', "chekpoint is unknown; did you mean checkpoint?"),
         ('checkpoint = "c"', "", "checkpoint is missing"),
-        ('checkpoint = "c"', 'checkpoint = "s3://c"', "checkpoint is 's3://c': it must be a folder of a file system"),
+        ('checkpoint = "c"', 'checkpoint = "s3://c"', ("checkpoint is 's3://c': it must be a folder of a "
+                                                       "file "
+                                                      "system")),
         ('checkpoint = "c"', 'checkpoint = "table/c"', "must not be in the table's folder"),
         ('checkpoint = "c"', 'checkpoint = "c"\nlog = "c/x.log"', "must not be in the checkpoint's folder"),
         ('checkpoint = "c"', 'checkpoint = "c"\nlog = "table/x.log"', "must not be in the table's folder"),
         ('checkpoint = "c"', 'checkpoint = "c"\nlog = "./flights.toml"', "is the pipeline's own file"),
-        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "soon"', 'trigger is \'soon\': it must be "availableNow"'),
+        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "soon"', ('trigger is \'soon\': it must be '
+                                                                   '"availableNow"')),
         ('checkpoint = "c"', 'checkpoint = "c"\ntransform = 5', "transform is 5: it must be a table"),
         ("maxOffsetsPerTrigger", "maxOffsetPerTrigger", "did you mean maxOffsetsPerTrigger?"),
         ("= 100", "= [100]", "source.maxOffsetsPerTrigger must be a text, a number"),
@@ -108,10 +112,14 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ('path = "table"', 'path = "t"\ntable = "a.b"', "sink.table is unknown; there are"),
         ('"parquet"', '"iceberg"\ntable = "flights"', "sink.table is 'flights': it must be namespace.name"),
         ('"parquet"', '"iceberg"\ncatalog = 5', "sink.catalog must be a text"),
-        ('"parquet"', '"iceberg"\ncatalog = { uri = ["s3cret"] }', "sink.catalog.uri must be a text, a number"),
-        ('"parquet"', '"iceberg"\ncatalog = ["a://b:s3cret@c"]', "sink.catalog must be a text that is not empty"),
-        ("flights", 'flights"\nkafka.linger.ms = "1"\nkafka.fetch.max.wait.ms = "soon', "source: Invalid value soon for configuration fetch.max.wait.ms"),
-        ('path = "table"', 'path = "t"\neventTime = { column = "at" }\n[spark]\nsql.session.timeZone = "Europe/Berlin"', "with sink.eventTime it must be UTC"),
+        ('"parquet"', '"iceberg"\ncatalog = { uri = ["s3cret"] }', ("sink.catalog.uri must be a text, a "
+                                                                   "number")),
+        ('"parquet"', '"iceberg"\ncatalog = ["a://b:s3cret@c"]', ("sink.catalog must be a text that is not "
+                                                                 "empty")),
+        ("flights", 'flights"\nkafka.linger.ms = "1"\nkafka.fetch.max.wait.ms = "soon',
+            "source: Invalid value soon for configuration fetch.max.wait.ms"),
+        ('path = "table"', ('path = "t"\neventTime = { column = "at" }\n[spark]\nsql.session.timeZone = '
+                           '"Europe/Berlin"'), "with sink.eventTime it must be UTC"),
         ("[sink]", '[format]\nkind = "json"\n[sink]', "format.schema is missing"),
         ("[sink]", '[transform]\npython = "no function"\n[sink]', "it must be module:function"),
         ("[sink]", '[transform]\nsql = "a"\npython = "a:b"\n[sink]', "both sql and python"),
@@ -119,20 +127,31 @@ def test_a_catalog_of_iceberg_is_an_address_or_properties(read, tmp_path, catalo
         ("[sink]", '[restart]\nbackoff = "x"\n[sink]', "restart.backoff is wrong: Invalid time 'x'"),
         ("[sink]", "[follow]\ngruop = 'g'\n[sink]", "follow.gruop is unknown; did you mean group?"),
         ("[sink]", "[sink", "is no TOML"),
-        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "10"', "trigger is '10', which has no unit: it must be a time such as \"10s\""),
+        ('checkpoint = "c"', 'checkpoint = "c"\ntrigger = "10"', ("trigger is '10', which has no unit: it "
+                                                                 'must be a time such as "10s"')),
         ("[sink]", '[restart]\nbackoff = "2"\n[sink]', "restart.backoff is '2', which has no unit"),
         ("= 100", '= 100\nmaxTriggerDelay = "15"', "source.maxTriggerDelay is '15', which has no unit"),
-        ("127.0.0.1:9092", "${NO_SUCH}", "source.kafka.bootstrap.servers has ${NO_SUCH}, and the environment has no variable NO_SUCH"),
+        ("127.0.0.1:9092", "${NO_SUCH}", ("source.kafka.bootstrap.servers has ${NO_SUCH}, and the "
+                                          "environment "
+                                         "has no variable NO_SUCH")),
         ("127.0.0.1:9092", "${NO_SUCH", "names no variable of the environment: it must be as ${NAME}"),
         ("127.0.0.1:9092", "${1x}", "has '${1x}', which names no variable"),
-        ("127.0.0.1:9092", "$BROKERS", "source: Invalid value $BROKERS for configuration bootstrap.servers: expected host:port"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "a INTT"\n[sink]', "format.schema says that a is 'INTT', which is no type of Spark's; did you mean INT?"),
-        ("[sink]", '[format]\nkind = "csv"\nschema = "a INT, b"\n[sink]', "format.schema says that b is 'nothing', which is no type"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "a STRUCT<b: ARRAY<LONGG>>"\n[sink]', "format.schema says that b is 'LONGG'"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "MAP<STRING, money>"\n[sink]', "is 'money', which is no type of Spark's; there are boolean, tinyint"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "a INT b INT"\n[sink]', "format.schema has 'b' where ',' belongs"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "a ARRAY<INT"\n[sink]', "format.schema has 'its end' where '>' belongs"),
-        ("[sink]", '[format]\nkind = "json"\nschema = "a INT; b INT"\n[sink]', "format.schema has '; b INT' where"),
+        ("127.0.0.1:9092", "$BROKERS", ("source: Invalid value $BROKERS for configuration bootstrap.servers: "
+                                       "expected host:port")),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INTT"\n[sink]',
+            "format.schema says that a is 'INTT', which is no type of Spark's; did you mean INT?"),
+        ("[sink]", '[format]\nkind = "csv"\nschema = "a INT, b"\n[sink]',
+            "format.schema says that b is 'nothing', which is no type"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a STRUCT<b: ARRAY<LONGG>>"\n[sink]',
+            "format.schema says that b is 'LONGG'"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "MAP<STRING, money>"\n[sink]',
+            "is 'money', which is no type of Spark's; there are boolean, tinyint"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INT b INT"\n[sink]',
+            "format.schema has 'b' where ',' belongs"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a ARRAY<INT"\n[sink]',
+            "format.schema has 'its end' where '>' belongs"),
+        ("[sink]", '[format]\nkind = "json"\nschema = "a INT; b INT"\n[sink]',
+            "format.schema has '; b INT' where"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(read, old, new, words):
@@ -185,9 +204,12 @@ def test_variables_of_the_environment_are_expanded_in_every_text(read, monkeypat
 @pytest.mark.parametrize(
     "schema",
     [
-        "a INT, b BIGINT NOT NULL COMMENT 'its', `odd ``name` STRING", "a: int, b: struct<c: string, d: array<map<string, double>>>",
-        "MAP<STRING, ARRAY<INT>>", "array<struct<a: int>>", "d DECIMAL(10,2), e DECIMAL, f numeric(5), g STRUCT<>",
-        "i INTERVAL DAY TO SECOND, c CHAR(3), v VARCHAR(9), s STRING COLLATE UNICODE_CI, t TIME(6), n TIMESTAMP_NTZ",
+        "a INT, b BIGINT NOT NULL COMMENT 'its', `odd ``name` STRING",
+        "a: int, b: struct<c: string, d: array<map<string, double>>>",
+        "MAP<STRING, ARRAY<INT>>", "array<struct<a: int>>", ("d DECIMAL(10,2), e DECIMAL, f numeric(5), g "
+                                                            "STRUCT<>"),
+        ("i INTERVAL DAY TO SECOND, c CHAR(3), v VARCHAR(9), s STRING COLLATE UNICODE_CI, t TIME(6), n "
+        "TIMESTAMP_NTZ"),
         '{"type": "struct", "fields": []}', "a variant, b void",
     ],
 )  # fmt: skip

@@ -1,4 +1,5 @@
-"""Avro and Protobuf: their types and values, what is malformed, frames of a schema registry, and whole pipelines.
+"""Avro and Protobuf: their types and values, what is malformed, frames of a schema registry, and whole
+pipelines.
 
 What decodes is held against values that fastavro and protobuf's own classes wrote.
 """
@@ -164,8 +165,12 @@ def test_a_schema_of_avro_without_columns_is_refused(schema, words):
         AvroDecoder(schema if isinstance(schema, str) else json.dumps(schema))
 
 
-LISTS = record(("texts", {"type": "array", "items": "string"}), ("size", ["null", "int"]),
-               ("day", logical("long", "timestamp-millis")), ("price", logical("bytes", "decimal", precision=3)))  # fmt: skip
+LISTS = record(
+    ("texts", {"type": "array", "items": "string"}),
+    ("size", ["null", "int"]),
+    ("day", logical("long", "timestamp-millis")),
+    ("price", logical("bytes", "decimal", precision=3)),
+)
 HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"
 """2**62 - 1 as Avro writes it."""
 
@@ -231,11 +236,13 @@ def files():
         add_fields(entry, ("key", "string"), ("value", kind))
     add_fields(
         row, ("flag", "bool"), ("u32", "uint32"), ("u64", "uint64"), ("i64", "fixed64"), ("text", "string"),
-        ("data", "bytes"), ("size", ".lake.Size"), ("point", ".lake.Point"), ("sizes", ".lake.Size", REPEATED),
+        ("data", "bytes"), ("size", ".lake.Size"), ("point", ".lake.Point"),
+        ("sizes", ".lake.Size", REPEATED),
         ("path", ".lake.Point", REPEATED), ("counts", ".lake.Row.CountsEntry", REPEATED),
         ("points", ".lake.Row.PointsEntry", REPEATED), ("at", ".google.protobuf.Timestamp"),
         ("took", ".google.protobuf.Duration"), ("left", "int32", ("oneof_index", 0)),
-        ("right", "string", ("oneof_index", 0)), ("maybe", "int32", ("oneof_index", 1), ("proto3_optional", True)),
+        ("right", "string", ("oneof_index", 0)),
+        ("maybe", "int32", ("oneof_index", 1), ("proto3_optional", True)),
         ("none", ".lake.Empty"), ("times", ".google.protobuf.Timestamp", REPEATED), ("ratio", "float"),
     )  # fmt: skip
     lake.message_type.add(name="Empty")
@@ -273,11 +280,27 @@ def protobuf(name, confluent=False):
 
 def test_every_type_of_protobuf_has_a_type_of_spark_and_its_values():
     value = message(
-        "lake.Row", flag=True, u32=2**32 - 1, u64=2**64 - 1, i64=5, text="ü", data=b"\xff", size=1,
-        point={"x": -3, "y": 0.5}, sizes=[0, 1, 9], path=[{"x": 1}, {"y": 2}], counts={"a": 1}, points={"p": {"x": 4}},
-        at=dt.datetime(1969, 12, 31, 23, 59, 59, 250_000, UTC), took=dt.timedelta(seconds=90),
-        right="", maybe=0, none={}, times=[{"seconds": 1}], ratio=0.25,
-    )  # fmt: skip
+        "lake.Row",
+        flag=True,
+        u32=2**32 - 1,
+        u64=2**64 - 1,
+        i64=5,
+        text="ü",
+        data=b"\xff",
+        size=1,
+        point={"x": -3, "y": 0.5},
+        sizes=[0, 1, 9],
+        path=[{"x": 1}, {"y": 2}],
+        counts={"a": 1},
+        points={"p": {"x": 4}},
+        at=dt.datetime(1969, 12, 31, 23, 59, 59, 250_000, UTC),
+        took=dt.timedelta(seconds=90),
+        right="",
+        maybe=0,
+        none={},
+        times=[{"seconds": 1}],
+        ratio=0.25,
+    )
     decoder = protobuf("lake.Row")
     types = {field.name: field.dataType.simpleString() for field in decoder.type.fields}
     full, bare, null = through(decoder, value.SerializeToString(), b"", None)
@@ -285,21 +308,27 @@ def test_every_type_of_protobuf_has_a_type_of_spark_and_its_values():
     point = "struct<x:int,y:double>"
     assert types == {
         "flag": "boolean", "u32": "bigint", "u64": "decimal(20,0)", "i64": "decimal(20,0)", "text": "string",
-        "data": "binary", "size": "string", "point": point, "sizes": "array<string>", "path": f"array<{point}>",
+        "data": "binary", "size": "string", "point": point, "sizes": "array<string>",
+        "path": f"array<{point}>",
         "counts": "map<string,bigint>", "points": f"map<string,{point}>", "at": "timestamp",
         "took": DayTimeIntervalType().simpleString(), "left": "int", "right": "string", "maybe": "int",
         "times": "array<timestamp>", "ratio": "float",
     }  # fmt: skip
     assert full == {
-        "flag": True, "u32": 2**32 - 1, "u64": Decimal(2**64 - 1), "i64": Decimal(5), "text": "ü", "data": b"\xff",
+        "flag": True, "u32": 2**32 - 1, "u64": Decimal(2**64 - 1), "i64": Decimal(5), "text": "ü",
+        "data": b"\xff",
         "size": "LARGE", "point": {"x": -3, "y": 0.5}, "sizes": ["SMALL", "LARGE", "9"],
-        "path": [{"x": 1, "y": 0.0}, {"x": 0, "y": 2.0}], "counts": [("a", 1)], "points": [("p", {"x": 4, "y": 0.0})],
-        "at": dt.datetime(1969, 12, 31, 23, 59, 59, 250_000, UTC), "took": dt.timedelta(seconds=90), "left": None,
+        "path": [{"x": 1, "y": 0.0}, {"x": 0, "y": 2.0}], "counts": [("a", 1)],
+        "points": [("p", {"x": 4, "y": 0.0})],
+        "at": dt.datetime(1969, 12, 31, 23, 59, 59, 250_000, UTC), "took": dt.timedelta(seconds=90),
+        "left": None,
         "right": "", "maybe": 0, "times": [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)], "ratio": 0.25,
     }  # fmt: skip
     assert bare == {
-        "flag": False, "u32": 0, "u64": Decimal(0), "i64": Decimal(0), "text": "", "data": b"", "size": "SMALL",
-        "point": None, "sizes": [], "path": [], "counts": [], "points": [], "at": None, "took": None, "left": None,
+        "flag": False, "u32": 0, "u64": Decimal(0), "i64": Decimal(0), "text": "", "data": b"",
+        "size": "SMALL",
+        "point": None, "sizes": [], "path": [], "counts": [], "points": [], "at": None, "took": None,
+        "left": None,
         "right": None, "maybe": None, "times": [], "ratio": 0.0,
     }  # fmt: skip
     assert null is None
@@ -396,16 +425,26 @@ def write(tmp_path):
         ('kind = "avro"\nschema = "none.avsc"', "format.schema is 'none.avsc': No such file or directory"),
         ('kind = "avro"\nschema = "lake.desc"', "format.schema is 'lake.desc': that file is no text"),
         ('kind = "avro"\nschema = "lake.toml"', "format.schema is no Avro schema: JSONDecodeError"),
-        ('kind = "avro"\nschema = "lake.avsc"\nheader = "x"', "format.header is 'x': it must be one of none, confluent"),
+        (
+            'kind = "avro"\nschema = "lake.avsc"\nheader = "x"',
+            ("format.header is 'x': it must be one of none, confluent"),
+        ),
         ('kind = "avro"\nschema = "lake.avsc"\nmessage = "x"', "format.message is unknown"),
-        ('kind = "avro"\nmalformed = "keep"\nschema = \'' + json.dumps(record(("_corrupt_record", "int"))) + "'",
-         "format.schema has a field _corrupt_record"),
+        (
+            'kind = "avro"\nmalformed = "keep"\nschema = \''
+            + json.dumps(record(("_corrupt_record", "int")))
+            + "'",
+            "format.schema has a field _corrupt_record",
+        ),
         ('kind = "protobuf"\nschema = "lake.desc"', "format.message is missing"),
         ('kind = "protobuf"\nschema = "lake.avsc"\nmessage = "a.B"', "format.schema is no descriptor set"),
-        ('kind = "protobuf"\nschema = "lake.desc"\nmessage = "a.B"', "format.message is a.B, which is not in the schema"),
+        (
+            'kind = "protobuf"\nschema = "lake.desc"\nmessage = "a.B"',
+            ("format.message is a.B, which is not in the schema"),
+        ),
         ('kind = "json"\nschema = "a INT"\nheader = "confluent"', "format.header is unknown"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_in_one_line(write, form, words):
     with pytest.raises(PipelineError, match=re.escape(words)) as caught:
         load(write(form))
@@ -468,9 +507,17 @@ def test_a_topic_of_avro_becomes_a_table_that_grows(spark, broker, topic_name, w
 @pytest.mark.spark
 def test_protobuf_in_spark_is_what_its_own_classes_wrote(spark):
     value = message(
-        "lake.Row", u64=2**64 - 1, size=1, point={"x": 1}, path=[{"x": 2}], counts={"a": 1}, points={"p": {"x": 4}},
-        at=NOON, took=dt.timedelta(seconds=90), right="r",
-    ).SerializeToString()  # fmt: skip
+        "lake.Row",
+        u64=2**64 - 1,
+        size=1,
+        point={"x": 1},
+        path=[{"x": 2}],
+        counts={"a": 1},
+        points={"p": {"x": 4}},
+        at=NOON,
+        took=dt.timedelta(seconds=90),
+        right="r",
+    ).SerializeToString()
     frame = spark.createDataFrame(
         [(value, "t", 0, 0), (b"\xff", "t", 0, 1), (None, "t", 0, 2)],
         "value binary, topic string, partition int, offset long",
@@ -484,8 +531,12 @@ def test_protobuf_in_spark_is_what_its_own_classes_wrote(spark):
     times = {"at": full.pop("at").astimezone(UTC), "took": full.pop("took")}
     assert times == {key: expected.pop(key) for key in times}
     assert full == {
-        **expected, "counts": {"a": 1}, "points": {"p": {"x": 4, "y": 0.0}}, "offset": 0, "_corrupt_record": None
-    }  # fmt: skip
+        **expected,
+        "counts": {"a": 1},
+        "points": {"p": {"x": 4, "y": 0.0}},
+        "offset": 0,
+        "_corrupt_record": None,
+    }
     assert {key: one for key, one in bad.items() if one is not None} == {
         "offset": 1,
         "_corrupt_record": b"\xff",

@@ -17,7 +17,8 @@ from spark_processes import environment
 
 pytestmark = [pytest.mark.jvm, pytest.mark.spark, pytest.mark.timeout(1200)]
 
-# Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as well.
+# Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as
+# well.
 MODULE = """
 def once(rows):
     return rows.selectExpr("value.number", "value.number % 3 AS third").dropDuplicates(["number"])
@@ -44,9 +45,9 @@ driver.memory = "512m"
 sql.shuffle.partitions = 1
 driver.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """
-# Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written again; a start
-# behind the commit finds it in the table. test_pipeline_parquet.py kills an append to plain files before each step, and
-# tests/spark/faults/run.py kills at more points.
+# Where batch 1 is killed, and the table's last batch then. Between the kills before its commit it is written
+# again; a start behind the commit finds it in the table. test_pipeline_parquet.py kills an append to plain
+# files before each step, and tests/spark/faults/run.py kills at more points.
 PHASES = [("before-commit", 0), ("after-commit", 1), ("before-checkpoint", 1)]
 
 

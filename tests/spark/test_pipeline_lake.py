@@ -1,4 +1,6 @@
-"""Tables with a log, read by the formats' own readers: types, partitions, columns that grow, and batches that come again."""
+"""Tables with a log, read by the formats' own readers:
+types, partitions, columns that grow, and batches that come again.
+"""
 
 import datetime as dt
 import json
@@ -23,7 +25,8 @@ pytestmark = pytest.mark.spark
 NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
 WIDE = (
     "n INT, big BIGINT, x DOUBLE, amount DECIMAL(10,2), text STRING, bytes BINARY, day DATE, at TIMESTAMP, "
-    "local TIMESTAMP_NTZ, list ARRAY<STRING>, map MAP<STRING, BIGINT>, deep STRUCT<a: INT, b: ARRAY<STRUCT<c: DATE>>>"
+    "local TIMESTAMP_NTZ, list ARRAY<STRING>, map MAP<STRING, BIGINT>, deep STRUCT<a: INT, b: "
+    "ARRAY<STRUCT<c: DATE>>>"
 )
 ROW = (
     1, 2**40, 1.5, Decimal("3.14"), "ü", b"\x00", NOON.date(), NOON, NOON.replace(tzinfo=None),
@@ -127,7 +130,9 @@ def test_an_empty_text_and_null_are_two_partitions_of_iceberg(spark, tmp_path):
 
 
 def test_rows_that_are_not_where_the_driver_looks_end_the_batch(lake, monkeypatch):
-    """On a cluster whose executors have a disk of their own; the batch was taken as done, with what was here."""
+    """On a cluster whose executors have a disk of their own;
+    the batch was taken as done, with what was here.
+    """
     lake.write(0, [(1, "a")], "n INT, text STRING", "text")
     monkeypatch.setattr(pq, "read_metadata", lambda path: SimpleNamespace(num_rows=0))
     with pytest.raises(
@@ -169,8 +174,14 @@ def test_columns_grow_and_do_not_change(lake):
         lake.write(3, [(4, "d")], "N INT, text STRING", "text")
 
 
-NARROW = "n INT, x FLOAT, dec DECIMAL(5,2), deep STRUCT<a: INT, list: ARRAY<STRUCT<b: INT>>>, map MAP<STRING, STRUCT<c: INT>>"
-WIDER = "n BIGINT, x DOUBLE, dec DECIMAL(9,2), deep STRUCT<a: BIGINT, list: ARRAY<STRUCT<b: BIGINT>>>, map MAP<STRING, STRUCT<c: BIGINT>>"
+NARROW = (
+    "n INT, x FLOAT, dec DECIMAL(5,2), deep STRUCT<a: INT, list: ARRAY<STRUCT<b: INT>>>, map "
+    "MAP<STRING, STRUCT<c: INT>>"
+)
+WIDER = (
+    "n BIGINT, x DOUBLE, dec DECIMAL(9,2), deep STRUCT<a: BIGINT, list: ARRAY<STRUCT<b: BIGINT>>>, map "
+    "MAP<STRING, STRUCT<c: BIGINT>>"
+)
 
 
 def deep(row):
@@ -185,7 +196,8 @@ def test_narrower_values_are_taken_as_the_tables_type(lake):
     old, new = sorted(lake.read(), key=lambda row: -row["n"])
     assert (old["n"], old["x"], old["deep"]["list"]) == (2**40, 0.1, [{"b": 2**42}])
     assert deep(new) == {
-        "n": 1, "x": 0.5, "dec": Decimal("1.25"), "deep": {"a": 2, "list": [{"b": 3}]}, "map": {"k": {"c": 4}},
+        "n": 1, "x": 0.5, "dec": Decimal("1.25"), "deep": {"a": 2, "list": [{"b": 3}]},
+        "map": {"k": {"c": 4}},
     }  # fmt: skip
     assert "bigint" in lake.schema(NARROW).simpleString()
 

@@ -51,7 +51,9 @@ def test_a_kill_before_each_step_leaves_every_row_once(tmp_path):
 
 
 def test_an_append_that_fails_at_a_step_is_tried_again_by_the_same_process(tmp_path, monkeypatch):
-    """A disk that is full for a moment kills nothing; what was committed by then is published all the same."""
+    """A disk that is full for a moment kills nothing;
+    what was committed by then is published all the same.
+    """
     replace, fsync, left = Path.replace, os.fsync, 0
 
     def failing(original):
@@ -122,8 +124,10 @@ def test_a_commit_that_is_damaged_is_named(tmp_path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"layout": None}, {"files": []}, {"schema": None}, {"batch": "3"}, {"staging": "../mine"}, {"query": 1, "more": 2},
-        {"files": {"a.parquet": "../batch-0000000003-00000.parquet"}}, {"files": {"a.parquet": "mine.parquet"}},
+        {"layout": None}, {"files": []}, {"schema": None}, {"batch": "3"}, {"staging": "../mine"},
+        {"query": 1, "more": 2},
+        {"files": {"a.parquet": "../batch-0000000003-00000.parquet"}},
+        {"files": {"a.parquet": "mine.parquet"}},
     ],
 )  # fmt: skip
 def test_a_damaged_commit_is_said_in_one_line_and_moves_nothing(tmp_path, wrong):

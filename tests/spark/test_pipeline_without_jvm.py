@@ -1,4 +1,6 @@
-"""A pipeline whose JVM has ended says so in one line, unless it is to stop; what py4j raises depends on the moment."""
+"""A pipeline whose JVM has ended says so in one line, unless it is to stop;
+what py4j raises depends on the moment.
+"""
 
 import io
 import threading
@@ -27,7 +29,7 @@ def query(request):
 
 def watching(stop):
     pipeline = SimpleNamespace(name="flights", log=Path("flights.log"), group=None, metrics_port=None)
-    return supervisor._Watch(None, pipeline, Console(file=io.StringIO()), stop, supervisor.Outcome())
+    return supervisor._Watch(None, pipeline, Console(file=io.StringIO()), stop, supervisor.RunOutcome())
 
 
 def test_it_ends_with_one_line(query):

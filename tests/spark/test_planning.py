@@ -1,4 +1,6 @@
-"""Where reads begin and end, when data counts as lost, and what a stream's batches cover: without Java or Kafka."""
+"""Where reads begin and end, when data counts as lost, and what a stream's batches cover:
+without Java or Kafka.
+"""
 
 import json
 import logging
@@ -12,9 +14,9 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import DataLossError, OffsetError
 from barnabas.spark.limits import TriggerDelay, prorate
-from barnabas.spark.offsets import UNRESOLVED, Place, from_nested, to_nested
+from barnabas.spark.offsets import UNRESOLVED, SourceOffset, from_nested, to_nested
 from barnabas.spark.options import source_options
-from barnabas.spark.planner import Found, Planner
+from barnabas.spark.planner import FoundTopics, Planner
 from barnabas.spark.ranges import OffsetRange, Packing, pack, plan_tasks, split
 from barnabas.spark.stream import TopicStream
 
@@ -31,7 +33,7 @@ class FakeCatalog:
         self.groups = {}
 
     def topics(self, options):
-        return Found(set(self.logs), self.ids, self.missing)
+        return FoundTopics(set(self.logs), self.ids, self.missing)
 
     def offsets(self, wanted):
         found = {}
@@ -147,7 +149,7 @@ class TestStream:
         catalog, _, topics = stream({A0: (3, 10), B0: (0, 4)}, startingOffsets="earliest")
 
         end = topics.next_end(UNRESOLVED, None)
-        assert Place.decode(end) == Place({A0: 10, B0: 4}, {}, start={A0: 3, B0: 0})
+        assert SourceOffset.decode(end) == SourceOffset({A0: 10, B0: 4}, {}, start={A0: 3, B0: 0})
 
         # Killed before the batch was committed: a new process replays it from the log, whatever is new.
         catalog.logs = {A0: (3, 99), B0: (0, 99)}
@@ -231,8 +233,8 @@ class TestStream:
         lenient = replace(options, fail_on_data_loss=False)
         topics = TopicStream(lenient, Planner(lenient, catalog), lambda: 0.0)
         assert topics.ranges(start, end) == [OffsetRange(A0, 0, 150)]
-        limited = Place.decode(topics.next_end(start, 60))
-        assert limited == Place({A0: 60}, {"a": "B"})
+        limited = SourceOffset.decode(topics.next_end(start, 60))
+        assert limited == SourceOffset({A0: 60}, {"a": "B"})
 
     def test_a_topic_that_was_created_again_as_long_as_before_is_a_new_batch(self):
         catalog, _, topics = stream({A0: (0, 100)}, startingOffsets="earliest")
@@ -243,7 +245,7 @@ class TestStream:
         assert topics.next_end(start, None) != start
 
     def test_a_planned_batch_whose_topic_was_created_again_is_lost(self):
-        start, end = Place({A0: 5}, {"a": "A"}).encode(), Place({A0: 9}, {"a": "A"}).encode()
+        start, end = SourceOffset({A0: 5}, {"a": "A"}).encode(), SourceOffset({A0: 9}, {"a": "A"}).encode()
         catalog, options, _ = make({A0: (0, 50)}, streaming=True)
         catalog.ids = {"a": "B"}
         topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
@@ -256,23 +258,23 @@ class TestStream:
     def test_a_planned_batch_of_which_a_lost_topic_had_nothing_is_no_loss(self):
         """The batch reads the other topic; all of the one that is gone was read before."""
         ids = {"a": "A", "b": "B"}
-        start, end = Place({A0: 9, B0: 1}, ids).encode(), Place({A0: 9, B0: 4}, ids).encode()
+        start, end = SourceOffset({A0: 9, B0: 1}, ids).encode(), SourceOffset({A0: 9, B0: 4}, ids).encode()
         catalog, options, _ = make({A0: (0, 50), B0: (0, 4)}, streaming=True, subscribe="a,b")
         catalog.ids = {"a": "again", "b": "B"}
 
         topics = TopicStream(options, Planner(options, catalog), lambda: 0.0)
         assert topics.ranges(start, end) == [OffsetRange(B0, 1, 4)]
-        one_more = Place({A0: 10, B0: 4}, ids).encode()
+        one_more = SourceOffset({A0: 10, B0: 4}, ids).encode()
         with pytest.raises(DataLossError, match=r"Partitions {a-0} have been deleted"):
             topics.ranges(start, one_more)
 
     def test_a_range_that_retention_has_overtaken_wholly_is_empty_and_not_backwards(self):
         _, _, topics = stream({A0: (20, 30)}, failOnDataLoss="false")
 
-        assert topics.ranges(Place({A0: 5}, {}).encode(), Place({A0: 10}, {}).encode()) == [
+        assert topics.ranges(SourceOffset({A0: 5}, {}).encode(), SourceOffset({A0: 10}, {}).encode()) == [
             OffsetRange(A0, 10, 10)
         ]
-        assert topics.ranges(Place({A0: 5}, {}).encode(), Place({A0: 25}, {}).encode()) == [
+        assert topics.ranges(SourceOffset({A0: 5}, {}).encode(), SourceOffset({A0: 25}, {}).encode()) == [
             OffsetRange(A0, 20, 25)
         ]
 
@@ -285,7 +287,7 @@ class TestStream:
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         catalog.logs, catalog.ids, catalog.missing = {A0: (0, 12)}, {"a": "A"}, {"b": unknown}
         end = topics.next_end(start, None)
-        assert Place.decode(end) == Place({A0: 12, B0: 4}, {"a": "A", "b": "B"})
+        assert SourceOffset.decode(end) == SourceOffset({A0: 12, B0: 4}, {"a": "A", "b": "B"})
         assert topics.ranges(start, end) == [OffsetRange(A0, 10, 12)]
 
         catalog.logs, catalog.ids, catalog.missing = {A0: (0, 12), B0: (0, 9)}, {"a": "A", "b": "B"}, {}
@@ -295,7 +297,7 @@ class TestStream:
         ]
 
     def test_a_topic_that_is_no_longer_asked_for_is_not_called_deleted(self):
-        start = Place({A0: 10, B0: 4}, {"a": "A", "b": "B"})
+        start = SourceOffset({A0: 10, B0: 4}, {"a": "A", "b": "B"})
         with pytest.raises(DataLossError) as caught:
             make({A0: (0, 10)}, streaming=True)[2].latest_place(start)
 
@@ -305,34 +307,34 @@ class TestStream:
     def test_partitions_that_are_no_longer_assigned_fail_before_a_batch_is_written_down(self):
         catalog, _, topics = stream({A0: (0, 10)}, assign='{"a":[0]}')
         catalog.ids = {"a": "A"}
-        both = Place({A0: 4, A1: 3}, {"a": "A"}).encode()
+        both = SourceOffset({A0: 4, A1: 3}, {"a": "A"}).encode()
         with pytest.raises(DataLossError, match=r"do not ask for \{a-1\} any more"):
             topics.next_end(both, None)
 
         lenient = stream({A0: (0, 10)}, assign='{"a":[0]}', failOnDataLoss="false")
         lenient[0].ids = {"a": "A"}
         end = lenient[2].next_end(both, None)
-        assert Place.decode(end) == Place({A0: 10}, {"a": "A"}), "it loses its place"
+        assert SourceOffset.decode(end) == SourceOffset({A0: 10}, {"a": "A"}), "it loses its place"
         assert lenient[2].ranges(both, end) == [OffsetRange(A0, 4, 10)]
 
     def test_partitions_that_one_broker_does_not_know_yet_keep_their_place(self):
         catalog, _, topics = stream({A0: (0, 12)})
         catalog.ids = {"a": "A"}
-        start = Place({A0: 10, A1: 3}, {"a": "A"}).encode()
+        start = SourceOffset({A0: 10, A1: 3}, {"a": "A"}).encode()
         end = topics.next_end(start, None)
-        assert Place.decode(end) == Place({A0: 12, A1: 3}, {"a": "A"})
+        assert SourceOffset.decode(end) == SourceOffset({A0: 12, A1: 3}, {"a": "A"})
 
         catalog.logs[A1] = (0, 7)
         assert topics.ranges(end, topics.next_end(end, None)) == [
             OffsetRange(A0, 12, 12),
             OffsetRange(A1, 3, 7),
         ]
-        catalog.topics = lambda _options: Found({A0}, {"a": "A"})
-        planned = Place({A0: 12, A1: 7}, {"a": "A"}).encode()
+        catalog.topics = lambda _options: FoundTopics({A0}, {"a": "A"})
+        planned = SourceOffset({A0: 12, A1: 7}, {"a": "A"}).encode()
         assert topics.ranges(end, planned)[1] == OffsetRange(A1, 3, 7), "planned again by what one knows"
         without_ids = stream({A0: (0, 12)})[2]
         with pytest.raises(DataLossError, match="Topic a has been deleted"):
-            without_ids.next_end(Place({A0: 10, A1: 3}, {}).encode(), None)
+            without_ids.next_end(SourceOffset({A0: 10, A1: 3}, {}).encode(), None)
 
     def test_a_topic_that_is_deleted_is_a_failure_unless_told_otherwise(self):
         catalog, _, topics = stream({A0: (0, 10)}, startingOffsets="earliest")
@@ -351,7 +353,8 @@ class TestStream:
         ("logs", "end", "condition", "left"),
         [
             ({A0: (0, 9)}, {"a": {"0": 9}}, "PARTITIONS_DELETED", [OffsetRange(A0, 5, 9)]),
-            ({A0: (0, 9), A1: (0, 2)}, {"a": {"0": 9, "1": 2}}, "PARTITION_OFFSET_CHANGED", [OffsetRange(A0, 5, 9)]),
+            ({A0: (0, 9), A1: (0, 2)}, {"a": {"0": 9, "1": 2}}, "PARTITION_OFFSET_CHANGED",
+                [OffsetRange(A0, 5, 9)]),
             (
                 {A0: (7, 9), A1: (0, 5)}, {"a": {"0": 9, "1": 5}}, "START_OFFSET_RESET",
                 [OffsetRange(A0, 7, 9), OffsetRange(A1, 5, 5)],
@@ -385,7 +388,9 @@ class TestStream:
 
     @pytest.mark.parametrize("starting", ["latest", "earliest"])
     def test_available_now_begins_where_it_can_end(self, starting):
-        """On a topic that grows while the query starts: an end before the start would be in the checkpoint for good."""
+        """On a topic that grows while the query starts:
+        an end before the start would be in the checkpoint for good.
+        """
         catalog, _, topics = stream({A0: (0, 100)}, startingOffsets=starting)
         topics.stop_at_latest()
         catalog.logs = {A0: (0, 105)}
@@ -407,7 +412,7 @@ class TestStream:
         topics.stop_at_latest()
 
         end = topics.next_end({"a": {"0": 100}, "b": {"0": 50}}, None)
-        assert Place.decode(end).positions == {A0: 110, B0: 50}
+        assert SourceOffset.decode(end).positions == {A0: 110, B0: 50}
 
     def test_a_topic_of_a_pattern_keeps_its_place_until_it_is_there_again(self):
         asked = {"kafka.bootstrap.servers": "h:1", "subscribePattern": "[ab]", "startingOffsets": "earliest"}
@@ -422,7 +427,7 @@ class TestStream:
                     topics.next_end(start, None)
                 continue
             end = topics.next_end(start, None)
-            assert Place.decode(end).positions == {A0: 12, B0: 4}
+            assert SourceOffset.decode(end).positions == {A0: 12, B0: 4}
             catalog.logs = {A0: (0, 12), B0: (0, 9)}
             ranges = topics.ranges(end, topics.next_end(end, None))
             assert ranges == [OffsetRange(A0, 12, 12), OffsetRange(B0, 4, 9)]
@@ -435,16 +440,16 @@ class TestStream:
         catalog.logs = {A0: (0, 4)}
         assert topics.next_end(start, None) is start
         clock[0] = 60_000
-        assert Place.decode(topics.next_end(start, None)).positions == {A0: 4}
+        assert SourceOffset.decode(topics.next_end(start, None)).positions == {A0: 4}
         start, catalog.logs = {"a": {"0": 4}}, {A0: (0, 14)}
-        assert Place.decode(topics.next_end(start, None)).positions == {A0: 14}
+        assert SourceOffset.decode(topics.next_end(start, None)).positions == {A0: 14}
 
     def test_available_now_never_waits(self):
         _, _, topics = stream({A0: (0, 4)}, startingOffsets="earliest", minOffsetsPerTrigger="10")
         topics.stop_at_latest()
         first = topics.next_end(UNRESOLVED, 3)
 
-        assert Place.decode(topics.next_end(first, 3)).positions == {A0: 4}
+        assert SourceOffset.decode(topics.next_end(first, 3)).positions == {A0: 4}
 
 
 positions = st.dictionaries(

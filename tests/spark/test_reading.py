@@ -234,7 +234,9 @@ LAST_OFFSET_DELTA = 23
 
 @pytest.mark.parametrize("bit", [0x80, 0x10], ids=["before the range", "far behind it"])
 def test_the_last_offset_of_a_corrupt_batch_is_not_believed(caplog, bit):
-    """It seemed to lie outside of the range, and its records were left out in silence, or all that came behind."""
+    """It seemed to lie outside of the range, and its records were left out in silence, or all that came
+    behind.
+    """
 
     def read(*logs, **extra):
         fetcher = FlippedFetcher({A: list(logs)}, flipped={5}, at=LAST_OFFSET_DELTA, bit=bit)

@@ -1,4 +1,6 @@
-"""A topic that is deleted and created again between planning and the last fetch, on a broker: its id tells."""
+"""A topic that is deleted and created again between planning and the last fetch, on a broker:
+its id tells.
+"""
 
 import time
 
@@ -19,7 +21,9 @@ RECORDS = 200
 
 
 def create(broker, topic, word):
-    """The topic, with records larger than a fetch takes several of; waits for the end of one that is being deleted."""
+    """The topic, with records larger than a fetch takes several of;
+    waits for the end of one that is being deleted.
+    """
     deadline = time.monotonic() + 60
     with BlockingAdmin(broker) as admin:
         while True:

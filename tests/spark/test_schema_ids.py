@@ -1,4 +1,6 @@
-"""Values with the ids of a schema registry: those of another schema than the pinned one are malformed, and never decoded."""
+"""Values with the ids of a schema registry:
+those of another schema than the pinned one are malformed, and never decoded.
+"""
 
 import io
 import json
@@ -58,8 +60,8 @@ def test_the_first_id_of_a_topic_is_pinned_and_another_one_is_malformed(ids):
 
     assert rows == [None, {"gross": 120, "net": 100}, None, {"gross": 120, "net": 100}]
     assert malformed == {
-        2: "ValueError: its schema has the id 8, and of prices this pipeline reads 7. Where both have the schema of the "
-        "file, say schemaIds = [7, 8]"
+        2: "ValueError: its schema has the id 8, and of prices this pipeline reads 7. "
+        "Where both have the schema of the file, say schemaIds = [7, 8]"
     }
 
 
@@ -154,7 +156,8 @@ def pipeline(broker, topic_name, tmp_path):
         path = tmp_path / "prices.toml"
         path.write_text(
             f'checkpoint = "c"\ntrigger = "{trigger}"\n[source]\nkafka.bootstrap.servers = "{broker}"\n'
-            f'subscribe = "{topic}"\nstartingOffsets = "earliest"\n[format]\nkind = "avro"\nheader = "confluent"\n'
+            f'subscribe = "{topic}"\nstartingOffsets = "earliest"\n'
+            '[format]\nkind = "avro"\nheader = "confluent"\n'
             f"schema = '{json.dumps(BY_GROSS)}'\n" + "\n".join(lines) + "\n"
             '[transform]\nsql = "SELECT key, value.* FROM source"\n'
             '[restart]\nattempts = 0\n[sink]\nkind = "parquet"\npath = "table"\n'
@@ -189,7 +192,8 @@ def test_a_pipeline_never_mixes_schemas(spark, broker, pipeline, tmp_path):
     for trigger in ("availableNow", "once"):
         with pytest.raises(PipelineError) as caught:
             run(trigger=trigger)
-        where = f"[MALFORMED_RECORD] {TopicPartition(pipeline.topic, 1)} offset 0 does not fit format.schema: ValueError: "
+        place = TopicPartition(pipeline.topic, 1)
+        where = f"[MALFORMED_RECORD] {place} offset 0 does not fit format.schema: ValueError: "
         ids = f"its schema has the id 8, and of {pipeline.topic} this pipeline reads 7."
         assert where + ids in str(caught.value)
         assert "\n" not in str(caught.value)

@@ -58,7 +58,9 @@ def test_what_starts_inside_writes_to_the_log_file(tmp_path, capfd):
 
 
 def test_planning_loads_no_machine_code():
-    """Spark plans each query in processes of its own, which read no records: loading numba takes them a second."""
+    """Spark plans each query in processes of its own, which read no records:
+    loading numba takes them a second.
+    """
     program = (
         "import sys; from barnabas.spark import kafka, sink, source;"
         "print([name for name in ('pandas', 'numba') if name in sys.modules])"

@@ -26,8 +26,14 @@ def topic(broker):
 def produce(broker, topic, count, *, start=0):
     with Producer(broker) as producer:
         for number in range(start, start + count):
-            producer.send(topic, f"v{number}", f"k{number}" if number % 2 else None, partition=number % 3,
-                          timestamp_ms=1_700_000_000_000 + number, headers=[("n", b"%d" % number)])  # fmt: skip
+            producer.send(
+                topic,
+                f"v{number}",
+                f"k{number}" if number % 2 else None,
+                partition=number % 3,
+                timestamp_ms=1_700_000_000_000 + number,
+                headers=[("n", b"%d" % number)],
+            )
 
 
 def reader(source, broker, topic, **options):
@@ -57,9 +63,12 @@ def test_offsets_cut_a_batch_read(spark, broker, topic):
     produce(broker, topic, 30)
 
     frame = reader(
-        spark.read, broker, topic,
-        startingOffsets=f'{{"{topic}":{{"0":2,"1":-2,"2":9}}}}', endingOffsets=f'{{"{topic}":{{"0":5,"1":1,"2":-1}}}}',
-    ).load()  # fmt: skip
+        spark.read,
+        broker,
+        topic,
+        startingOffsets=f'{{"{topic}":{{"0":2,"1":-2,"2":9}}}}',
+        endingOffsets=f'{{"{topic}":{{"0":5,"1":1,"2":-1}}}}',
+    ).load()
 
     found = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
     assert found == [(0, 2), (0, 3), (0, 4), (1, 0), (2, 9)]
@@ -67,7 +76,8 @@ def test_offsets_cut_a_batch_read(spark, broker, topic):
 
 def test_what_is_written_is_read_back(spark, broker, topic):
     frame = spark.range(60).selectExpr(
-        "cast(id as string) key", "cast(concat('value ', id) as binary) value", "cast(id % 2 as int) partition",
+        "cast(id as string) key", "cast(concat('value ', id) as binary) value",
+        "cast(id % 2 as int) partition",
         f"'{topic}' topic", "array(named_struct('key', 'h', 'value', cast('x' as binary))) headers",
     )  # fmt: skip
     frame.write.format("barnabas").option("kafka.bootstrap.servers", broker).mode("append").save()
@@ -107,7 +117,9 @@ def test_a_stream_keeps_its_limit_and_its_place(spark, broker, topic, tmp_path):
 
 
 def test_the_start_of_a_stream_changes_no_map_that_streams_share(spark, broker, topic, tmp_path, monkeypatch):
-    """Two that started at once left one that no task could be sent with: every query of the session failed."""
+    """Two that started at once left one that no task could be sent with:
+    every query of the session failed.
+    """
     wrap, functions = udf._wrap_function, []
 
     def wrapped(*args):

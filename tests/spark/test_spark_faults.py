@@ -1,6 +1,7 @@
 """The short form of the crash matrix: workers, brokers and data fail, and each number is in the table once.
 
-test_pipeline_killed.py kills drivers; `python tests/spark/faults/run.py` has all of it, on a standalone cluster too.
+test_pipeline_killed.py kills drivers; `python tests/spark/faults/run.py` has all of it, on a standalone
+cluster too.
 """
 
 import subprocess

@@ -135,8 +135,14 @@ def test_a_column_topic_of_any_type_is_passed_over_where_the_option_is_set(spark
 @pytest.mark.parametrize(
     "text",
     [
-        "a INT, b bigint NOT NULL, `odd ``name` STRING, c: tinyint, d smallint, e float, f double, g boolean, h binary",
-        "a struct<b: string, c: array<map<string, double>>>, d date, e timestamp, f timestamp_ntz, g void, h variant",
+        (
+            "a INT, b bigint NOT NULL, `odd ``name` STRING, c: tinyint, d smallint, e float, f double, g "
+            "boolean, h binary"
+        ),
+        (
+            "a struct<b: string, c: array<map<string, double>>>, d date, e timestamp, f timestamp_ntz, g "
+            "void, h variant"
+        ),
         "a decimal, b decimal(5), c NUMERIC(10, 2), d real, e long, f short, g byte, h integer",
     ],
 )

@@ -3,10 +3,10 @@
     python tests/suites/run.py FOLDER [--bootstrap HOST:PORT] [--suite NAME] [--write]
 
 FOLDER holds clones of the clients' repositories, each under its suite's name (kafka-python,
-confluent-kafka-python). Without --bootstrap a `barnabas serve` of our own is the broker; point it at a genuine
-Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass; --write puts down those
-that do, and an allow-list only ever grows. Each suite runs in a virtual environment of its own, in a copy of its
-tests, because those bring their own versions of everything.
+confluent-kafka-python). Without --bootstrap a `barnabas serve` of our own is the broker; point it at a
+genuine Kafka 3.9 to see what the suite itself is worth. NAME.allow lists the tests that must pass; --write
+puts down those that do, and an allow-list only ever grows. Each suite runs in a virtual environment of its
+own, in a copy of its tests, because those bring their own versions of everything.
 """
 
 import argparse

@@ -1,4 +1,6 @@
-"""The admin client of a Kafka cluster, any vendor's: topics, partitions, offsets, configurations, groups, the cluster."""
+"""The admin client of a Kafka cluster, any vendor's:
+topics, partitions, offsets, configurations, groups, the cluster.
+"""
 
 from barnabas.admin.admin import Admin, BlockingAdmin
 from barnabas.admin.features import FeatureMetadata, FeatureUpdate, UpgradeType
@@ -17,7 +19,6 @@ from barnabas.admin.types import (
     ConfigEntry,
     ConfigResource,
     CreatedTopic,
-    ElectionType,
     LogDirDescription,
     NewPartitions,
     NewTopic,
@@ -33,6 +34,7 @@ from barnabas.admin.types import (
 from barnabas.client.coordinators import CoordinatorAnswer
 from barnabas.client.types import OffsetAndMetadata
 from barnabas.protocol.coordinator_type import CoordinatorType
+from barnabas.protocol.election_type import ElectionType
 
 __all__ = [
     "Admin",

@@ -33,7 +33,9 @@ class ClusterInfo:
     async def try_api_versions(
         self, brokers: Iterable[int], *, timeout_ms: float | None = None
     ) -> dict[int, ApiVersions | BarnabasError]:
-        """The lowest and the highest version of each API, by key, that each broker serves; an error per broker."""
+        """The lowest and the highest version of each API, by key, that each broker serves;
+        an error per broker.
+        """
         wanted = list(dict.fromkeys(brokers))
         deadline = self._context.deadline(timeout_ms)
         answers = await asyncio.gather(*(self._api_versions(broker, deadline.left_s) for broker in wanted))
@@ -54,7 +56,8 @@ class ClusterInfo:
     async def unregister_broker(self, broker: int, *, timeout_ms: float | None = None) -> None:
         """Takes a broker that is gone out of a KRaft cluster (KIP-500).
 
-        Raises `network.errors.UnsupportedVersionError` where the cluster is one with ZooKeeper, KafkaError otherwise.
+        Raises `network.errors.UnsupportedVersionError` where the cluster is one with ZooKeeper, KafkaError
+        otherwise.
         """
         response = await self._context.cluster.send_to_any(
             UnregisterBrokerRequest(broker_id=broker),

@@ -40,7 +40,9 @@ R = TypeVar("R", bound=Response)
 
 
 class Configs:
-    """Configurations. A broker knows only its own, so each broker is asked itself; any may speak for topics."""
+    """Configurations. A broker knows only its own, so each broker is asked itself;
+    any may speak for topics.
+    """
 
     def __init__(self, context: AdminContext) -> None:
         self._context = context

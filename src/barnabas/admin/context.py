@@ -1,4 +1,6 @@
-"""What all nouns of the admin client share: the cluster, the deadline of a call, requests to the controller."""
+"""What all nouns of the admin client share:
+the cluster, the deadline of a call, requests to the controller.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar

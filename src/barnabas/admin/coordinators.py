@@ -53,9 +53,11 @@ async def ask_coordinators(
     timeout_ms: float | None,
     again: Iterable[ErrorCode] = (),
 ) -> dict[str, V | BarnabasError]:
-    """A value or an error for each group: `ask` sends one request to one coordinator (``CoordinatorStrategy``).
+    """A value or an error for each group: `ask` sends one request to one coordinator
+    (``CoordinatorStrategy``).
 
-    A coordinator that loads, or answers with one of `again`, is asked again. When it has moved, it is looked up again.
+    A coordinator that loads, or answers with one of `again`, is asked again. When it has moved, it is looked
+    up again.
     """
     cluster, deadline = context.cluster, context.deadline(timeout_ms)
 

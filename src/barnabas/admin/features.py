@@ -1,4 +1,6 @@
-"""``admin.features``: which features brokers support, and the levels that the cluster has agreed on (KIP-584)."""
+"""``admin.features``: which features brokers support, and the levels that the cluster has agreed on
+(KIP-584).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +40,9 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMetadata:
-    """Features by name: the lowest and the highest supported level, the finalized one, and the epoch of these."""
+    """Features by name: the lowest and the highest supported level, the finalized one, and the epoch of
+    these.
+    """
 
     supported: Mapping[str, tuple[int, int]]
     finalized: Mapping[str, int]
@@ -52,7 +56,9 @@ class Features:
         self._context = context
 
     async def describe(self, *, timeout_ms: float | None = None) -> FeatureMetadata:
-        """What one broker supports, and the finalized levels it knows. Raises KafkaError, ClientTimeoutError."""
+        """What one broker supports, and the finalized levels it knows.
+        Raises KafkaError, ClientTimeoutError.
+        """
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=__version__)
         response = await self._context.cluster.send_to_any(
             request, ApiVersionsResponse, self._context.deadline(timeout_ms)

@@ -119,7 +119,9 @@ def _classic_member(member: classic.DescribedGroupMember) -> MemberDescription:
 
 
 def fetched_offsets(answer: OffsetFetchResponseGroup | OffsetFetchResponse) -> Offsets:
-    """The positions of one group, alone in its answer or one of several; a partition with an error is left out."""
+    """The positions of one group, alone in its answer or one of several;
+    a partition with an error is left out.
+    """
     answers = {
         TopicPartition(topic.name, one.partition_index): one
         for topic in answer.topics

@@ -60,8 +60,8 @@ class GroupOffsets:
     ) -> dict[str, Offsets]:
         """Committed positions by group: of these partitions, or of all that a group has positions for.
 
-        With `require_stable` a broker answers no position that an open transaction may still change (KIP-447).
-        Raises the first error of a group.
+        With `require_stable` a broker answers no position that an open transaction may still change
+        (KIP-447). Raises the first error of a group.
         """
         results = await self.try_offsets(
             groups, partitions, require_stable=require_stable, timeout_ms=timeout_ms
@@ -126,7 +126,9 @@ class GroupOffsets:
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, BarnabasError | None]:
-        """As `alter_offsets`, with an error per partition; raises what keeps the coordinator from answering."""
+        """As `alter_offsets`, with an error per partition;
+        raises what keeps the coordinator from answering.
+        """
         topics = commit_topics(with_metadata(offsets))
         request = OffsetCommitRequest(group_id=group, member_id="", topics=topics)
 
@@ -148,7 +150,9 @@ class GroupOffsets:
     async def try_delete_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, BarnabasError | None]:
-        """As `delete_offsets`, with an error per partition; raises the group's own (say GROUP_ID_NOT_FOUND)."""
+        """As `delete_offsets`, with an error per partition;
+        raises the group's own (say GROUP_ID_NOT_FOUND).
+        """
         request = OffsetDeleteRequest(group_id=group, topics=_deleted_topics(partitions))
 
         async def ask(node: int, _groups: Sequence[str]) -> Answers[dict[TopicPartition, ErrorCode]]:

@@ -121,7 +121,9 @@ class Groups(GroupOffsets):
         }
 
     def _broker(self, node: int) -> Broker:
-        """Where the coordinator is. A broker that has just gone is like a lost connection: another look-up follows."""
+        """Where the coordinator is. A broker that has just gone is like a lost connection:
+        another look-up follows.
+        """
         broker = self._context.cluster.metadata.brokers.get(node)
         if broker is None:
             raise DisconnectedError(f"broker {node} is not known any more")

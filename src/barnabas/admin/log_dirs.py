@@ -1,4 +1,6 @@
-"""``admin.log_dirs``: what the log directories of brokers hold, and moves of replicas between them (KIP-113)."""
+"""``admin.log_dirs``: what the log directories of brokers hold, and moves of replicas between them
+(KIP-113).
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,9 +62,11 @@ class LogDirs:
     async def alter_replicas(
         self, targets: Mapping[TopicPartitionReplica, str], *, timeout_ms: float | None = None
     ) -> None:
-        """``alterReplicaLogDirs``: begins to move replicas to these log directories, absolute paths, of their brokers.
+        """``alterReplicaLogDirs``: begins to move replicas to these log directories, absolute paths, of their
+        brokers.
 
-        The directory where a replica is gives its move up. Raises the first error of a replica; others may move all the same.
+        The directory where a replica is gives its move up. Raises the first error of a replica; others may
+        move all the same.
         """
         raise_first(await self.try_alter_replicas(targets, timeout_ms=timeout_ms))
 
@@ -71,7 +75,8 @@ class LogDirs:
     ) -> dict[TopicPartitionReplica, BarnabasError | None]:
         """As `alter_replicas`, with an error per replica.
 
-        REPLICA_NOT_AVAILABLE is the answer for a replica that is not there yet: it will be made in that directory.
+        REPLICA_NOT_AVAILABLE is the answer for a replica that is not there yet: it will be made in that
+        directory.
         """
 
         async def ask(
@@ -94,7 +99,9 @@ class LogDirs:
     async def describe_replicas(
         self, replicas: Iterable[TopicPartitionReplica], *, timeout_ms: float | None = None
     ) -> dict[TopicPartitionReplica, ReplicaLogDirInfo]:
-        """``describeReplicaLogDirs``: where replicas are and where they move to. Raises the first error of a broker."""
+        """``describeReplicaLogDirs``: where replicas are and where they move to.
+        Raises the first error of a broker.
+        """
         return raise_first(await self.try_describe_replicas(replicas, timeout_ms=timeout_ms))
 
     async def try_describe_replicas(
@@ -132,7 +139,9 @@ class LogDirs:
         failed: str,
         timeout_ms: float | None,
     ) -> dict[K, V | BarnabasError]:
-        """Asks each broker for its keys; one that is not in the cluster is waited for, as Java's Admin does."""
+        """Asks each broker for its keys;
+        one that is not in the cluster is waited for, as Java's Admin does.
+        """
         cluster, deadline = self._context.cluster, self._context.deadline(timeout_ms)
         broker_of = {key: broker for broker, members in keys.items() for key in members}
 
@@ -187,7 +196,9 @@ def _error_in(
 
 
 def _places(directories: LogDirDescriptions) -> dict[TopicPartition, ReplicaLogDirInfo]:
-    """Where each replica of one broker is. Raises the error of a directory, unless it is that its disk failed."""
+    """Where each replica of one broker is.
+    Raises the error of a directory, unless it is that its disk failed.
+    """
     places: dict[TopicPartition, ReplicaLogDirInfo] = {}
     for path, directory in directories.items():
         if directory.error is not None and directory.error.code is not ErrorCode.KAFKA_STORAGE_ERROR:

@@ -23,8 +23,9 @@ class Offsets:
         read_committed: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The offset of each partition for its time in ms or special timestamp (`client.types.LATEST_TIMESTAMP`,
-        ...); -1 where no record is that late. Raises the first error of a partition.
+        """The offset of each partition for its time in ms or special timestamp
+        (`client.types.LATEST_TIMESTAMP`, ...); -1 where no record is that late. Raises the first error of a
+        partition.
         """
         results = await self.try_list(timestamps, read_committed=read_committed, timeout_ms=timeout_ms)
         return raise_first(results)

@@ -1,15 +1,18 @@
-"""``admin.partitions``: elect leaders, reassign to other brokers, list what is on the move, delete records."""
+"""``admin.partitions``: elect leaders, reassign to other brokers, list what is on the move, delete
+records.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from barnabas.admin.context import AdminContext, error_of
-from barnabas.admin.types import ElectionType, PartitionReassignment
+from barnabas.admin.types import PartitionReassignment
 from barnabas.client.errors import ClientTimeoutError
 from barnabas.client.keyed_call import KeyedCall, raise_first
 from barnabas.client.partition_leaders import LEADER_MOVED, PartitionLeaders
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition, by_topic
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -152,10 +155,11 @@ class Partitions:
     async def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Deletes the records before these offsets, -1 for all that consumers may see; where each partition begins now.
+        """Deletes the records before these offsets, -1 for all that consumers may see; where each partition
+        begins now.
 
-        Raises `KafkaError` for the first that is refused: POLICY_VIOLATION for a topic that is only compacted,
-        OFFSET_OUT_OF_RANGE beyond the high watermark.
+        Raises `KafkaError` for the first that is refused: POLICY_VIOLATION for a topic that is only
+        compacted, OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
         return raise_first(await self.try_delete_records(offsets, timeout_ms=timeout_ms))
 

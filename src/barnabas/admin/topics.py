@@ -32,7 +32,9 @@ from barnabas.protocol.messages.metadata import MetadataRequest, MetadataRequest
 
 
 class Topics:
-    """Topics of the cluster. Methods named ``try_...`` give an error per topic, the others raise the first."""
+    """Topics of the cluster. Methods named ``try_...`` give an error per topic, the others raise the
+    first.
+    """
 
     def __init__(self, context: AdminContext) -> None:
         self._context = context

@@ -34,7 +34,8 @@ class Transactions:
         broker: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """The producers that each partition remembers, on its leader or on one broker that has a replica of it.
+        """The producers that each partition remembers, on its leader or on one broker that has a replica of
+        it.
 
         Raises KafkaError or ClientTimeoutError for the first partition that has no answer.
         """

@@ -13,7 +13,9 @@ from barnabas.core.ids import TopicPartition, Uuid
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Counts of -1 take the broker's defaults; an assignment lists replicas by partition."""
+    """A topic to create. Counts of -1 take the broker's defaults;
+    an assignment lists replicas by partition.
+    """
 
     name: str
     partitions: int = -1
@@ -24,7 +26,9 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic is to have; the replicas of each new one where the broker is not to place them."""
+    """How many partitions a topic is to have;
+    the replicas of each new one where the broker is not to place them.
+    """
 
     count: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -57,15 +61,6 @@ class TopicDescription:
     topic_id: Uuid
     is_internal: bool
     partitions: Sequence[PartitionMetadata]
-
-
-class ElectionType(IntEnum):
-    """Which leaders are elected, numbered as on the wire (``ElectionType``)."""
-
-    PREFERRED = 0
-    """The first replica of each partition, where it is in sync."""
-    UNCLEAN = 1
-    """Any live replica for partitions without a leader; records may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +171,9 @@ ApiVersions: TypeAlias = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
-    """One replica in a log directory: bytes, and how many offsets it lags (-1 where the broker cannot say)."""
+    """One replica in a log directory:
+    bytes, and how many offsets it lags (-1 where the broker cannot say).
+    """
 
     size: int
     offset_lag: int
@@ -207,7 +204,9 @@ class TopicPartitionReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDirInfo:
-    """Where a replica is and where it moves to; None for a directory, and -1 for its lag in offsets, where there is none."""
+    """Where a replica is and where it moves to;
+    None for a directory, and -1 for its lag in offsets, where there is none.
+    """
 
     current_log_dir: str | None = None
     current_offset_lag: int = -1

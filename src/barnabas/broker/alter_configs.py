@@ -9,7 +9,7 @@ from barnabas.broker.authorizer import Operation, Resource
 from barnabas.broker.config_entries import BROKER, BROKER_LOGGER, CLIENT_METRICS, TOPIC
 from barnabas.broker.context import RequestContext
 from barnabas.broker.sliced import alone
-from barnabas.cluster.metadata.config_admin import AlterConfigOp, Change, OpType, check_broker_id
+from barnabas.cluster.metadata.config_admin import Change, ConfigOp, OpType, check_broker_id
 from barnabas.core import broker_loggers
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -113,7 +113,7 @@ def _alter(context: RequestContext, alteration: Alteration, *, validate_only: bo
 
 
 def _alter_loggers(
-    context: RequestContext, name: str, change: Sequence[AlterConfigOp], *, validate_only: bool
+    context: RequestContext, name: str, change: Sequence[ConfigOp], *, validate_only: bool
 ) -> None:
     """``RuntimeLoggerManager.applyChangesForResource``: all of the changes, or none where one is wrong."""
     context.require_cluster(Operation.ALTER_CONFIGS)
@@ -128,7 +128,7 @@ def _alter_loggers(
         _log.warning("logger.level_changed", logger=operation.name, level=level, client=context.client_id)
 
 
-def _check_logger(operation: AlterConfigOp) -> None:
+def _check_logger(operation: ConfigOp) -> None:
     name, kind = operation.name, operation.kind
     if kind in (OpType.APPEND, OpType.SUBTRACT):
         verb = OpType(kind).name

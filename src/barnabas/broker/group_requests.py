@@ -10,10 +10,10 @@ from barnabas.coordinator.group import Client
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 
-D = TypeVar("D", bound="_Described")
+D = TypeVar("D", bound="_GroupAnswer")
 
 
-class _Described(Protocol):
+class _GroupAnswer(Protocol):
     """A group in an answer."""
 
     error_code: int

@@ -13,7 +13,7 @@ from barnabas.broker.described_topics import DescribedTopics
 from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
-from barnabas.cluster.controller.election_events import ElectionResult, ElectionType
+from barnabas.cluster.controller.election_events import ElectionResult
 from barnabas.cluster.controller.reassignment import Target
 from barnabas.cluster.leadership import ReplicaAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
@@ -26,6 +26,7 @@ from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.network.peer import Peer
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -1,4 +1,5 @@
-"""Which flags of ``barnabas configs`` go together, and which entity they name, in the words of kafka-configs.sh.
+"""Which flags of ``barnabas configs`` go together, and which entity they name, in the words of
+kafka-configs.sh.
 
 The checks stand in the order of ``ConfigCommandOptions.checkArgs``, since only the first failure is printed.
 """
@@ -29,7 +30,9 @@ _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 
 
 class Entity(NamedTuple):
-    """What is configured: its type, and its name, empty for the default of all, None when there was none given."""
+    """What is configured: its type, and its name, empty for the default of all, None when there was none
+    given.
+    """
 
     type: str
     name: str | None
@@ -105,7 +108,8 @@ def _check_entity(given: Given) -> None:
         )
     if not server:
         raise ToolError(
-            "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be specified"
+            "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be "
+            "specified"
         )
     if types[0] in WITH_QUOTAS and given["describe"]:
         _check_quotas(types, names)
@@ -130,7 +134,8 @@ def _check_alter(given: Given) -> None:
     kind, names = _types(given)[0], _names(given)
     if kind == BROKERS and not names:
         raise ToolError(
-            "an entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+            "an entity-name or default entity must be specified with --alter of users, clients, brokers or "
+            "ips"
         )
     if kind != BROKERS and not any(names):
         raise ToolError(f"an entity name must be specified with --alter of {kind}")
@@ -138,7 +143,8 @@ def _check_alter(given: Given) -> None:
         raise ToolError("Only one of --add-config or --add-config-file must be specified")
     if not (given["add-config"] or given["add-config-file"] or given["delete-config"]):
         raise ToolError(
-            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with "
+            "--alter"
         )
     if len(given["add-config"]) > 1:
         raise ToolError("Found multiple arguments for option add-config, but you asked for only one")
@@ -154,7 +160,8 @@ def parse_added(text: str) -> dict[str, str]:
     parts = [re.split(rf"\s*=\s*{_OUTSIDE_BRACKETS}", pair) for pair in pairs]
     if not all(len(part) == 2 for part in parts):
         raise ToolError(
-            'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
+            "requirement failed: Invalid entity config: all configs to be added must be in the format "
+            '"key=val".'
         )
     return {key.strip(): re.sub(r"[\[\]]", "", value).strip() for key, value in parts}
 

@@ -59,7 +59,8 @@ class _FailedError(Exception):
 def run(given: Given, arguments: Sequence[str]) -> None:
     """Runs the one action that was asked for.
 
-    Raises ToolError with the script's lines: for what the cluster refuses, the command line and the Java error.
+    Raises ToolError with the script's lines: for what the cluster refuses, the command line and the Java
+    error.
     """
     try:
         asyncio.run(_run(given))
@@ -201,8 +202,8 @@ async def _alter(admin: Admin, entity: Entity, added: Mapping[str, str], deleted
         raise ToolError(f"Invalid config(s): {','.join(unset)}")
     operations = [AlterConfigOp(key, value) for key, value in added.items()]
     if entity.type == BROKERS:
-        # The script replaces all values of a broker at once (AlterConfigs), where a key that is deleted is not set.
-        # Single operations come to the same, and keep what another tool sets at this moment.
+        # The script replaces all values of a broker at once (AlterConfigs), where a key that is deleted is
+        # not set. Single operations come to the same, and keep what another tool sets at this moment.
         operations = [one for one in operations if one.name not in deleted]
     operations += [AlterConfigOp(key, "", AlterOp.DELETE) for key in deleted]
     await admin.configs.alter({_resource(entity): operations}, timeout_ms=2 * _TIMEOUT_MS)

@@ -101,7 +101,10 @@ class RecordPrinter:
             try:
                 yield self._format(record)
             except BarnabasError as error:
-                place = f"Error processing the record at offset {record.offset} of {record.topic}-{record.partition}: {error}"
+                place = (
+                    f"Error processing the record at offset {record.offset} of "
+                    f"{record.topic}-{record.partition}: {error}"
+                )
                 if not self._skip_errors:
                     raise click.ClickException(f"{place} (--skip-message-on-error passes over it)") from error
                 click.echo(f"{place}; skipped", err=True)

@@ -19,7 +19,9 @@ _POLL_MS: Final = 100
 
 
 class Reading:
-    """One run: how many records it reads, when it gives up; with an interval it prints these and no last line."""
+    """One run: how many records it reads, when it gives up;
+    with an interval it prints these and no last line.
+    """
 
     def __init__(
         self, dates: SimpleDateFormat, messages: int, timeout_ms: int, interval_ms: int | None
@@ -60,6 +62,7 @@ class Reading:
                 click.echo(statistics.interval(time_ms))
         if statistics.messages < self._messages:
             click.echo(
-                f"WARNING: Exiting before consuming the expected number of messages: timeout ({self._timeout_ms} ms)"
+                "WARNING: Exiting before consuming the expected number of messages: timeout "
+                f"({self._timeout_ms} ms)"
                 " exceeded. You can use the --timeout option to increase the timeout."
             )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from barnabas.cli.coordinator_stations import KINDS, Stations, Verdict
+from barnabas.cli.coordinator_stations import KINDS, Agreement, Stations
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import java_abs
 
@@ -15,12 +15,12 @@ Line = tuple[str, str]
 """A station and what is there."""
 
 _ADVICE: Final = {
-    Verdict.AGREE: "metadata and answer agree: clients of {kind} {key!r} connect to {endpoint}.",
-    Verdict.DIFFER: (
-        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. Run this"
-        " again; if it stays so, the broker that answers is behind its controller."
+    Agreement.AGREE: "metadata and answer agree: clients of {kind} {key!r} connect to {endpoint}.",
+    Agreement.DIFFER: (
+        "metadata and answer differ: the brokers do not know the same yet, or the leader has just moved. "
+        "Run this again; if it stays so, the broker that answers is behind its controller."
     ),
-    Verdict.NOT_CREATED: (
+    Agreement.NOT_CREATED: (
         "{topic} does not exist yet, so no broker was asked: the first FindCoordinator creates it"
         " ({config}{count}). Let a client join, or run this command with --create."
     ),
@@ -28,12 +28,15 @@ _ADVICE: Final = {
 _NOT_SEEN: Final = (
     "clients of {kind} {key!r} connect to {endpoint}; metadata of {topic} could not be looked at."
 )
-_BEING_MADE: Final = "{topic} is being created: clients try again. If it stays so, fewer brokers live than {replication} asks for."
+_BEING_MADE: Final = (
+    "{topic} is being created: clients try again. If it stays so, fewer brokers live than "
+    "{replication} asks for."
+)
 _JUST_MADE: Final = "the answer made {topic} come into being: run this command again to compare."
 _RETRIED: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: (
-        "the partition has no leader that lives: clients try again. If it stays so, see which brokers are down:"
-        " barnabas topics --describe --topic {topic}"
+        "the partition has no leader that lives: clients try again. If it stays so, see which brokers are "
+        "down: barnabas topics --describe --topic {topic}"
     ),
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is reading {topic}: clients try again.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "your principal may not describe this group: it needs DESCRIBE.",
@@ -133,12 +136,12 @@ def _answer(stations: Stations) -> str:
 
 def _verdict(stations: Stations) -> str:
     answer, verdict = stations.answer, stations.verdict
-    if verdict is Verdict.REFUSED and answer is not None:
+    if verdict is Agreement.REFUSED and answer is not None:
         other = "clients of this {kind} cannot go on: see the broker's log."
         text = _RETRIED.get(answer.error, other)
         if answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE and not stations.exists:
             text = _BEING_MADE
-    elif verdict is Verdict.NOT_COMPARED:
+    elif verdict is Agreement.NOT_COMPARED:
         text = _NOT_SEEN if stations.exists else _JUST_MADE
     else:
         text = _ADVICE[verdict]

@@ -33,7 +33,7 @@ KINDS: Final = {
 }
 
 
-class Verdict(Enum):
+class Agreement(Enum):
     """How belief and answer relate."""
 
     AGREE = "agree"
@@ -50,7 +50,9 @@ class Stations:
     key: str
     type: CoordinatorType
     partition_count: int | None
-    """Partitions of the internal topic; where it does not exist, how many the brokers would give it (if they say)."""
+    """Partitions of the internal topic;
+    where it does not exist, how many the brokers would give it (if they say).
+    """
     exists: bool
     obstacle: ErrorCode
     """Why the internal topic could not be looked at."""
@@ -74,15 +76,15 @@ class Stations:
         return java_abs(self.hash) % self.partition_count if self.partition_count else None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Agreement:
         if self.answer is None:
-            return Verdict.NOT_CREATED
+            return Agreement.NOT_CREATED
         if self.answer.error is not ErrorCode.NONE:
-            return Verdict.REFUSED
+            return Agreement.REFUSED
         if self.metadata is None:
-            return Verdict.NOT_COMPARED
+            return Agreement.NOT_COMPARED
         believed = (self.leader.node_id, self.leader.host, self.leader.port) if self.leader else None
-        return Verdict.AGREE if believed == self.answer[:3] else Verdict.DIFFER
+        return Agreement.AGREE if believed == self.answer[:3] else Agreement.DIFFER
 
 
 async def visit(

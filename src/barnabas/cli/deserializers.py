@@ -1,4 +1,6 @@
-"""Kafka's own deserializers by the names of their Java classes: bytes to the text that Java prints of the value."""
+"""Kafka's own deserializers by the names of their Java classes:
+bytes to the text that Java prints of the value.
+"""
 
 import math
 import struct
@@ -58,7 +60,9 @@ def _check(data: bytes, size: int, kind: str) -> None:
 
 
 def _java_text(value: float, code: str, digits: int) -> str:
-    """``Double.toString`` and ``Float.toString``: as few digits as tell the number from its neighbours, at least two."""
+    """``Double.toString`` and ``Float.toString``:
+    as few digits as tell the number from its neighbours, at least two.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -26,7 +26,9 @@ _RELEASES: Final = {
     "3.9": (0,),
     "4.0": (0, 1),
 }
-"""``MetadataVersion`` of 3.9: the inter-broker versions of each release, in the order of their levels from 1 on."""
+"""``MetadataVersion`` of 3.9:
+the inter-broker versions of each release, in the order of their levels from 1 on.
+"""
 _VERSIONS: Final = [f"{release}-IV{number}" for release, numbers in _RELEASES.items() for number in numbers]
 _LEVELS: Final = {version: level for level, version in enumerate(_VERSIONS, 1)}
 _FIRST_SUPPORTED, _LAST_SUPPORTED = _LEVELS["3.3-IV0"], _LEVELS["3.9-IV0"]

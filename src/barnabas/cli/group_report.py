@@ -145,7 +145,9 @@ def print_members(group: str, members: Sequence[MemberDescription], *, verbose: 
 
 
 def assignment_text(assignment: Iterable[TopicPartition]) -> str:
-    """Partitions of a member: numbers by topic, sorted as texts, without the topics' names (as 3.9 prints)."""
+    """Partitions of a member: numbers by topic, sorted as texts, without the topics' names (as 3.9
+    prints).
+    """
     by_topic: dict[str, list[str]] = {}
     for tp in assignment:
         by_topic.setdefault(tp.topic, []).append(str(tp.partition))

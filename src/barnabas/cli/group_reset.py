@@ -61,7 +61,8 @@ class ResetPlanner:
 
     async def _scope(self, group: str) -> Sequence[TopicPartition]:
         if has(self._given, "all-topics"):
-            # Also partitions whose position is below zero, and so none to commit: Java's map has them as null.
+            # Also partitions whose position is below zero, and so none to commit: Java's map has them as
+            # null.
             return partition_order(await self._positions(group))
         if has(self._given, "topic"):
             partitions, topics = with_partitions(self._given["topic"])
@@ -110,8 +111,8 @@ class ResetPlanner:
         late = partition_order(tp for tp, offset in found.items() if offset < 0)
         for tp in late:
             click.echo(
-                f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest known"
-                " offset."
+                f"\nWarn: Partition {tp.partition} from topic {tp.topic} is empty. Falling back to latest "
+                "known offset."
             )
         found.update(await end_offsets(self._admin, late, self._timeout_ms))
         return _ordered(found)
@@ -146,7 +147,8 @@ def _moved(tp: TopicPartition, offset: int, start: int, end: int) -> int:
     nearest = end if offset > end else start
     relation = "higher than latest" if offset > end else "lower than earliest"
     click.echo(
-        f"WARN New offset ({offset}) is {relation} offset for topic partition {tp}. Value will be set to {nearest}",
+        f"WARN New offset ({offset}) is {relation} offset for topic partition {tp}. Value will be set to "
+        f"{nearest}",
         err=True,
     )
     return nearest
@@ -164,7 +166,8 @@ def _parsed(parse: Callable[[str], int], text: str) -> int:
 
 
 def read_plan(path: str, group: str | None) -> dict[str, Positions]:
-    """Positions by group from a file of ``topic,partition,offset`` (of `group`) or ``group,topic,partition,offset``.
+    """Positions by group from a file of ``topic,partition,offset`` (of `group`) or
+    ``group,topic,partition,offset``.
 
     Raises ScriptError.
     """

@@ -1,4 +1,6 @@
-"""What the actions of ``barnabas groups`` act on: topics with partitions, ends of logs, numbers of options."""
+"""What the actions of ``barnabas groups`` act on:
+topics with partitions, ends of logs, numbers of options.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""What ``barnabas groups`` does once its flags are understood (``ConsumerGroupCommand.ConsumerGroupService``)."""
+"""What ``barnabas groups`` does once its flags are understood
+(``ConsumerGroupCommand.ConsumerGroupService``).
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -65,8 +65,8 @@ _LONGEST_ISO_ZONE: Final = 3
 class SimpleDateFormat:
     """A pattern such as ``yyyy-MM-dd HH:mm:ss:SSS``.
 
-    Raises ValueError with Java's text for a pattern that is not one, and for letters that count weeks: which week
-    is the first depends on the country.
+    Raises ValueError with Java's text for a pattern that is not one, and for letters that count weeks: which
+    week is the first depends on the country.
     """
 
     def __init__(self, pattern: str) -> None:

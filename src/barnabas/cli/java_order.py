@@ -1,8 +1,8 @@
 """The order in which Java walks a hash map: Kafka's tools print their lines in it.
 
-A HashMap keeps an entry in the bucket that its hash, folded, names, and walks bucket by bucket; entries of one
-bucket stay in the order in which they came. The number of buckets is a power of two that doubles when the map
-is more than three quarters full.
+A HashMap keeps an entry in the bucket that its hash, folded, names, and walks bucket by bucket; entries of
+one bucket stay in the order in which they came. The number of buckets is a power of two that doubles when the
+map is more than three quarters full.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,9 @@ def number_order(numbers: Iterable[int], buckets: int | None = None) -> list[int
 
 
 def partition_order(partitions: Iterable[TopicPartition], buckets: int | None = None) -> list[TopicPartition]:
-    """Partitions as the keys of a HashMap come; without a number of buckets, of a map that grew from empty."""
+    """Partitions as the keys of a HashMap come;
+    without a number of buckets, of a map that grew from empty.
+    """
     keys = list(dict.fromkeys(partitions))
     return _walked(keys, partition_hash, grown(len(keys)) if buckets is None else buckets)
 

@@ -8,7 +8,8 @@ _DATE: Final = re.compile(
     r"(\d{1,4})-(\d{1,2})-(\d{1,2})T(\d{1,2}):(\d{1,2}):(\d{1,2})\.(\d{1,3})(?:Z|([-+])(\d\d)(?::?(\d\d))?)"
 )
 _DURATION: Final = re.compile(
-    r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    r"([-+]?)P(?:([-+]?\d+)D)?"
+    r"(?:T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
     re.IGNORECASE,
 )
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,8 +23,8 @@ def parse_datetime_ms(text: str) -> int:
     _, t, time = text.partition("T")
     if not t:
         raise ValueError(
-            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601"
-            " format"
+            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to "
+            "ISO8601 format"
         )
     zoned = text if any(mark in time for mark in "+-Z") else f"{text}Z"
     try:

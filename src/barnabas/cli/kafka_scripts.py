@@ -1,6 +1,7 @@
 """Files that stand in for the scripts of a Kafka installation and call our commands.
 
-``kafka-run-class.sh`` takes the names of Java's classes, of Kafka 3.9 and of older ones, whose tools were in Scala.
+``kafka-run-class.sh`` takes the names of Java's classes, of Kafka 3.9 and of older ones, whose tools were in
+Scala.
 """
 
 import shlex
@@ -142,7 +143,8 @@ exec {barnabas} "$command" "$@"
 """
 
 
-_SERVER_STOP: Final = f"""{_HEAD}# As Kafka's: every broker on this machine that this user may end gets SIGTERM.
+_SERVER_STOP: Final = f"""{_HEAD}# As Kafka's: every broker on this machine
+# that this user may end gets SIGTERM.
 pids=$(ps ax -o pid= -o args= | awk '$2 ~ /python/ && / barnabas serve |\\/barnabas serve / {{print $1}}')
 if [ -z "$pids" ]; then
   echo "No kafka server to stop"

@@ -38,7 +38,9 @@ class LineRecord(NamedTuple):
 
 
 class LineReader:
-    """Parses lines ``[headers<TAB>][key<TAB>]value``; raises ClickException for properties that contradict."""
+    """Parses lines ``[headers<TAB>][key<TAB>]value``;
+    raises ClickException for properties that contradict.
+    """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         given = known_properties(properties, _DEFAULTS)
@@ -94,6 +96,7 @@ class LineReader:
             )
         if key == self._null_marker:
             raise click.ClickException(
-                f"Header keys should not be equal to the null marker '{self._null_marker}' as they can't be null"
+                f"Header keys should not be equal to the null marker '{self._null_marker}' as they can't be "
+                "null"
             )
         return key, self._encode(value)

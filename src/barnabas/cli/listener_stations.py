@@ -78,14 +78,16 @@ def lines(config: Mapping[str, Any], explicit: AbstractSet[str]) -> list[Line]:
         (
             "controller to broker",
             (
-                f"{_shown(advertised[control])}: {why_control}. LeaderAndIsr, UpdateMetadata, StopReplica; the controller"
-                f" looks the name {control} up among the endpoints of each broker, and one without it never becomes live"
+                f"{_shown(advertised[control])}: {why_control}. LeaderAndIsr, UpdateMetadata, StopReplica; "
+                f"the controller looks the name {control} up among the endpoints of each broker, and one "
+                "without it never becomes live"
             ),
         ),
         (
             "broker to controller",
             (
-                f"{_shown(advertised[control])}: {why_control}. AlterPartition, AllocateProducerIds; ControlledShutdown"
+                f"{_shown(advertised[control])}: {why_control}. AlterPartition, AllocateProducerIds; "
+                "ControlledShutdown"
                 f" takes {inter}"
             ),
         ),
@@ -96,7 +98,8 @@ def lines(config: Mapping[str, Any], explicit: AbstractSet[str]) -> list[Line]:
         (
             "client to broker",
             (
-                f"{', '.join(map(_shown, listeners.advertised))}: a client stays on the listener of its bootstrap servers,"
+                f"{', '.join(map(_shown, listeners.advertised))}: a client stays on the listener of its "
+                "bootstrap servers,"
                 " since Metadata and FindCoordinator answer with the endpoints of the listener that was asked"
             ),
         ),

@@ -1,6 +1,7 @@
 """Moves between the log directories of a broker, as ``barnabas reassign-partitions`` begins and shows them.
 
-A replica that the reassignment only just gave to a broker is not there yet: its move is asked for again until it is.
+A replica that the reassignment only just gave to a broker is not there yet: its move is asked for again until
+it is.
 """
 
 import asyncio
@@ -21,7 +22,9 @@ Targets = Mapping[TopicPartitionReplica, str]
 
 
 async def begin(admin: Admin, targets: Targets, timeout_ms: int) -> None:
-    """``executeMoves``: begins these moves, and says which. Raises ToolError for one that is refused or does not begin in time."""
+    """``executeMoves``: begins these moves, and says which.
+    Raises ToolError for one that is refused or does not begin in time.
+    """
     deadline = time.monotonic() + timeout_ms / 1000
     pending = dict(targets)
     while pending:
@@ -47,7 +50,9 @@ async def begin(admin: Admin, targets: Targets, timeout_ms: int) -> None:
 
 
 async def verify(admin: Admin, targets: Targets) -> bool:
-    """Prints how each move stands, an empty line where there are none; whether all are over (``LogDirMoveState.done``)."""
+    """Prints how each move stands, an empty line where there are none;
+    whether all are over (``LogDirMoveState.done``).
+    """
     places = await admin.log_dirs.describe_replicas(targets)
     click.echo("\n".join(_state(replica, places[replica], targets[replica]) for replica in sorted(targets)))
     return all(one.current_log_dir is not None and one.future_log_dir is None for one in places.values())
@@ -69,7 +74,10 @@ def _state(replica: TopicPartitionReplica, place: ReplicaLogDirInfo, target: str
         )
     if place.current_log_dir == target:
         return f"Reassignment of replica {replica} completed successfully."
-    return f"{partition} on broker {replica.broker} is not being moved from log dir {place.current_log_dir} to {target}."
+    return (
+        f"{partition} on broker {replica.broker} is not being moved from log dir {place.current_log_dir} "
+        f"to {target}."
+    )
 
 
 async def cancel(admin: Admin, targets: Targets, timeout_ms: int) -> None:

@@ -1,4 +1,6 @@
-"""The lines of ``dump-log`` for a ``.log`` file: one a batch, and one a record (``DumpLogSegments.dumpLog``)."""
+"""The lines of ``dump-log`` for a ``.log`` file:
+one a batch, and one a record (``DumpLogSegments.dumpLog``).
+"""
 
 import mmap
 from collections.abc import Iterator, Sequence

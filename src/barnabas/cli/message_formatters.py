@@ -1,4 +1,6 @@
-"""What stands behind ``--formatter`` of kafka-console-consumer.sh: the classes of Kafka that turn a record into text."""
+"""What stands behind ``--formatter`` of kafka-console-consumer.sh:
+the classes of Kafka that turn a record into text.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
@@ -31,8 +33,12 @@ _RENAMED: Final = {
 _OLD_OFFSETS: Final = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter"
 _REPLACED: Final = {
     _OLD_OFFSETS: f"{_PACKAGE}OffsetsMessageFormatter",
-    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": f"{_PACKAGE}GroupMetadataMessageFormatter",
-    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter": f"{_PACKAGE}TransactionLogMessageFormatter",
+    "kafka.coordinator.group.GroupMetadataManager$GroupMetadataMessageFormatter": (
+        f"{_PACKAGE}GroupMetadataMessageFormatter"
+    ),
+    "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter": (
+        f"{_PACKAGE}TransactionLogMessageFormatter"
+    ),
 }
 """Deprecated classes that print in a form of their own."""
 _Keys: TypeAlias = Mapping[int, type[CoordinatorKey]]
@@ -69,7 +75,10 @@ def deprecation(name: str) -> str | None:
     new = _RENAMED.get(name) or _REPLACED.get(name)
     if new is None:
         return None
-    return f"WARNING: {name} is deprecated and will be removed in the next major release. Please use {new} instead"
+    return (
+        f"WARNING: {name} is deprecated and will be removed in the next major release. Please use {new} "
+        "instead"
+    )
 
 
 def _nothing(_record: ConsumerRecord) -> bytes:
@@ -77,7 +86,9 @@ def _nothing(_record: ConsumerRecord) -> bytes:
 
 
 def _as_json(wanted: _Keys, skipped: _Keys, value_class: type[CoordinatorValue]) -> Formatter:
-    """``ApiMessageFormatter``: key and value as JSON objects, one behind the other on a line that does not end."""
+    """``ApiMessageFormatter``: key and value as JSON objects, one behind the other on a line that does not
+    end.
+    """
 
     def write(record: ConsumerRecord) -> bytes:
         node: dict[str, Any] = {"key": None, "value": None}

@@ -1,4 +1,6 @@
-"""What several commands share: flags, client options from files and ``key=value``, the admin client, checks."""
+"""What several commands share:
+flags, client options from files and ``key=value``, the admin client, checks.
+"""
 
 import contextlib
 import re
@@ -36,7 +38,9 @@ class ScriptCommand(click.Command):
 
 
 class ArgparseCommand(click.Command):
-    """A command whose script reads its flags with argparse4j: without any it prints its help and ends with 0."""
+    """A command whose script reads its flags with argparse4j:
+    without any it prints its help and ends with 0.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ["--help"])
@@ -149,7 +153,9 @@ async def connected_admin(
 
 
 def known_properties(given: Mapping[str, str], defaults: Mapping[str, str | None]) -> dict[str, Any]:
-    """The properties of a reader or formatter over their defaults. Raises ClickException for an unknown one."""
+    """The properties of a reader or formatter over their defaults.
+    Raises ClickException for an unknown one.
+    """
     unknown = sorted(set(given).difference(defaults))
     if unknown:
         raise click.ClickException(f"Unknown property {unknown[0]}; there are {', '.join(defaults)}")
@@ -161,7 +167,9 @@ def is_true(text: str) -> bool:
 
 
 def properties(file: Path | None) -> dict[str, str]:
-    """What a file of properties says, nothing without a file. Raises ClickException where it cannot be read."""
+    """What a file of properties says, nothing without a file.
+    Raises ClickException where it cannot be read.
+    """
     from barnabas.core.broker_config import read_properties
 
     if file is None:
@@ -217,7 +225,9 @@ class ToolError(click.ClickException):
 
 @contextlib.contextmanager
 def reported_as(prefix: str) -> Iterator[None]:
-    """Turns what goes wrong inside into one line with this prefix, as the script of the same name prints it."""
+    """Turns what goes wrong inside into one line with this prefix, as the script of the same name
+    prints it.
+    """
     try:
         yield
     except click.UsageError:

@@ -2,10 +2,9 @@
 
 ::
 
-    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}]}
-    {"version": 1, "topics": [{"topic": "orders"}]}
-    {"partitions": [{"topic": "orders", "partition": 0}]}
-    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 3}]}
+    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any",
+    "any"]}]} {"version": 1, "topics": [{"topic": "orders"}]} {"partitions": [{"topic": "orders", "partition":
+    0}]} {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "offset": 3}]}
 
 Everything that a file may have wrong raises `BadJsonError` with the words of Kafka's parser.
 """

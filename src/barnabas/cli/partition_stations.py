@@ -1,7 +1,7 @@
 """What ``barnabas explain partition`` finds: the decision about a partition, and how far it has come.
 
-The controller writes the decision to the partition's znode, tells its replicas by LeaderAndIsr, and all brokers by
-UpdateMetadata; a leader changes the ISR by AlterPartition, which the controller writes too.
+The controller writes the decision to the partition's znode, tells its replicas by LeaderAndIsr, and all
+brokers by UpdateMetadata; a leader changes the ISR by AlterPartition, which the controller writes too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _UNKNOWN: Final = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StoredDecision:
     """What stands in the znodes."""
 
     leadership: PartitionLeadership
@@ -53,13 +53,15 @@ class PartitionStations:
     """What each broker was told, by broker."""
     served: BarnabasError | None
     """What the leader answers when it is asked as the leader; None when it answers."""
-    decision: Decision | None
+    decision: StoredDecision | None
 
 
 async def look(
     admin: Admin, topic: str, number: int, reader: "StoreReader | None", timeout_ms: int
 ) -> PartitionStations:
-    """Asks the brokers, and the store if there is one. Raises ClickException for a partition that is not there."""
+    """Asks the brokers, and the store if there is one.
+    Raises ClickException for a partition that is not there.
+    """
     tp = TopicPartition(topic, number)
     described = (await admin.topics.describe([topic], timeout_ms=timeout_ms))[topic]
     metadata = _of(described, number)
@@ -97,7 +99,7 @@ def _of(topic: TopicDescription, number: int) -> PartitionMetadata | None:
     return next((one for one in topic.partitions if one.partition == number), None)
 
 
-async def _decision(reader: "StoreReader", tp: TopicPartition) -> Decision:
+async def _decision(reader: "StoreReader", tp: TopicPartition) -> StoredDecision:
     try:
         data, stat = await reader.get(znodes.partition_state_path(tp))
         epoch, _ = await reader.get("/controller_epoch")
@@ -105,7 +107,7 @@ async def _decision(reader: "StoreReader", tp: TopicPartition) -> Decision:
         raise click.ClickException(
             f"The store has no {error.path}: it is not that of these brokers"
         ) from error
-    return Decision(znodes.decode_partition_state(data, stat), stat, int(epoch or b"0"))
+    return StoredDecision(znodes.decode_partition_state(data, stat), stat, int(epoch or b"0"))
 
 
 def lines(found: PartitionStations) -> list[Line]:
@@ -165,13 +167,13 @@ def _moving(moving: PartitionReassignment) -> str:
     return f"adding {_numbers(moving.adding)}, removing {_numbers(moving.removing)}"
 
 
-def _znode(decision: Decision) -> str:
+def _znode(decision: StoredDecision) -> str:
     state = decision.leadership.leader_and_isr
     at = datetime.fromtimestamp(decision.stat.modified_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return (
-        f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {_numbers(state.isr)}; partition epoch"
-        f" {state.partition_epoch}, written under controller epoch {decision.leadership.controller_epoch} (now"
-        f" {decision.controller_epoch}) at {at}"
+        f"leader {state.leader}, leader epoch {state.leader_epoch}, ISR {_numbers(state.isr)}; partition "
+        f"epoch {state.partition_epoch}, written under controller epoch "
+        f"{decision.leadership.controller_epoch} (now {decision.controller_epoch}) at {at}"
     )
 
 
@@ -199,7 +201,8 @@ def _told(found: PartitionStations) -> str:
             same.append(broker)
         else:
             others.append(
-                f"broker {broker} has leader {view.leader}, leader epoch {view.leader_epoch}, ISR {_numbers(view.isr)}"
+                f"broker {broker} has leader {view.leader}, leader epoch {view.leader_epoch}, ISR "
+                f"{_numbers(view.isr)}"
             )
     return "; ".join([f"brokers {_numbers(same)} know this", *others])
 

@@ -34,7 +34,8 @@ def monotonic_payloads() -> Iterator[bytes]:
 
 
 def file_payloads(path: Path, delimiter: str) -> Iterator[bytes]:
-    r"""Values drawn at random from a file, split as Java's ``String.split`` does; ``\n`` stands for a line break.
+    r"""Values drawn at random from a file, split as Java's ``String.split`` does; ``\n`` stands for a line
+    break.
 
     Prints how many there are. Raises ClickException.
     """
@@ -54,7 +55,9 @@ def file_payloads(path: Path, delimiter: str) -> Iterator[bytes]:
 
 
 def _split(text: str, delimiter: str) -> list[bytes]:
-    """Empty values at the end do not count, nor does the empty one before a match of no length at the start."""
+    """Empty values at the end do not count, nor does the empty one before a match of no length at the
+    start.
+    """
     try:
         matches = list(re.finditer("\n" if delimiter == "\\n" else delimiter, text))
     except re.error as error:

@@ -1,4 +1,6 @@
-"""What ``barnabas reassign-partitions`` does once its flags are understood (``ReassignPartitionsCommand``)."""
+"""What ``barnabas reassign-partitions`` does once its flags are understood
+(``ReassignPartitionsCommand``).
+"""
 
 import asyncio
 import random
@@ -34,11 +36,14 @@ Given = Mapping[str, Any]
 Moving = Mapping[TopicPartition, PartitionReassignment]
 
 _EXISTING: Final = (
-    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and"
-    " create a new partition assignment in addition to the existing one. The --additional flag can also be used to"
-    " change the throttle by resubmitting the current reassignment."
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this "
+    "and create a new partition assignment in addition to the existing one. The --additional flag can also "
+    "be used to change the throttle by resubmitting the current reassignment."
 )
-_VERIFY_PERIODICALLY: Final = "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+_VERIFY_PERIODICALLY: Final = (
+    "Warning: You must run --verify periodically, until the reassignment "
+    "completes, to ensure the throttle is removed."
+)
 
 
 def run(given: Given) -> None:

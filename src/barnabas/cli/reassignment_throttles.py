@@ -1,4 +1,6 @@
-"""The throttles of a reassignment (KIP-73): which replicas and brokers they are for, how they are set and taken away."""
+"""The throttles of a reassignment (KIP-73):
+which replicas and brokers they are for, how they are set and taken away.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple

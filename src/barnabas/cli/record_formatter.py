@@ -43,7 +43,9 @@ class RecordFormatter:
         )
 
     def _reader(self, name: str | None) -> Callable[[bytes | None], bytes]:
-        """What makes text of a key, value or header; Kafka's script hands its deserializer the literal where there is null."""
+        """What makes text of a key, value or header;
+        Kafka's script hands its deserializer the literal where there is null.
+        """
         null = self._null
         if name is None:
             return lambda data: null if data is None else data

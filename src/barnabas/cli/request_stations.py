@@ -65,7 +65,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class WalkableRequest:
     """A request that can be walked. None of them changes anything."""
 
     metric: str
@@ -113,31 +113,32 @@ def _fetch(subject: Subject, _version: int) -> Request:
     return FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=1, topics=[topic])
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "api-versions": Kind(
+KINDS: Final[Mapping[str, WalkableRequest]] = {
+    "api-versions": WalkableRequest(
         "ApiVersions",
         ApiVersionsRequest,
         _api_versions,
         "every broker, as the first request of each connection",
         "KafkaApis.handleApiVersionsRequest: the table of what this broker serves",
     ),
-    "metadata": Kind(
+    "metadata": WalkableRequest(
         "Metadata",
         MetadataRequest,
         _metadata,
         "the least loaded broker: each has a copy of the metadata",
-        "KafkaApis.handleTopicMetadataRequest: the MetadataCache, as the controller's last UpdateMetadata left it",
+        "KafkaApis.handleTopicMetadataRequest: the MetadataCache, as the controller's last UpdateMetadata "
+        "left it",
     ),
-    "find-coordinator": Kind(
+    "find-coordinator": WalkableRequest(
         "FindCoordinator",
         FindCoordinatorRequest,
         _find_coordinator,
         "the least loaded broker: each can work it out",
-        "KafkaApis.handleFindCoordinatorRequest: the hash of the group, its partition of __consumer_offsets, the"
-        " MetadataCache",
+        "KafkaApis.handleFindCoordinatorRequest: the hash of the group, its partition of "
+        "__consumer_offsets, the MetadataCache",
         "only while __consumer_offsets is being made",
     ),
-    "list-offsets": Kind(
+    "list-offsets": WalkableRequest(
         "ListOffsets",
         ListOffsetsRequest,
         _list_offsets,
@@ -145,14 +146,14 @@ KINDS: Final[Mapping[str, Kind]] = {
         "KafkaApis.handleListOffsetRequest: ReplicaManager, Partition, the log and its time index",
         of_partition=True,
     ),
-    "fetch": Kind(
+    "fetch": WalkableRequest(
         "FetchConsumer",
         FetchRequest,
         _fetch,
         "the leader of the partition, or a replica that it prefers",
         "KafkaApis.handleFetchRequest: ReplicaManager reads the logs up to the high watermark",
-        f"DelayedFetch: until there are fetch.min.bytes (1 here), at most fetch.max.wait.ms ({FETCH_WAIT_MS} here);"
-        " this one was sent for the end of the partition, so it waits",
+        "DelayedFetch: until there are fetch.min.bytes (1 here), at most fetch.max.wait.ms "
+        f"({FETCH_WAIT_MS} here); this one was sent for the end of the partition, so it waits",
         of_partition=True,
     ),
 }
@@ -162,7 +163,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 class RequestStations:
     """What one request met."""
 
-    kind: Kind
+    kind: WalkableRequest
     broker: Broker
     version: int
     broker_versions: tuple[int, int]
@@ -176,7 +177,7 @@ class RequestStations:
 
 async def walk(
     options: Mapping[str, Any],
-    kind: Kind,
+    kind: WalkableRequest,
     subject: Subject,
     *,
     broker: int | None,
@@ -198,8 +199,8 @@ async def walk(
         await cluster.connect(Deadline(timeout_ms))
         if kind.request is FindCoordinatorRequest and GROUP_METADATA_TOPIC not in cluster.metadata.topics:
             raise click.ClickException(
-                f"{GROUP_METADATA_TOPIC} does not exist yet, and this request would create it: let a client join a "
-                "group, or run barnabas explain coordinator with --create"
+                f"{GROUP_METADATA_TOPIC} does not exist yet, and this request would create it: let a client "
+                "join a group, or run barnabas explain coordinator with --create"
             )
         target = _target(cluster, kind, subject, broker)
         began = time.perf_counter()
@@ -228,7 +229,7 @@ async def walk(
         await cluster.close()
 
 
-def _target(cluster: Cluster, kind: Kind, subject: Subject, broker: int | None) -> Broker:
+def _target(cluster: Cluster, kind: WalkableRequest, subject: Subject, broker: int | None) -> Broker:
     """The broker that a client would ask, or the one that was named."""
     brokers = cluster.metadata.brokers
     if broker is not None:
@@ -263,14 +264,15 @@ measured.
 """
 
 
-def read_times(url: str, kind: Kind, timeout_s: float) -> Times:
+def read_times(url: str, kind: WalkableRequest, timeout_s: float) -> Times:
     """The times that a broker's metrics have. Raises ClickException where they cannot be read."""
     from prometheus_client.parser import text_string_to_metric_families
 
     if not url.startswith(("http://", "https://")):
         raise click.ClickException(f"{url} is no URL of metrics: it begins with http:// or https://")
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - the scheme was looked at
+        # The scheme was looked at.
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310
             text = answer.read(_METRICS_BYTES_MAX).decode()
         found: dict[str, dict[str, float]] = {}
         for family in text_string_to_metric_families(text):
@@ -294,7 +296,10 @@ def lines(found: RequestStations, listener: str | None, times: Times | None) -> 
     return [
         (
             "request",
-            f"{kind.request.__name__} v{found.version}: the highest that both know (broker {theirs}, this client {ours})",
+            (
+                f"{kind.request.__name__} v{found.version}: the highest that both know (broker {theirs}, "
+                f"this client {ours})"
+            ),
         ),
         ("broker", f"{broker.node_id}: {'the one that --broker names' if found.is_named else kind.goes_to}"),
         (
@@ -303,7 +308,10 @@ def lines(found: RequestStations, listener: str | None, times: Times | None) -> 
         ),
         (
             "channel",
-            f"to {endpoint}; connecting and the answer to its first ApiVersions took {found.connected_ms:.1f} ms",
+            (
+                f"to {endpoint}; connecting and the answer to its first ApiVersions took "
+                f"{found.connected_ms:.1f} ms"
+            ),
         ),
         ("queue", _with_times("requests of one connection are handled in their order", "queue", times)),
         ("handler", _with_times(kind.decides, "handler", times)),

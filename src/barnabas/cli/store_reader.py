@@ -95,7 +95,8 @@ async def _on_zookeeper(zookeeper: str, timeout_ms: int) -> AsyncIterator[_Zooke
     from barnabas.cluster.store.zookeeper import ZookeeperStore
 
     servers, slash, chroot = zookeeper.partition("/")
-    # The store would make its path where it is missing: this one has none, and the reader puts it before each.
+    # The store would make its path where it is missing: this one has none, and the reader puts it before
+    # each.
     session = ZookeeperStore(
         servers,
         asyncio.get_running_loop().call_soon_threadsafe,

@@ -114,7 +114,9 @@ async def _create(admin: Admin, topic: NewTopic, *, if_not_exists: bool) -> None
 
 
 async def _add_partitions(admin: Admin, given: Given) -> None:
-    """``alterTopic``: an assignment names the replicas of all partitions; those that are there keep theirs."""
+    """``alterTopic``: an assignment names the replicas of all partitions;
+    those that are there keep theirs.
+    """
     assignment = list(parse_replica_assignment(given["replica-assignment"] or "").values())
     _check_count(given["partitions"])
     described = await admin.topics.describe(await _existing(admin, given))
@@ -153,7 +155,7 @@ async def _describe(admin: Admin, given: Given) -> None:
     described = await admin.topics.describe(names)
     configs = await admin.configs.describe([ConfigResource.topic(name) for name in described])
     alive = {broker.node_id for broker in (await admin.cluster.describe()).brokers}
-    report = Report(given, alive, await _reassignments(admin, described.values()))
+    report = TopicReport(given, alive, await _reassignments(admin, described.values()))
     for name, topic in described.items():
         for line in report.lines(topic, configs[ConfigResource.topic(name)]):
             click.echo(line)
@@ -162,7 +164,9 @@ async def _describe(admin: Admin, given: Given) -> None:
 async def _reassignments(
     admin: Admin, topics: Iterable[TopicDescription]
 ) -> Mapping[TopicPartition, PartitionReassignment]:
-    """The partitions on the move; none where the cluster is too old to say, or may not (``listAllReassignments``)."""
+    """The partitions on the move;
+    none where the cluster is too old to say, or may not (``listAllReassignments``).
+    """
     partitions = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
     try:
         return await admin.partitions.reassignments(partitions)
@@ -186,7 +190,7 @@ async def _by_id(admin: Admin, given: Given) -> list[str]:
     return names
 
 
-class Report:
+class TopicReport:
     """The lines of ``--describe``."""
 
     def __init__(

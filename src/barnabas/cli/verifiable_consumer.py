@@ -25,7 +25,9 @@ class VerifiableConsumer:
         self._commits = commits
 
     async def run(self, options: dict[str, Any]) -> None:
-        """Reads until it is done or cancelled, and leaves the group. What stops it otherwise is a line on stderr."""
+        """Reads until it is done or cancelled, and leaves the group.
+        What stops it otherwise is a line on stderr.
+        """
         consumer = AsyncConsumer(options.pop("bootstrap.servers"), **options)
         try:
             print_event("startup_complete")
@@ -81,7 +83,9 @@ def _print_record(record: ConsumerRecord) -> None:
 
 
 async def _commit(consumer: AsyncConsumer, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commits and prints the line for it; a cancelled commit is made again, because its records were printed."""
+    """Commits and prints the line for it;
+    a cancelled commit is made again, because its records were printed.
+    """
     try:
         await consumer.commit(offsets)
     except asyncio.CancelledError:

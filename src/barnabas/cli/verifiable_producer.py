@@ -30,7 +30,9 @@ class Numbers:
         return f"{self._prefix}{number}"
 
     def key(self) -> str | None:
-        """The next key. A count below 1 is never reached, so the keys grow without end, as in Kafka's script."""
+        """The next key. A count below 1 is never reached, so the keys grow without end, as in Kafka's
+        script.
+        """
         if self._repeating_keys is None:
             return None
         key, self._next_key = self._next_key, self._next_key + 1
@@ -58,7 +60,9 @@ class VerifiableProducer:
         self._acked = 0
 
     async def run(self, options: dict[str, Any]) -> None:
-        """Sends until it is done or cancelled; then everything that was accepted gets its line, and a summary follows."""
+        """Sends until it is done or cancelled;
+        then everything that was accepted gets its line, and a summary follows.
+        """
         producer = AsyncProducer(options.pop("bootstrap.servers"), **options)
         started_ms = now_ms()
         throttler = ThroughputThrottler(self._throughput, started_ms)
@@ -82,7 +86,9 @@ class VerifiableProducer:
             )
 
     async def _send(self, producer: AsyncProducer, key: str | None, value: str) -> None:
-        """`AsyncProducer.send` in its two steps: one that is cancelled after it accepted the record would lose its line."""
+        """`AsyncProducer.send` in its two steps:
+        one that is cancelled after it accepted the record would lose its line.
+        """
 
         def done(stored: RecordMetadata | None, error: Exception | None) -> None:
             if stored is None:

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`: the nodes are the bootstrap
-servers, with negative ids, until an answer to a Metadata request names the brokers.
+One `NetworkClient` carries all requests of a client. The cluster is its `MetadataUpdater`: the nodes are the
+bootstrap servers, with negative ids, until an answer to a Metadata request names the brokers.
 
-One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer. An answer
-replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new, when a leader
-has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed attempt is repeated,
-at another broker and after a pause, until the caller's deadline.
+One metadata request is under way at a time; a caller that needs fresh metadata meanwhile shares its answer.
+An answer replaces `metadata` as a whole, and the watchers get it. Metadata is asked for when a topic is new,
+when a leader has moved, when a broker is lost, and when it is older than ``metadata.max.age.ms``. A failed
+attempt is repeated, at another broker and after a pause, until the caller's deadline.
 """
 
 import asyncio
@@ -119,8 +119,8 @@ class Cluster:
         versions: Versions | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """One request to one node, once. Raises DisconnectedError (the connection is lost, or cannot be made, or the
-        answer took too long), UnsupportedVersionError.
+        """One request to one node, once. Raises DisconnectedError (the connection is lost, or cannot be made,
+        or the answer took too long), UnsupportedVersionError.
         """
         call = self.request(node, request, versions=versions, timeout_ms=timeout_ms)
         response = await completed(call)
@@ -136,8 +136,8 @@ class Cluster:
         timeout_ms: float | None = None,
         expects_response: bool = True,
     ) -> Pending[Any]:
-        """As `send`: a Pending of the answer, which is complete as soon as the answer is there, in the same turn of
-        the loop. A broker is named by its id, any other node (a coordinator) by itself.
+        """As `send`: a Pending of the answer, which is complete as soon as the answer is there, in the same
+        turn of the loop. A broker is named by its id, any other node (a coordinator) by itself.
         """
         try:
             known = self._nodes.get(node) if isinstance(node, int) else node

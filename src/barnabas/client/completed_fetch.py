@@ -72,7 +72,9 @@ class CompletedFetch:
         return taken
 
     def _advance(self, *, raising: bool) -> bool:
-        """Decodes the next batch; False when there is none, or a damaged one and `raising` is not asked for."""
+        """Decodes the next batch; False when there is none, or a damaged one and `raising` is not asked
+        for.
+        """
         try:
             header = None if self._failure else next(self._headers, None)
             if header is not None:

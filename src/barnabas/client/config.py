@@ -148,8 +148,8 @@ def client_config(table: ConfigTable, options: Mapping[str, Any]) -> Config:
 def security_asked_for(options: Mapping[str, Any]) -> str | None:
     """One line on the first of these options (with Kafka's keys) that asks for security; None when none does.
 
-    Java's clients pass over ``ssl.*`` and ``sasl.*`` unless ``security.protocol`` calls for them. Here each of
-    them stops the client: its user wants protection, and records would be sent without it.
+    Java's clients pass over ``ssl.*`` and ``sasl.*`` unless ``security.protocol`` calls for them. Here each
+    of them stops the client: its user wants protection, and records would be sent without it.
     """
     for name, value in options.items():
         if name.startswith(_SECURITY) and not (

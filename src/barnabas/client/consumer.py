@@ -6,9 +6,9 @@ Each assigned partition has a position: the offset of the next record to hand ou
 fetched before, moves the positions behind it, and sees to it that requests for more are under way. Where
 there is no position yet one is looked up first (`positions`).
 
-A consumer that has `subscribe`d is a member of its group (`group.coordinator`): each poll takes the membership a
-step further, and the listeners are called from there. Positions are committed at the *next* poll, when the
-caller has had the records before them, so nothing that was not handed out counts as read.
+A consumer that has `subscribe`d is a member of its group (`group.coordinator`): each poll takes the
+membership a step further, and the listeners are called from there. Positions are committed at the *next*
+poll, when the caller has had the records before them, so nothing that was not handed out counts as read.
 
 Three ways out share all of that: `poll` gives records, `poll_arrow` pyarrow batches straight from the
 fetched bytes, `fetch_raw` these bytes themselves. Use one of them at a time.
@@ -143,7 +143,9 @@ class AsyncConsumer:
         return frozenset(tp for tp, state in self._partitions.items() if state.paused)
 
     async def position(self, tp: TopicPartition | tuple[str, int]) -> int:
-        """The offset of the next record to hand out; raises `NoOffsetError`, `KafkaError`, `ClientTimeoutError`."""
+        """The offset of the next record to hand out;
+        raises `NoOffsetError`, `KafkaError`, `ClientTimeoutError`.
+        """
         state = self._assigned(tp)
         await self._positions.find(Deadline(self._timeout_ms))
         if state.position is None:
@@ -318,7 +320,8 @@ class AsyncConsumer:
 
         Needs ``barnabas[arrow]``. Raises as `poll`, and ColumnarError for damaged batches.
         """
-        from barnabas.records.columnar import decode_to_arrow  # noqa: PLC0415 - numba, pyarrow only when wanted
+        # Numba, pyarrow only when wanted.
+        from barnabas.records.columnar import decode_to_arrow  # noqa: PLC0415
 
         deadline = Deadline(timeout_ms)
         while True:
@@ -392,7 +395,9 @@ class AsyncConsumer:
         return list(known.partitions)
 
     async def topic_id(self, topic: str) -> Uuid:
-        """The id of the topic that is read under this name now, as far as the client knows; all zeros where it does not."""
+        """The id of the topic that is read under this name now, as far as the client knows;
+        all zeros where it does not.
+        """
         return self._cluster.metadata.topic_id(topic)
 
     async def beginning_offsets(

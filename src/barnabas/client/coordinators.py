@@ -1,4 +1,6 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id, as one broker answers it, in one attempt."""
+"""FindCoordinator: which broker coordinates a group or a transactional id, as one broker answers it, in one
+attempt.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

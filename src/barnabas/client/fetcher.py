@@ -101,7 +101,9 @@ class Fetcher:
         return grouped
 
     def _read_replica(self, state: AssignedPartition, now: float) -> int:
-        """``selectReadReplica``: the follower that the leader named, for a while and as long as it lives; else the leader."""
+        """``selectReadReplica``: the follower that the leader named, for a while and as long as it lives;
+        else the leader.
+        """
         metadata, preferred = self._cluster.metadata, state.preferred_read_replica
         if preferred is not None:
             known = metadata.partition(state.tp)
@@ -279,7 +281,9 @@ class Fetcher:
         return CompletedFetch(raw.tp, raw.position, raw.records, raw.aborted, check_crcs=check_crcs)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until there may be something to do: an answer, new metadata, the end of a pause; at most this long."""
+        """Until there may be something to do: an answer, new metadata, the end of a pause;
+        at most this long.
+        """
         self._news.clear()
         now = time.monotonic()
         pauses = [state.retry_at - now for state in self._partitions.values() if state.retry_at > now]

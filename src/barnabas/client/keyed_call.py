@@ -2,11 +2,12 @@
 
 Theory of operation
 -------------------
-The call goes in rounds, until every key has a result or the deadline has come. A round looks up the broker of each
-key that has none (the leader of a partition, the coordinator of a group), asks each broker once for all of its
-keys, and keeps what was answered. A key that got an error is asked again of the same broker, looked up again, or
-has the error as its result: the caller names the codes of the first two kinds. A lost connection leads to a new
-look-up. Keys fail one by one; an error that concerns a whole request is the result of each key in it.
+The call goes in rounds, until every key has a result or the deadline has come. A round looks up the broker of
+each key that has none (the leader of a partition, the coordinator of a group), asks each broker once for all
+of its keys, and keeps what was answered. A key that got an error is asked again of the same broker, looked up
+again, or has the error as its result: the caller names the codes of the first two kinds. A lost connection
+leads to a new look-up. Keys fail one by one; an error that concerns a whole request is the result of each key
+in it.
 """
 
 import asyncio
@@ -43,8 +44,9 @@ class KeyedCall(Generic[K, V]):
         moved: Collection[ErrorCode],
         expired: Callable[[K, Exception | None], BarnabasError],
     ) -> None:
-        """`again` are the codes after which the same broker is asked again, `moved` those after which the broker
-        is looked up again. `expired` makes the result of a key whose time is over out of its last failure.
+        """`again` are the codes after which the same broker is asked again, `moved` those after which the
+        broker is looked up again. `expired` makes the result of a key whose time is over out of its last
+        failure.
         """
         self._look_up = look_up
         self._ask = ask

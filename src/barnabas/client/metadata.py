@@ -88,7 +88,9 @@ class ClusterMetadata:
         return topic.topic_id if topic else ZERO_UUID
 
     def topic_name(self, topic_id: Uuid, name: str | None) -> str:
-        """The name of a topic that an answer gives by id or by name; "" for a topic that was not asked about."""
+        """The name of a topic that an answer gives by id or by name;
+        "" for a topic that was not asked about.
+        """
         return name or self.names.get(topic_id, "")
 
     def updated(self, response: MetadataResponse, *, complete: bool) -> "ClusterMetadata":

@@ -1,7 +1,7 @@
 """ListOffsets for many partitions: one request to each leader, an error for each partition.
 
-A partition whose leader has moved is looked up again by itself, in fresh metadata; the others keep their answers
-(``KafkaAdminClient.listOffsets`` with ``PartitionLeaderStrategy``).
+A partition whose leader has moved is looked up again by itself, in fresh metadata; the others keep their
+answers (``KafkaAdminClient.listOffsets`` with ``PartitionLeaderStrategy``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ Results: TypeAlias = dict[TopicPartition, OffsetAndTimestamp | BarnabasError]
 async def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: float
 ) -> Results:
-    """The offsets for timestamps (or special timestamps), by partition: -1 where no record is that late, or an
-    error.
+    """The offsets for timestamps (or special timestamps), by partition: -1 where no record is that late, or
+    an error.
     """
     cluster.need({tp.topic for tp in wanted})
     deadline = Deadline(timeout_ms)

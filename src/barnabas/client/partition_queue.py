@@ -8,10 +8,10 @@ back to its old place and is sent only when nothing of the partition is in fligh
 
 An idempotent batch gets its sequence when it is first sent and keeps it through retries, by which a broker
 recognises what it has already. Once a batch with a sequence is given up, the broker would refuse new ones; so
-the queue takes the next epoch and counts from 0 again, but only when every batch that was sent has its outcome
-(``TransactionManager.maybeResolveSequences``). A batch whose outcome is unknown may be in the log: under a new
-sequence it would be stored twice. Only when the broker itself says that it does not have what came before the
-oldest batch, none of them can be there, and all get new sequences (`restart`).
+the queue takes the next epoch and counts from 0 again, but only when every batch that was sent has its
+outcome (``TransactionManager.maybeResolveSequences``). A batch whose outcome is unknown may be in the log:
+under a new sequence it would be stored twice. Only when the broker itself says that it does not have what
+came before the oldest batch, none of them can be there, and all get new sequences (`restart`).
 """
 
 from collections import deque

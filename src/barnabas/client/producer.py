@@ -81,7 +81,9 @@ class AsyncProducer:
         self._released = False
 
     async def start(self) -> Self:
-        """Connects; raises `ClientTimeoutError` when no broker answers. `send` does it by itself otherwise."""
+        """Connects; raises `ClientTimeoutError` when no broker answers.
+        `send` does it by itself otherwise.
+        """
         self._attach()
         await self._cluster.connect(Deadline(self.max_block_ms))
         return self
@@ -164,7 +166,9 @@ class AsyncProducer:
         return self._accumulator.try_append(topic, value, key, partition, timestamp_ms, headers)
 
     def try_send_section(self, topic: str, partition: int, section: bytes, count: int) -> Delivery | None:
-        """Accepts a batch's worth of encoded records (`records.columnar_encoder`), with the time of now; as `try_send`."""
+        """Accepts a batch's worth of encoded records (`records.columnar_encoder`), with the time of now;
+        as `try_send`.
+        """
         timestamp_ms = time.time_ns() // _NS_PER_MS
         return self._accumulator.try_append_section(topic, partition, section, count, timestamp_ms)
 
@@ -228,9 +232,9 @@ class AsyncProducer:
     async def flush(self) -> None:
         """Sends everything accepted so far, without lingering, and waits until it is stored.
 
-        Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that no
-        record is lost in silence. Raises ClientClosedError where the event loop that the producer
-        ran on is closed.
+        Raises the first failure since the last flush of a record whose `Delivery` was not waited for, so that
+        no record is lost in silence. Raises ClientClosedError where the event loop that the producer ran on
+        is closed.
         """
         self._check_loop()
         batches = [batch for _, batch in self._accumulator.unfinished()]
@@ -274,7 +278,9 @@ class AsyncProducer:
         return list(known.partitions)
 
     async def available_partitions(self, topic: str) -> list[int]:
-        """Those of them that have a leader, all where none has: where records without a key go. Raises as `send`."""
+        """Those of them that have a leader, all where none has: where records without a key go.
+        Raises as `send`.
+        """
         known = await self._cluster.topic(topic, Deadline(self.max_block_ms))
         return list(known.available or known.partitions)
 

@@ -103,8 +103,9 @@ class Delivery:
         return self._batch.future.done()
 
     def add_done_callback(self, callback: DeliveryCallback) -> None:
-        """Calls it once when the outcome is known, in the thread of the producer's event loop; at once where it is
-        known already. The order is that of the records of a partition. It must be quick and must not raise.
+        """Calls it once when the outcome is known, in the thread of the producer's event loop; at once where
+        it is known already. The order is that of the records of a partition. It must be quick and must not
+        raise.
         """
         self._batch.observed.add(self._index)
 

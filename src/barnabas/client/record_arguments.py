@@ -72,6 +72,7 @@ def _plain_header(index: int, header: Any) -> Header:
     if value is None or value.__class__ is bytes:
         return name, value
     if not isinstance(value, bytearray | memoryview | bytes):
-        # A text is refused, not encoded: a reader gets bytes, and which encoding they are in is the sender's word.
+        # A text is refused, not encoded: a reader gets bytes, and which encoding they are in is the sender's
+        # word.
         raise TypeError(f"the value in headers[{index}] must be bytes or None, not {type(value).__name__}")
     return name, bytes(value)

@@ -28,7 +28,9 @@ class Deadline:
 
 
 class Attempts:
-    """Counts the failed attempts at one thing, and waits between them; without a deadline there is no last one."""
+    """Counts the failed attempts at one thing, and waits between them;
+    without a deadline there is no last one.
+    """
 
     __slots__ = ("_backoff", "_deadline", "failed")
 
@@ -38,7 +40,9 @@ class Attempts:
         self._deadline = deadline
 
     async def another(self) -> bool:
-        """An attempt failed: waits before the next one. False, at once, where the deadline leaves no time for it."""
+        """An attempt failed: waits before the next one.
+        False, at once, where the deadline leaves no time for it.
+        """
         pause_s = self._backoff.after(self.failed) / 1000
         if self._deadline is not None and pause_s >= self._deadline.left_s:
             return False

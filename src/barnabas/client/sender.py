@@ -7,9 +7,9 @@ groups the batches that are due by leader, one for each partition, and sends at 
 ``max.in.flight.requests.per.connection`` requests to each broker. The outcome of a batch is one of three:
 stored; sent again after a pause (the broker's code is retriable and the delivery time is not over); given up.
 
-There is no task for a request: it is with the `NetworkClient` as soon as its batches are taken, and its end is
-dealt with in the turn in which the connection learns of it. So no newer batch of a partition can be sent between
-the failure of an older one and its return to the queue.
+There is no task for a request: it is with the `NetworkClient` as soon as its batches are taken, and its end
+is dealt with in the turn in which the connection learns of it. So no newer batch of a partition can be sent
+between the failure of an older one and its return to the queue.
 
 Idempotence rests on `PartitionQueue`: a retry keeps its sequence and its place. One decision is taken here.
 OUT_OF_ORDER_SEQUENCE_NUMBER for a batch behind one that failed follows from that failure, so it
@@ -129,8 +129,8 @@ class Sender:
     def _has_room(self, node_id: int) -> bool:
         """Whether a request to the node may be made now.
 
-        Only one waits for a connection: each has its own time-out, and a newer batch of a partition must not be
-        sent when an older one has just been given back.
+        Only one waits for a connection: each has its own time-out, and a newer batch of a partition must not
+        be sent when an older one has just been given back.
         """
         network = self._cluster.network
         requests = network.in_flight_request_count(node_id)
@@ -172,7 +172,9 @@ class Sender:
         self._pump_soon()
 
     def _refuse(self, node_id: int, sent: Sent, error: Exception) -> None:
-        """A request that cannot be made, or an answer that cannot be read: its batches would wait without end."""
+        """A request that cannot be made, or an answer that cannot be read:
+        its batches would wait without end.
+        """
         _log.error("request.failed", node=node_id, error=repr(error))
         for queue, batch in sent:
             if batch in queue.in_flight:

@@ -23,7 +23,7 @@ Listener: TypeAlias = Callable[[list[TopicPartition]], Awaitable[object] | objec
 """Called with partitions, in their order; may be a coroutine function."""
 
 
-class Kind(Enum):
+class SubscriptionType(Enum):
     """How a consumer comes by its partitions."""
 
     NONE = "none"
@@ -121,7 +121,7 @@ class SubscriptionState:
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, AssignedPartition] = {}
-        self.kind = Kind.NONE
+        self.kind = SubscriptionType.NONE
         self.topics: frozenset[str] = frozenset()
         """The topics that this member wants; with a pattern, those that match it now."""
         self.group_topics: frozenset[str] = frozenset()
@@ -133,7 +133,7 @@ class SubscriptionState:
 
     @property
     def automatic(self) -> bool:
-        return self.kind in {Kind.TOPICS, Kind.PATTERN}
+        return self.kind in {SubscriptionType.TOPICS, SubscriptionType.PATTERN}
 
     @property
     def metadata_topics(self) -> frozenset[str]:
@@ -148,7 +148,7 @@ class SubscriptionState:
     ) -> None:
         """Wants these topics from now on; partitions follow with the next rebalance."""
         by_pattern = isinstance(topics, re.Pattern)
-        self._become(Kind.PATTERN if by_pattern else Kind.TOPICS)
+        self._become(SubscriptionType.PATTERN if by_pattern else SubscriptionType.TOPICS)
         if isinstance(topics, re.Pattern):
             self._pattern = topics
         else:
@@ -156,11 +156,11 @@ class SubscriptionState:
         self.on_assigned, self.on_revoked, self.on_lost = on_assigned, on_revoked, on_lost
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        self._become(Kind.ASSIGNED)
+        self._become(SubscriptionType.ASSIGNED)
         self.set_partitions(partitions)
 
-    def _become(self, kind: Kind) -> None:
-        if self.kind not in {Kind.NONE, kind}:
+    def _become(self, kind: SubscriptionType) -> None:
+        if self.kind not in {SubscriptionType.NONE, kind}:
             raise BarnabasError(
                 "Subscription to topics, partitions and pattern are mutually exclusive: unsubscribe first"
                 f" (there is one by {self.kind.value})"
@@ -168,7 +168,7 @@ class SubscriptionState:
         self.kind = kind
 
     def unsubscribe(self) -> None:
-        self.kind = Kind.NONE
+        self.kind = SubscriptionType.NONE
         self.topics = self.group_topics = frozenset()
         self._pattern = None
         self.partitions.clear()
@@ -183,7 +183,9 @@ class SubscriptionState:
                 self.partitions[tp] = AssignedPartition(tp)
 
     def mark_pending_revocation(self) -> None:
-        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it all."""
+        """Nothing more is handed out of what is about to be revoked, so that the commit made now covers it
+        all.
+        """
         for state in self.partitions.values():
             state.pending_revocation = True
 
@@ -209,10 +211,15 @@ class SubscriptionState:
         return changed
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether an assignment fits the subscription as it is now (``checkAssignmentMatchedSubscription``)."""
+        """Whether an assignment fits the subscription as it is now
+        (``checkAssignmentMatchedSubscription``).
+        """
         if self._pattern is not None:
             return all(self._pattern.fullmatch(tp.topic) for tp in partitions)
         return all(tp.topic in self.topics for tp in partitions)
 
     def __repr__(self) -> str:
-        return f"<SubscriptionState {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} partitions>"
+        return (
+            f"<SubscriptionState {self.kind.value} {len(self.topics)} topics, {len(self.partitions)} "
+            "partitions>"
+        )

@@ -1,10 +1,11 @@
 """The synchronous faces: the same clients, run on an event loop in a thread of their own.
 
-Nothing is written twice. `mirrored` makes a method out of that of the asynchronous twin: it runs on the loop, as a
-client's state belongs to its loop, and the caller waits for it. Types and parameters are those of the twin.
+Nothing is written twice. `mirrored` makes a method out of that of the asynchronous twin: it runs on the loop,
+as a client's state belongs to its loop, and the caller waits for it. Types and parameters are those of the
+twin.
 
-What the caller hands in to be called back (listeners, commit callbacks) runs in the caller's own thread while it
-waits, not in the loop's: there it may call the consumer again, and take its time.
+What the caller hands in to be called back (listeners, commit callbacks) runs in the caller's own thread while
+it waits, not in the loop's: there it may call the consumer again, and take its time.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 """A face of a subclass is one of the class: it may have mirrors of what it inherits."""
-C = TypeVar("C", bound="Client")
+C = TypeVar("C", bound="AsyncClient")
 
 
 class LoopThread:
@@ -146,8 +147,8 @@ class Face(Generic[A_co]):
         self._ending = threading.RLock()
 
     def end(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Closes the twin, then the thread; harmless when repeated. A second thread that closes waits for the first:
-        what that one flushes must not lose its loop.
+        """Closes the twin, then the thread; harmless when repeated. A second thread that closes waits for the
+        first: what that one flushes must not lose its loop.
         """
         with self._ending:
             if not self._thread.closed:
@@ -160,7 +161,7 @@ class Face(Generic[A_co]):
         return f"<{type(self).__name__} of {self._twin!r}>"
 
 
-class Client(Protocol):
+class AsyncClient(Protocol):
     """What an asynchronous client is to its face."""
 
     def start(self) -> Coroutine[Any, Any, object]:
@@ -174,7 +175,9 @@ class ClientFace(Face[C]):
     """The face of a whole client: a context manager that connects at its begin and closes at its end."""
 
     def close(self) -> None:
-        """Closes the connections, the producer's after a flush, and raises what that raises. Harmless when repeated."""
+        """Closes the connections, the producer's after a flush, and raises what that raises.
+        Harmless when repeated.
+        """
         self.end(self._twin.close)
 
     def __enter__(self) -> Self:
@@ -204,7 +207,9 @@ def made_in_thread(make: Callable[[], A], name: str) -> tuple[A, LoopThread]:
 
 
 class mirrored(Generic[A, P, T]):  # noqa: N801 - reads as a decorator
-    """A method of a face: runs that of the twin on the loop's thread, and waits for its coroutine if it gives one."""
+    """A method of a face: runs that of the twin on the loop's thread, and waits for its coroutine if it gives
+    one.
+    """
 
     @overload
     def __init__(self, function: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> None: ...
@@ -343,7 +348,9 @@ class Consumer(ClientFace[AsyncConsumer]):
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         callback: Callable[[Offsets, Exception | None], object] | None = None,
     ) -> None:
-        """See `AsyncConsumer.commit_async`; the callback is a plain function, called in the polling thread."""
+        """See `AsyncConsumer.commit_async`;
+        the callback is a plain function, called in the polling thread.
+        """
         called = self._thread.in_caller(callback)
         self._thread.call(lambda: self._twin.commit_async(offsets, called))
 

@@ -71,7 +71,9 @@ class RawFetch(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the offset of the next record to read, a note, the epoch of the last one's leader."""
+    """A committed position: the offset of the next record to read, a note, the epoch of the last one's
+    leader.
+    """
 
     offset: int
     metadata: str = ""

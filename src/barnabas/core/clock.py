@@ -68,7 +68,8 @@ def every(
     *,
     delay_ms: float | None = None,
 ) -> Timer:
-    """Runs the work after the delay (else after one interval), and then once an interval (``KafkaScheduler``).
+    """Runs the work after the delay (else after one interval), and then once an interval
+    (``KafkaScheduler``).
 
     Work that fails is logged, and runs again at its next time. To cancel the timer is to end it.
     """

@@ -243,9 +243,11 @@ class ConfigTable(Mapping[str, ConfigKey]):
         return len(self._keys)
 
     def find(self, name: str) -> ConfigKey | None:
-        """The key of this name, also of one for a single listener: ``listener.name.x.KEY`` is parsed as ``KEY``.
+        """The key of this name, also of one for a single listener: ``listener.name.x.KEY`` is parsed as
+        ``KEY``.
 
-        What is set for a listener is set for each broker by itself, but for its limits (``perBrokerConfigs``).
+        What is set for a listener is set for each broker by itself, but for its limits
+        (``perBrokerConfigs``).
         """
         key, base = self._keys.get(name), base_name(name)
         if key is not None or base not in self._keys:
@@ -326,7 +328,9 @@ class Config(Mapping[str, Any]):
 
 
 def config_text(key: ConfigKey, value: Any) -> str | None:
-    """The text of a typed value as Kafka prints it; None for one that is not set. Passwords are not printed."""
+    """The text of a typed value as Kafka prints it; None for one that is not set.
+    Passwords are not printed.
+    """
     if value is None or key.type is ConfigType.PASSWORD:
         return None
     if isinstance(value, bool):

@@ -3,12 +3,12 @@
 Theory of operation
 -------------------
 Sockets, segments and the store all take descriptors from one limit. A connection that is refused can be tried
-again; a segment that cannot be opened stops a partition. So connections leave a reserve to the files: the server
-asks `Descriptors.has_room` before each connection.
+again; a segment that cannot be opened stops a partition. So connections leave a reserve to the files: the
+server asks `Descriptors.has_room` before each connection.
 
-Counting is cheap on Linux since 6.2 (one ``stat``); before, and elsewhere, the folder of descriptors is listed,
-0.35 us each. So they are counted again only when half of the room seen last has been given away, or after a second,
-because files are opened meanwhile by others who do not ask.
+Counting is cheap on Linux since 6.2 (one ``stat``); before, and elsewhere, the folder of descriptors is
+listed, 0.35 us each. So they are counted again only when half of the room seen last has been given away, or
+after a second, because files are opened meanwhile by others who do not ask.
 """
 
 import errno
@@ -64,7 +64,8 @@ def open_descriptors() -> int:
         return size
     folder = _OPEN if Path(_OPEN).is_dir() else _OPEN_ELSEWHERE
     try:
-        return len(os.listdir(folder)) - 1  # noqa: PTH208 - names are all that is wanted, ten thousand of them
+        # Names are all that is wanted, ten thousand of them.
+        return len(os.listdir(folder)) - 1  # noqa: PTH208
     except OSError as error:
         if is_shortage(error):
             # Not even one is left to list the others with.

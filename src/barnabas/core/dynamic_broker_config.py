@@ -1,9 +1,9 @@
 """`DynamicBrokerConfig`: the broker's configuration with what is set while brokers run (KIP-226).
 
 Three layers, the earlier wins: values of this broker (``/config/brokers/<id>``), values of all brokers
-(``/config/brokers/<default>``), and what the broker was started with. Only the keys whose scope says so may be changed;
-others in a znode are left out, with a line in the log. What a part of the broker cannot take over it says by the check
-that it gives to `add_reconfigurable`: then all stays as it is.
+(``/config/brokers/<default>``), and what the broker was started with. Only the keys whose scope says so may
+be changed; others in a znode are left out, with a line in the log. What a part of the broker cannot take over
+it says by the check that it gives to `add_reconfigurable`: then all stays as it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,7 +57,9 @@ class DynamicBrokerConfig:
         self.current = static
 
     def add_reconfigurable(self, validate: Callable[[Config], None]) -> None:
-        """`validate` raises ConfigError for a configuration that cannot be taken over (``BrokerReconfigurable``)."""
+        """`validate` raises ConfigError for a configuration that cannot be taken over
+        (``BrokerReconfigurable``).
+        """
         self._reconfigurables.append(validate)
 
     def validate(self, values: Mapping[str, str], *, per_broker: bool) -> None:
@@ -102,8 +104,8 @@ class DynamicBrokerConfig:
         of_listeners = [name for name in values if name in _ONLY_OF_LISTENERS]
         if of_listeners:
             raise ConfigError(
-                "These security configs can be dynamically updated only per-listener using the listener prefix: "
-                f"Set({', '.join(of_listeners)})"
+                "These security configs can be dynamically updated only per-listener using the listener "
+                f"prefix: Set({', '.join(of_listeners)})"
             )
         keys = {name: table.find(name) or RATES.get(name) for name in values}
         for name, key in keys.items():
@@ -119,7 +121,8 @@ class DynamicBrokerConfig:
     def update(self, values: Mapping[str, str], *, per_broker: bool) -> frozenset[str]:
         """Takes over what is set now, for this broker or for all; the keys whose values changed by that.
 
-        Where a part of the broker cannot take them over, all keeps the values that it has, and the log says why.
+        Where a part of the broker cannot take them over, all keeps the values that it has, and the log says
+        why.
         """
         usable = {name: value for name, value in values.items() if self._is_usable(name, value, per_broker)}
         wanted = self._with(usable, per_broker=per_broker)

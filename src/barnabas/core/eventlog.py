@@ -4,8 +4,8 @@ The message is a dotted name that never changes, so that it can be searched for 
 that varies is a field. Quiet by default: what happens in normal operation is INFO or below, and the
 command line shows WARNING unless asked for more. Secrets are never fields.
 
-A field may come from a client or from a damaged file: characters that are not printable are escaped, so that none
-of them moves the cursor of a terminal or breaks a line, and a long value is cut.
+A field may come from a client or from a damaged file: characters that are not printable are escaped, so that
+none of them moves the cursor of a terminal or breaks a line, and a long value is cut.
 """
 
 import logging
@@ -20,7 +20,9 @@ VALUE_ITEMS_MAX: Final = 20
 STATE_CHANGES: Final = "state.change.logger"
 """What the controller sends to brokers, and what they make of it; each partition at DEBUG."""
 REQUESTS: Final = "kafka.request.logger"
-"""A line for each request that was answered, at DEBUG: from where, how large, how long it took. No contents."""
+"""A line for each request that was answered, at DEBUG: from where, how large, how long it took.
+No contents.
+"""
 KAFKA_LOGGERS: Final = (STATE_CHANGES, REQUESTS)
 """Logs that have Kafka's own names; they are off until they get a level of their own (``serve --log``)."""
 
@@ -68,7 +70,9 @@ class EventLog:
 
 
 def format_event(event: str, fields: dict[str, Any]) -> str:
-    """``event key=value ...``; a value with a blank, a quote or a control character is quoted: a line stays one."""
+    """``event key=value ...``; a value with a blank, a quote or a control character is quoted:
+    a line stays one.
+    """
     return " ".join([event, *(f"{name}={_format_value(value)}" for name, value in fields.items())])
 
 
@@ -94,7 +98,9 @@ def _format_value(value: Any) -> str:
 
 
 def _few(values: Any) -> Any:
-    """The collection, or as much of it as a line takes: text of a million elements would be made to be cut."""
+    """The collection, or as much of it as a line takes:
+    text of a million elements would be made to be cut.
+    """
     if len(values) <= VALUE_ITEMS_MAX:
         return values
     shown = ", ".join(repr(value) for value, _ in zip(values, range(VALUE_ITEMS_MAX), strict=False))
@@ -106,7 +112,9 @@ def _escaped(character: str) -> str:
 
 
 class EventFormatter(logging.Formatter):
-    """A formatter whose tracebacks are as harmless as fields: the text of an exception may repeat what a client sent."""
+    """A formatter whose tracebacks are as harmless as fields:
+    the text of an exception may repeat what a client sent.
+    """
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
         """The traceback, with every line escaped and cut, and only the last of many lines."""

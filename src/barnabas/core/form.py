@@ -1,7 +1,7 @@
 """Whether this installation is the compiled form: the hot modules as C, made from the same sources by mypyc.
 
-`compiled.json` lists the sources that were compiled, with the digest of each (`hatch_build.py` writes it). Python
-prefers a compiled module to its source, so an edited source has no effect until it is compiled again.
+`compiled.json` lists the sources that were compiled, with the digest of each (`hatch_build.py` writes it).
+Python prefers a compiled module to its source, so an edited source has no effect until it is compiled again.
 """
 
 import json

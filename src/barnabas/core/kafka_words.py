@@ -81,8 +81,8 @@ WORDS: Final[Mapping[str, str]] = {
     "deletion_of_unknown_topics": _CONTROLLER + "Ignoring request to delete non-existing topics {topics}",
     "preferred_election": _CONTROLLER
     + "Starting replica leader election (PREFERRED) for partitions {results}",
-    "channel.retry": "[RequestSendThread controllerId={me}] Controller {me}'s connection to broker {broker} was unsuccessful:"
-    " {reason}",
+    "channel.retry": "[RequestSendThread controllerId={me}] "
+    "Controller {me}'s connection to broker {broker} was unsuccessful: {reason}",
     # What the controller sends, and what brokers make of it
     "leader_and_isr.sent": _OFFICE
     + "Sending LeaderAndIsr request to broker {to} with {leaders} become-leader and {followers}"
@@ -112,11 +112,14 @@ WORDS: Final[Mapping[str, str]] = {
     + "Received StopReplica request {state} from controller {controller} epoch"
     " {controller_epoch} for partition {partition}",
     # Replicas and logs
-    "partition.leads": "[Partition {partition} broker={me}] Leader starts at leader epoch {epoch} from offset {offset}",
-    "partition.isr_shrinks": "[Partition {partition} broker={me}] Shrinking ISR: out of sync replica IDs {behind}",
+    "partition.leads": "[Partition {partition} broker={me}] "
+    "Leader starts at leader epoch {epoch} from offset {offset}",
+    "partition.isr_shrinks": "[Partition {partition} broker={me}] "
+    "Shrinking ISR: out of sync replica IDs {behind}",
     "fetcher.started": "[{fetcher}]: Starting",
     "fetcher.ended": "[{fetcher}]: Shutdown completed",
-    "replica.truncated": "[ReplicaFetcher replicaId={me}] Truncating partition {partition} to offset {offset}, the end was {end}",
+    "replica.truncated": "[ReplicaFetcher replicaId={me}] "
+    "Truncating partition {partition} to offset {offset}, the end was {end}",
     "replica.not_copied": _FETCHER + "Error for partition {partition}: {reason}",
     "replica.fenced": _FETCHER
     + "Partition {partition} has an older epoch ({epoch}) than the current leader. Will await the new"
@@ -126,7 +129,8 @@ WORDS: Final[Mapping[str, str]] = {
     "log.recovering": "[LogLoader partition={partition}] Recovering {segments} unflushed segments",
     "log.moved": "Log for partition {partition} was moved from {source} to {target}",
     "directory.offline": "Stopping serving logs in dir {path}: {error}",
-    "broker_registered": "Registered broker {broker} at path /brokers/ids/{broker}, czxid (broker epoch): {epoch}",
+    "broker_registered": "Registered broker {broker} at path /brokers/ids/{broker}, "
+    "czxid (broker epoch): {epoch}",
     # The coordinator
     "startup.complete": _GROUPS + "Startup complete.",
     "shutdown.complete": _GROUPS + "Shutdown complete.",

@@ -1,8 +1,9 @@
-"""Kafka 3.9's keys that this broker knows and does not obey: with the type, default, range and scope that Kafka gives them.
+"""Kafka 3.9's keys that this broker knows and does not obey: with the type, default, range and scope that
+Kafka gives them.
 
-Each group has the reason, which DescribeConfigs shows as documentation. Where a value would mislead, as a broker without
-TLS that was given a keystore, every value but the default is refused with the reason; in the other groups it is
-taken, and a line in the log says that it is not obeyed.
+Each group has the reason, which DescribeConfigs shows as documentation. Where a value would mislead, as a
+broker without TLS that was given a keystore, every value but the default is refused with the reason; in the
+other groups it is taken, and a line in the log says that it is not obeyed.
 """
 
 from dataclasses import replace
@@ -77,7 +78,9 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("password.encoder.keyfactory.algorithm", STRING, None, ""),
         ConfigKey("password.encoder.old.secret", PASSWORD, None, ""),
         ConfigKey("password.encoder.secret", PASSWORD, None, ""),
-        ConfigKey("principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "", scope=Scope.PER_BROKER),
+        ConfigKey("principal.builder.class", CLASS,
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", "",
+            scope=Scope.PER_BROKER),
         ConfigKey("sasl.client.callback.handler.class", CLASS, None, ""),
         ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"], "", scope=Scope.PER_BROKER),
         ConfigKey("sasl.jaas.config", PASSWORD, None, "", scope=Scope.PER_BROKER),
@@ -115,7 +118,8 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, ""),
         ConfigKey("ssl.allow.san.changes", BOOLEAN, False, ""),
         ConfigKey("ssl.cipher.suites", LIST, [], "", scope=Scope.PER_BROKER),
-        ConfigKey("ssl.client.auth", STRING, "none", "", one_of("required", "requested", "none"), scope=Scope.PER_BROKER),
+        ConfigKey("ssl.client.auth", STRING, "none", "", one_of("required", "requested", "none"),
+            scope=Scope.PER_BROKER),
         ConfigKey("ssl.enabled.protocols", LIST, ["TLSv1.2", "TLSv1.3"], "", scope=Scope.PER_BROKER),
         ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", "", scope=Scope.PER_BROKER),
         ConfigKey("ssl.engine.factory.class", CLASS, None, "", scope=Scope.PER_BROKER),
@@ -190,19 +194,23 @@ KEYS_NOT_OBEYED: Final = (
     *_not_obeyed(
         "Of tiered storage, which is not available in this broker.",
         ConfigKey("remote.fetch.max.wait.ms", INT, 500, "", at_least(1), scope=Scope.CLUSTER_WIDE),
-        ConfigKey("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.index.file.cache.total.size.bytes", LONG, 1_073_741_824, "", at_least(1),
+            scope=Scope.CLUSTER_WIDE),
         ConfigKey("remote.log.manager.copier.thread.pool.size", INT, -1, ""),
-        ConfigKey("remote.log.manager.copy.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.copy.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1),
+            scope=Scope.CLUSTER_WIDE),
         ConfigKey("remote.log.manager.copy.quota.window.num", INT, 11, "", at_least(1)),
         ConfigKey("remote.log.manager.copy.quota.window.size.seconds", INT, 1, "", at_least(1)),
         ConfigKey("remote.log.manager.expiration.thread.pool.size", INT, -1, ""),
-        ConfigKey("remote.log.manager.fetch.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1), scope=Scope.CLUSTER_WIDE),
+        ConfigKey("remote.log.manager.fetch.max.bytes.per.second", LONG, LONG_MAX, "", at_least(1),
+            scope=Scope.CLUSTER_WIDE),
         ConfigKey("remote.log.manager.fetch.quota.window.num", INT, 11, "", at_least(1)),
         ConfigKey("remote.log.manager.fetch.quota.window.size.seconds", INT, 1, "", at_least(1)),
         ConfigKey("remote.log.manager.task.interval.ms", LONG, 30000, "", at_least(1)),
         ConfigKey("remote.log.manager.thread.pool.size", INT, 10, "", at_least(1)),
         ConfigKey("remote.log.metadata.custom.metadata.max.bytes", INT, 128, "", at_least(0)),
-        ConfigKey("remote.log.metadata.manager.class.name", STRING, "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", ""),
+        ConfigKey("remote.log.metadata.manager.class.name", STRING,
+            "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", ""),
         ConfigKey("remote.log.metadata.manager.class.path", STRING, None, ""),
         ConfigKey("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", ""),
         ConfigKey("remote.log.metadata.manager.listener.name", STRING, None, ""),
@@ -213,7 +221,8 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", ""),
     ),
     *_refused(
-        "The requests in memory are bounded for each connection, by queued.max.requests and socket.request.max.bytes.",
+        "The requests in memory are bounded for each connection, by "
+     "queued.max.requests and socket.request.max.bytes.",
         ConfigKey("queued.max.request.bytes", LONG, -1, ""),
     ),
     *_not_obeyed(
@@ -249,7 +258,8 @@ KEYS_NOT_OBEYED: Final = (
         ConfigKey("controller.quota.window.size.seconds", INT, 1, "", at_least(1)),
     ),
     *_not_obeyed(
-        "Of the inside of Kafka's broker: here purgatories keep nothing that is done, and appends of one turn go to the disk together.",
+        "Of the inside of Kafka's broker: here purgatories keep nothing that is done, and "
+     "appends of one turn go to the disk together.",
         ConfigKey("connection.failed.authentication.delay.ms", INT, 100, "", at_least(0)),
         ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
         ConfigKey("fetch.purgatory.purge.interval.requests", INT, 1000, ""),

@@ -1,14 +1,16 @@
-"""What a broker tells about itself in figures: counters, gauges, distributions, and the registry that names them.
+"""What a broker tells about itself in figures: counters, gauges, distributions, and the registry that names
+them.
 
 Theory of operation
 -------------------
-Counting is an addition to an int in place (``stats.bytes_in += size``), and a distribution keeps the last values in a ring
-(`Histogram`, or a ring of the owner's). There are no locks: all of it belongs to the thread of the event loop. What can be
-looked up (a log's size, the role of a partition) is not counted at all.
+Counting is an addition to an int in place (``stats.bytes_in += size``), and a distribution keeps the last
+values in a ring (`Histogram`, or a ring of the owner's). There are no locks: all of it belongs to the thread
+of the event loop. What can be looked up (a log's size, the role of a partition) is not counted at all.
 
-The owner of such figures knows neither their names outside nor who reads them. A `Registry` has one `Metric` for each name: what
-it means, and a function that reads it now. Whoever shows figures, the endpoint of `barnabas.node` or a console, walks the registry.
-A function that reads very many things is a generator that yields None wherever the loop may serve others.
+The owner of such figures knows neither their names outside nor who reads them. A `Registry` has one `Metric`
+for each name: what it means, and a function that reads it now. Whoever shows figures, the endpoint of
+`barnabas.node` or a console, walks the registry. A function that reads very many things is a generator that
+yields None wherever the loop may serve others.
 """
 
 import math
@@ -19,7 +21,9 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 RECENT: Final = 1028
-"""How many values the quantiles are of, as in Kafka's own histograms. Kafka draws them by chance, here they are the last."""
+"""How many values the quantiles are of, as in Kafka's own histograms.
+Kafka draws them by chance, here they are the last.
+"""
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 """Those of a Kafka histogram (``50thPercentile`` to ``999thPercentile``)."""

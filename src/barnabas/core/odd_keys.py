@@ -1,4 +1,6 @@
-"""What was set in a broker's configuration and has no effect: a line in the log for each key, with the reason."""
+"""What was set in a broker's configuration and has no effect:
+a line in the log for each key, with the reason.
+"""
 
 from collections.abc import Collection
 

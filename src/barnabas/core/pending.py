@@ -169,14 +169,15 @@ def _advance(generator: Steps[T], awaited: Pending[Any] | None, outcome: Pending
             value = stop.value
             break
         except Exception as error:
-            # Without this frame in its traceback: the frame knows the outcome, and the outcome the error. Such a
-            # cycle would keep what the generator worked on in memory until the garbage collector runs.
+            # Without this frame in its traceback: the frame knows the outcome, and the outcome the error.
+            # Such a cycle would keep what the generator worked on in memory until the garbage collector runs.
             outcome.fail(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
             return
         if not awaited.done:
             awaited.when_done(lambda done: _advance(generator, done, outcome))
             return
-    # Not where StopIteration is handled: an error of what follows would have it, and the value, as its context.
+    # Not where StopIteration is handled: an error of what follows would have it, and the value, as its
+    # context.
     outcome.complete(value)
 
 

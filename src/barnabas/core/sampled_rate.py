@@ -1,4 +1,6 @@
-"""`SampledRate`: how much came a second over the last samples, as Kafka's quotas measure it (``SimpleRate``)."""
+"""`SampledRate`: how much came a second over the last samples, as Kafka's quotas measure it
+(``SimpleRate``).
+"""
 
 from collections.abc import Callable
 
@@ -19,9 +21,9 @@ class _Sample:
 class SampledRate:
     """A sum over `samples` windows of `window_ms`, divided by the time since the oldest of them began.
 
-    That time counts as one window at least: the first record would else be an endless rate (``SimpleRate``). A sample in
-    which nothing was recorded for as long as all of them last is empty from then on.
-    With `full_windows` it counts as all windows but one at least (``Rate``): a burst of so many is no rate yet.
+    That time counts as one window at least: the first record would else be an endless rate (``SimpleRate``).
+    A sample in which nothing was recorded for as long as all of them last is empty from then on. With
+    `full_windows` it counts as all windows but one at least (``Rate``): a burst of so many is no rate yet.
     """
 
     __slots__ = ("_current", "_full_windows", "_now_ms", "_number", "_samples", "_window_ms")
@@ -61,7 +63,9 @@ class SampledRate:
         return total / elapsed_ms * 1000
 
     def excess_ms(self, bound: float) -> float:
-        """How long nothing may come until the rate is back at `bound` a second; 0 if it is not above (``throttleTime``)."""
+        """How long nothing may come until the rate is back at `bound` a second;
+        0 if it is not above (``throttleTime``).
+        """
         total, elapsed_ms = self._measure()
         rate = total / elapsed_ms * 1000
         return (rate - bound) / bound * elapsed_ms if rate > bound else 0.0

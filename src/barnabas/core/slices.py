@@ -8,9 +8,9 @@ Whatever may take long is written as `steps` and asks its `Slices` between two p
         if slices.over():
             yield slices.next_turn()
 
-Most long work is short most of the time: a request names one topic, and may name a million. Such work is written
-as `Sliced`: it yields after each entry, and `in_slices` runs it. A few entries are worked off at once, like a plain
-function, without a clock, a timer or a Pending; the rest goes in slices::
+Most long work is short most of the time: a request names one topic, and may name a million. Such work is
+written as `Sliced`: it yields after each entry, and `in_slices` runs it. A few entries are worked off at
+once, like a plain function, without a clock, a timer or a Pending; the rest goes in slices::
 
     def describe(names) -> Sliced[list[Topic]]:
         found = []
@@ -102,8 +102,8 @@ def in_slices(
 ) -> T | Pending[T]:
     """The value of the work; a Pending of it where it has many entries, or waits for something.
 
-    The `holder` is held between two slices. The first `at_once` entries go without a look at the clock. What the work
-    raises among them is raised; later errors are those of the Pending.
+    The `holder` is held between two slices. The first `at_once` entries go without a look at the clock. What
+    the work raises among them is raised; later errors are those of the Pending.
     """
     try:
         for _ in range(at_once):

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-The system hands out a megabyte by mapping it and takes it back when it is freed; each of its 256 pages costs a
-fault when it is first touched: half a microsecond on bare metal, five on some virtual machines, which is more than a
-second a gigabyte. So code that fills one large block after the other takes them from here.
+The system hands out a megabyte by mapping it and takes it back when it is freed; each of its 256 pages costs
+a fault when it is first touched: half a microsecond on bare metal, five on some virtual machines, which is
+more than a second a gigabyte. So code that fills one large block after the other takes them from here.
 
-Nothing has to be given back. What is handed out is a view, and Python refuses to resize a bytearray as long as
-any view, array or Arrow buffer looks at it: a block that can be resized is free. What a block held before is
-still in it, so its user shows only what it has written.
+Nothing has to be given back. What is handed out is a view, and Python refuses to resize a bytearray as long
+as any view, array or Arrow buffer looks at it: a block that can be resized is free. What a block held before
+is still in it, so its user shows only what it has written.
 """
 
 from typing import Final
@@ -34,7 +34,9 @@ class SpareBlocks:
         return sum(map(len, self._blocks))
 
     def take(self, size: int) -> memoryview | None:
-        """A writable view of `size` bytes; None for a small one, or when all blocks together would be too large."""
+        """A writable view of `size` bytes;
+        None for a small one, or when all blocks together would be too large.
+        """
         if size < BLOCK_BYTES_MIN:
             return None
         for block in self._blocks:

@@ -1,4 +1,6 @@
-"""The names of Kafka's versions, as ``log.message.format.version`` takes them (``MetadataVersion.fromVersionString``)."""
+"""The names of Kafka's versions, as ``log.message.format.version`` takes them
+(``MetadataVersion.fromVersionString``).
+"""
 
 from typing import Final
 

@@ -44,7 +44,7 @@ _UINT_MAX: Final = 0xFFFFFFFF
 _events: Final = EventLog("log.future_logs")
 
 
-class Ports(NamedTuple):
+class FutureLogPorts(NamedTuple):
     """What future logs need of the log manager."""
 
     log_config: Callable[[str], LogConfig]
@@ -60,7 +60,9 @@ class Ports(NamedTuple):
 class FutureLogs:
     """The future logs by partition."""
 
-    def __init__(self, filesystem: Filesystem, resources: LogResources, clock: Clock, ports: Ports) -> None:
+    def __init__(
+        self, filesystem: Filesystem, resources: LogResources, clock: Clock, ports: FutureLogPorts
+    ) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self._filesystem = filesystem
         self._resources = resources

@@ -32,7 +32,7 @@ from barnabas.log.directory import LogDirectory, MetaProperties
 from barnabas.log.file_watch import FileWatch
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.flush import GroupCommit, InPlaceSyncer, Syncer
-from barnabas.log.future_logs import FutureLogs, Ports, finish_moves
+from barnabas.log.future_logs import FutureLogPorts, FutureLogs, finish_moves
 from barnabas.log.loader import create_log
 from barnabas.log.loading import DAMAGE, NOT_THE_FILE, Loading, LogLoader
 from barnabas.log.log import Log, LogResources
@@ -133,7 +133,7 @@ class LogManager:
             filesystem,
             self._resources,
             clock,
-            Ports(
+            FutureLogPorts(
                 log_config,
                 self._checkpoint_directory,
                 self._retire_future,

@@ -63,7 +63,7 @@ class CompletedTxn(NamedTuple):
     is_aborted: bool
 
 
-class ProducerState:
+class ProducerStateEntry:
     """One producer (``ProducerStateEntry``)."""
 
     __slots__ = (
@@ -123,7 +123,7 @@ class ProducerState:
             del batches[0]
         batches.append(batch)
 
-    def take_batches(self, other: "ProducerState") -> None:
+    def take_batches(self, other: "ProducerStateEntry") -> None:
         """Remembers what is known elsewhere of the same producer and epoch."""
         self._batches, self._packed = other.batches, b""
 
@@ -152,8 +152,8 @@ class ProducerState:
         """What a snapshot has no room for: all batches but the last one, packed."""
         return self._packed + b"".join([BATCH.pack(*batch) for batch in self._batches[:-1]])
 
-    def copy(self) -> "ProducerState":
-        copy = ProducerState(self.producer_id)
+    def copy(self) -> "ProducerStateEntry":
+        copy = ProducerStateEntry(self.producer_id)
         copy.epoch = self.epoch
         copy._batches = list(self._batches)
         copy._packed = self._packed
@@ -163,7 +163,7 @@ class ProducerState:
         return copy
 
     @classmethod
-    def restore(cls, entry: SnapshotEntry, earlier: bytes) -> "ProducerState":
+    def restore(cls, entry: SnapshotEntry, earlier: bytes) -> "ProducerStateEntry":
         state = cls(entry.producer_id)
         state.epoch = entry.producer_epoch
         state.coordinator_epoch = entry.coordinator_epoch
@@ -191,7 +191,7 @@ class ProducerStateManager:
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.producers: dict[int, ProducerState] = {}
+        self.producers: dict[int, ProducerStateEntry] = {}
         self.ongoing: dict[int, int] = {}
         """First offset of each open transaction by producer id, in order of offsets."""
         self._completed: list[CompletedTxn] = []
@@ -235,7 +235,7 @@ class ProducerStateManager:
                 f" {self.tp}: {marker.coordinator_epoch} (zombie), {state.coordinator_epoch} (current)",
             )
 
-    def _check_epoch(self, state: ProducerState, epoch: int, offset: int) -> None:
+    def _check_epoch(self, state: ProducerStateEntry, epoch: int, offset: int) -> None:
         if epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -243,7 +243,7 @@ class ProducerStateManager:
                 f" smaller than the last seen epoch {state.epoch}",
             )
 
-    def _check_sequence(self, state: ProducerState, batch: BatchHeader, offset: int) -> None:
+    def _check_sequence(self, state: ProducerStateEntry, batch: BatchHeader, offset: int) -> None:
         sequence = batch.base_sequence
         if batch.producer_epoch != state.epoch:
             if sequence != 0 and state.epoch != NO_PRODUCER_EPOCH:
@@ -294,22 +294,22 @@ class ProducerStateManager:
         self._completed.append(completed)
         return completed
 
-    def copy_of(self, producer_id: int) -> ProducerState | None:
+    def copy_of(self, producer_id: int) -> ProducerStateEntry | None:
         """A producer's state as it is, for `put_back`; None for an unknown one."""
         state = self.producers.get(producer_id)
         return None if state is None else state.copy()
 
-    def put_back(self, producer_id: int, state: ProducerState | None) -> None:
+    def put_back(self, producer_id: int, state: ProducerStateEntry | None) -> None:
         """Undoes data batches outside of transactions: a producer is again what `copy_of` said."""
         if state is None:
             self.producers.pop(producer_id, None)
         else:
             self.producers[producer_id] = state
 
-    def _state(self, producer_id: int) -> ProducerState:
+    def _state(self, producer_id: int) -> ProducerStateEntry:
         state = self.producers.get(producer_id)
         if state is None:
-            state = self.producers[producer_id] = ProducerState(producer_id)
+            state = self.producers[producer_id] = ProducerStateEntry(producer_id)
         return state
 
     # -- transactions --------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ class ProducerStateManager:
         """Replaces everything by a snapshot of the log up to the offset, and by the `earlier` batches."""
         self.clear(end_offset)
         for entry, batches in zip(entries, earlier or [b""] * len(entries), strict=True):
-            self.producers[entry.producer_id] = ProducerState.restore(entry, batches)
+            self.producers[entry.producer_id] = ProducerStateEntry.restore(entry, batches)
         self.ongoing = _open_transactions(self.producers)
 
     def adopt(self, other: "ProducerStateManager") -> None:
@@ -397,7 +397,7 @@ class ProducerStateManager:
         return f"<ProducerStateManager {self.tp} {len(self.producers)} producers, open={self.ongoing}>"
 
 
-def _open_transactions(producers: Mapping[int, ProducerState]) -> dict[int, int]:
+def _open_transactions(producers: Mapping[int, ProducerStateEntry]) -> dict[int, int]:
     first_offsets = (
         (state.current_txn_first_offset, producer_id)
         for producer_id, state in producers.items()

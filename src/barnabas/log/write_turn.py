@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.core.chunks import Buffer
 from barnabas.core.ids import TopicPartition
 from barnabas.log.filesystem import IOV_MAX
-from barnabas.log.producers import ProducerState, ProducerStateManager
+from barnabas.log.producers import ProducerStateEntry, ProducerStateManager
 from barnabas.log.results import AppendInfo
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class UnwrittenAppends:
         """Bytes in `buffers`."""
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
-        self._producers: dict[int, ProducerState | None] = {}
+        self._producers: dict[int, ProducerStateEntry | None] = {}
         self.advanced = False
         """Whether the high watermark moved with one of the appends, which is news at the end of the turn."""
         self.error: KafkaError | None = None

@@ -1,4 +1,6 @@
-"""The way of transaction markers to the leaders of partitions: in process to ourselves, else over the network."""
+"""The way of transaction markers to the leaders of partitions: in process to ourselves, else over the
+network.
+"""
 
 from collections.abc import Sequence
 
@@ -33,7 +35,9 @@ class TxnMarkerChannel:
         self._remote = remote
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """As `MarkerChannel.leader_of`. Before the controller has sent any metadata nothing is known to be deleted."""
+        """As `MarkerChannel.leader_of`. Before the controller has sent any metadata nothing is known to be
+        deleted.
+        """
         state = self._metadata.partition(tp)
         if state is None:
             return None if self._metadata.snapshot.brokers else NO_BROKER

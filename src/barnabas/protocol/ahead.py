@@ -121,7 +121,7 @@ class Text:
         return "\n".join(self._lines)
 
 
-class Codec(NamedTuple):
+class VersionRun(NamedTuple):
     """A function for some versions in a row, which look the same."""
 
     function: str
@@ -170,28 +170,28 @@ _PARAMETERS: Final = {
 }
 
 
-def _codecs(cls: type[Message], first: int, last: int) -> list[tuple[str, Codec]]:
+def _codecs(cls: type[Message], first: int, last: int) -> list[tuple[str, VersionRun]]:
     """The functions of a message, for each way the newest first."""
-    codecs: list[tuple[str, Codec]] = []
+    codecs: list[tuple[str, VersionRun]] = []
     for way in ("decode",) if issubclass(cls, Request) else ("encode",):
-        earlier: list[Codec] = []
+        earlier: list[VersionRun] = []
         for version in range(max(first, cls.min_version), min(last, cls.max_version) + 1):
             layout = layout_of(cls, version, flexible=cls.is_flexible(version))
             body = Text()
             with body.block(""):
                 if way == "decode":
-                    _DecoderWriter(body, layout, keeps_unknown_tags=cls.keeps_unknown_tags).write()
+                    _NativeDecoderWriter(body, layout, keeps_unknown_tags=cls.keeps_unknown_tags).write()
                 else:
-                    _EncoderWriter(body, layout).write()
+                    _NativeEncoderWriter(body, layout).write()
             if earlier and earlier[-1].body == str(body):
                 earlier[-1] = earlier[-1]._replace(last=version)
             else:
-                earlier.append(Codec(f"_{way}_{cls.__name__}_{version}", str(body), version, version))
+                earlier.append(VersionRun(f"_{way}_{cls.__name__}_{version}", str(body), version, version))
         codecs += [(way, codec) for codec in reversed(earlier)]
     return codecs
 
 
-def _write_class(text: Text, cls: Any, codecs: list[tuple[str, Codec]] | None) -> None:
+def _write_class(text: Text, cls: Any, codecs: list[tuple[str, VersionRun]] | None) -> None:
     """A native class, and what makes it known as one with these fields."""
     fields = list(resolved(cls).values())
     text.line("\n@final")
@@ -222,7 +222,7 @@ def _write_class(text: Text, cls: Any, codecs: list[tuple[str, Codec]] | None) -
     text.line(")")
 
 
-def _write_faces(text: Text, cls: Any, codecs: list[tuple[str, Codec]]) -> None:
+def _write_faces(text: Text, cls: Any, codecs: list[tuple[str, VersionRun]]) -> None:
     """The methods that look for a function of the version, and go the other way where it gives up."""
     name = cls.__name__
     if issubclass(cls, Request):
@@ -296,7 +296,7 @@ def _declaration(field: Field) -> str:
     )
 
 
-class _DecoderWriter:
+class _NativeDecoderWriter:
     """Writes the function that decodes one version of a message: ``(buffer, offset) -> (message, offset behind it)``."""
 
     def __init__(self, text: Text, layout: Layout, *, keeps_unknown_tags: bool) -> None:
@@ -522,7 +522,7 @@ def _variable_of(field: Field) -> str:
     return "i64" if kind == "int" else kind
 
 
-class _EncoderWriter:
+class _NativeEncoderWriter:
     """Writes the function that encodes one version of a message: ``(message, pieces, chunks)``, appends to both."""
 
     def __init__(self, text: Text, layout: Layout) -> None:

@@ -33,7 +33,7 @@ from barnabas.protocol import wire
 from barnabas.protocol.errors import Malformed, ProtocolError, TooManyElementsError
 from barnabas.protocol.layout import Layout
 from barnabas.protocol.schema import Field, Struct
-from barnabas.protocol.source import Place, Source
+from barnabas.protocol.source import CodecText, FieldPlace
 from barnabas.protocol.wire import (
     ARRAY_STRUCTS,
     ELEMENTS_MAX,
@@ -142,8 +142,8 @@ class _DecoderWriter:
         self.flexible = layout.flexible
         self.version = layout.version
         self.views = in_steps or layout.carries_records()
-        self.source = Source()
-        self.batch: list[tuple[str, Place]] = []
+        self.source = CodecText()
+        self.batch: list[tuple[str, FieldPlace]] = []
         self.source.scope.update(
             uvarint=wire.read_uvarint,
             unknown_tags=wire.read_unknown_tags,
@@ -400,7 +400,7 @@ class _DecoderWriter:
 
     def add(self, code: str, target: str) -> None:
         """Puts a fixed-size value into the batch."""
-        self.batch.append((target, Place(self.source.path, code)))
+        self.batch.append((target, FieldPlace(self.source.path, code)))
 
     def flush(self) -> None:
         """Reads the batch with one call."""

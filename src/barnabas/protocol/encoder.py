@@ -29,7 +29,7 @@ from barnabas.protocol import wire
 from barnabas.protocol.errors import Malformed, ProtocolError
 from barnabas.protocol.layout import Layout
 from barnabas.protocol.schema import Field
-from barnabas.protocol.source import Place, Source
+from barnabas.protocol.source import CodecText, FieldPlace
 from barnabas.protocol.wire import ARRAY_STRUCTS, TABLE_SIZE, Wire
 
 Encoder: TypeAlias = Callable[[Any], Chunks | None]
@@ -90,8 +90,8 @@ class _EncoderWriter:
         self.layout = layout
         self.flexible = layout.flexible
         self.version = layout.version
-        self.source = Source()
-        self.batch: list[Place] = []
+        self.source = CodecText()
+        self.batch: list[FieldPlace] = []
         self.sink = "w"
         self.source.scope.update(
             uvarint=wire.uvarint,
@@ -359,7 +359,7 @@ class _EncoderWriter:
 
     def add(self, code: str, value: str) -> None:
         """Puts a fixed-size value into the batch."""
-        self.batch.append(Place(self.source.path, code, value))
+        self.batch.append(FieldPlace(self.source.path, code, value))
 
     def flush(self) -> None:
         """Writes the batch with one call."""

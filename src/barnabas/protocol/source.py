@@ -14,7 +14,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 
-class Place(NamedTuple):
+class FieldPlace(NamedTuple):
     """What a line reads or writes for one field: a fixed-size value, or (no code) anything."""
 
     path: str
@@ -27,20 +27,20 @@ class Place(NamedTuple):
         return Struct(">" + self.code).size
 
 
-class Source:
+class CodecText:
     """Lines of Python, each with the path of the field that it serves."""
 
     def __init__(self) -> None:
         self.scope: dict[str, Any] = {}
         self._lines: list[str] = []
-        self._places: list[tuple[Place, ...]] = []
+        self._places: list[tuple[FieldPlace, ...]] = []
         self._path: list[str] = []
         self._indent = 0
 
-    def line(self, text: str, places: Sequence[Place] = ()) -> None:
+    def line(self, text: str, places: Sequence[FieldPlace] = ()) -> None:
         """Writes a line. A line that serves several fields at once names the place of each."""
         self._lines.append("    " * self._indent + text)
-        self._places.append(tuple(places) or (Place(self.path),))
+        self._places.append(tuple(places) or (FieldPlace(self.path),))
 
     @property
     def path(self) -> str:
@@ -109,7 +109,7 @@ class Source:
         return "\n".join(self._lines)
 
 
-def _unpackable(places: Sequence[Place], frame: FrameType) -> str:
+def _unpackable(places: Sequence[FieldPlace], frame: FrameType) -> str:
     """The first of several fields, packed together, whose value does not fit its type."""
     for place in places[:-1]:
         try:

@@ -162,15 +162,17 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def parse_header_at(buffer: Buffer, index: int, position: int) -> BatchHeader:
-    """The header at an index of a buffer; `position` is where the batch lies in the file that the buffer was read from."""
+    """The header at an index of a buffer;
+    `position` is where the batch lies in the file that the buffer was read from.
+    """
     return _new_header(BatchHeader, (*_unpack_header(buffer, index), position))
 
 
 def only_header(buffer: Buffer) -> BatchHeader:
     """The header of the one batch of magic 2 that the buffer must be (``ProduceRequest.validateRecords``).
 
-    Raises CORRUPT_MESSAGE for what no message format has, INVALID_RECORD for an older format, a part of a batch or
-    more than one.
+    Raises CORRUPT_MESSAGE for what no message format has, INVALID_RECORD for an older format, a part of a
+    batch or more than one.
     """
     size = len(buffer)
     if size >= HEADER_SIZE:
@@ -237,7 +239,9 @@ def stamp_timestamps(
 
 
 def decompress_records(buffer: Buffer, header: BatchHeader, limit: int) -> bytes:
-    """The plain bytes of the records; raises CompressionError, TooLargeError for more than `limit` of them."""
+    """The plain bytes of the records;
+    raises CompressionError, TooLargeError for more than `limit` of them.
+    """
     with memoryview(buffer) as view, view[header.position + HEADER_SIZE : header.end] as section:
         return decompress(header.codec, section, limit)
 

@@ -25,7 +25,7 @@ from barnabas.core.chunks import Buffer
 from barnabas.core.errors import BarnabasError, KafkaError
 from barnabas.records import columnar_kernel as kernel
 from barnabas.records.batch import CODEC_MASK, CONTROL_BIT, CRC_COVERS_FROM, HEADER_SIZE, TRANSACTIONAL_BIT
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.records.columnar_rows import Rows, make_rows
 from barnabas.records.compression import CompressionError, codec_of, decompress
 from barnabas.records.crc import crc32c
@@ -37,7 +37,7 @@ DECODED_BYTES_MAX: Final = 1 << 30
 KEPT_ROWS_MAX: Final = 1 << 16
 """A longer column of one value is made for each batch and not kept, so that the memory does not fill."""
 
-_SECTION: Final = [Column.ATTRIBUTES, Column.RECORDS, Column.END]
+_SECTION: Final = [HeaderColumn.ATTRIBUTES, HeaderColumn.RECORDS, HeaderColumn.END]
 
 _HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 _FIELDS: Final = (
@@ -59,7 +59,7 @@ class ColumnarError(BarnabasError, ValueError):
     """The batches cannot be decoded: a length lies, the checksum is wrong or the format is too old."""
 
 
-class Decoded(NamedTuple):
+class DecodedPiece(NamedTuple):
     """What came out of one piece of a partition."""
 
     batch: pa.RecordBatch
@@ -82,7 +82,7 @@ def decode(
     aborted: Iterable[tuple[int, int]] = (),
     include_headers: bool = False,
     check_crc: bool = False,
-) -> Decoded:
+) -> DecodedPiece:
     """The records of consecutive batches whose offsets lie in [start_offset, end_offset).
 
     `aborted` holds (producer id, first offset) of the aborted transactions that the fetch response named.
@@ -93,9 +93,9 @@ def decode(
     if check_crc:
         _check_crcs(data, table)
     kept = _wanted(table, start_offset, end_offset, aborted)
-    next_offset = int(table[-1, Column.LAST_OFFSET]) + 1 if len(table) else start_offset
+    next_offset = int(table[-1, HeaderColumn.LAST_OFFSET]) + 1 if len(table) else start_offset
     rows = _decode_rows(source, table[kept], start_offset, end_offset, include_headers=include_headers)
-    return Decoded(
+    return DecodedPiece(
         _assemble(rows, topic, partition, include_headers=include_headers), max(next_offset, start_offset)
     )
 
@@ -110,7 +110,7 @@ def decode_batches(
 
 
 def scan(source: Any) -> Any:
-    """The table of batch headers (rows of `Column`) of a read-only uint8 array. Raises ColumnarError."""
+    """The table of batch headers (rows of `HeaderColumn`) of a read-only uint8 array. Raises ColumnarError."""
     table, reason = scan_as_far(source)
     if reason is not None:
         raise ColumnarError(reason)
@@ -119,7 +119,7 @@ def scan(source: Any) -> Any:
 
 def scan_as_far(source: Any) -> tuple[Any, str | None]:
     """As `scan`, up to the first header that cannot be one, and what is wrong with it."""
-    table = np.empty((len(source) // HEADER_SIZE + 1, len(Column)), np.int64)
+    table = np.empty((len(source) // HEADER_SIZE + 1, len(HeaderColumn)), np.int64)
     found = kernel.scan_headers(source, table)
     if found >= 0:
         return table[:found], None
@@ -142,13 +142,13 @@ def as_array(data: Buffer) -> Any:
 
 def _check_crcs(data: Buffer, table: Any) -> None:
     for row, reason in wrong_crcs(data, table):
-        raise ColumnarError(f"Record batch at byte {table[row, Column.POSITION]} is corrupt ({reason})")
+        raise ColumnarError(f"Record batch at byte {table[row, HeaderColumn.POSITION]} is corrupt ({reason})")
 
 
 def wrong_crcs(data: Buffer, table: Any) -> Iterator[tuple[int, str]]:
     """The rows of the batches whose checksum is wrong, each with the two checksums as Kafka prints them."""
     view = memoryview(data)
-    columns = [Column.POSITION, Column.END, Column.CRC]
+    columns = [HeaderColumn.POSITION, HeaderColumn.END, HeaderColumn.CRC]
     for row, (position, end, stored) in enumerate(table[:, columns].tolist()):
         actual = crc32c(view[position + CRC_COVERS_FROM : end])
         if actual != stored:
@@ -157,9 +157,9 @@ def wrong_crcs(data: Buffer, table: Any) -> Iterator[tuple[int, str]]:
 
 def _wanted(table: Any, start: int, end: int, aborted: Iterable[tuple[int, int]]) -> Any:
     """A mask of the batches that hold rows: in range, no control batch, not aborted."""
-    attributes = table[:, Column.ATTRIBUTES]
+    attributes = table[:, HeaderColumn.ATTRIBUTES]
     kept = (attributes & CONTROL_BIT) == 0
-    kept &= (table[:, Column.LAST_OFFSET] >= start) & (table[:, Column.BASE_OFFSET] < end)
+    kept &= (table[:, HeaderColumn.LAST_OFFSET] >= start) & (table[:, HeaderColumn.BASE_OFFSET] < end)
     starts = sorted((first, producer) for producer, first in aborted)
     if starts:
         kept &= ~_aborted(table, starts)
@@ -174,7 +174,7 @@ def _aborted(table: Any, starts: list[tuple[int, int]]) -> Any:
     """
     mask = np.zeros(len(table), bool)
     open_producers: set[int] = set()
-    columns = [Column.LAST_OFFSET, Column.ATTRIBUTES, Column.PRODUCER_ID]
+    columns = [HeaderColumn.LAST_OFFSET, HeaderColumn.ATTRIBUTES, HeaderColumn.PRODUCER_ID]
     upcoming = iter([*starts, (OFFSET_MAX, -1)])
     first, producer = next(upcoming)
     for row, (last_offset, attributes, batch_producer) in enumerate(table[:, columns].tolist()):
@@ -189,11 +189,11 @@ def _aborted(table: Any, starts: list[tuple[int, int]]) -> Any:
 
 
 def _decode_rows(source: Any, table: Any, start: int, end: int, *, include_headers: bool) -> Rows:
-    compressed = np.nonzero(table[:, Column.ATTRIBUTES] & CODEC_MASK)[0]
+    compressed = np.nonzero(table[:, HeaderColumn.ATTRIBUTES] & CODEC_MASK)[0]
     if len(compressed):
         source, table = _decompressed(source, table.copy(), compressed)
-    size = int((table[:, Column.END] - table[:, Column.RECORDS]).sum())
-    count = int(table[:, Column.COUNT].sum())
+    size = int((table[:, HeaderColumn.END] - table[:, HeaderColumn.RECORDS]).sum())
+    count = int(table[:, HeaderColumn.COUNT].sum())
     # Before anything is allocated by a count that may lie: no record is shorter than seven bytes.
     if size > DECODED_BYTES_MAX or count * kernel.RECORD_BYTES_MIN > size:
         raise ColumnarError(f"{count} records cannot lie in {size} bytes of batches")
@@ -211,7 +211,7 @@ def _decompressed(source: Any, table: Any, compressed: Any) -> tuple[Any, Any]:
     for row in compressed.tolist():
         attributes, start, end = table[row, _SECTION].tolist()
         plain = np.frombuffer(_decompress(source[start:end], attributes, left), np.uint8)
-        table[row, Column.RECORDS], table[row, Column.END] = position, position + len(plain)
+        table[row, HeaderColumn.RECORDS], table[row, HeaderColumn.END] = position, position + len(plain)
         pieces.append(plain)
         position += len(plain)
         left -= len(plain)

@@ -2,10 +2,10 @@
 
 Theory of operation
 -------------------
-The partition of each row is chosen as Java's producer does, and the numbers of the rows are sorted by it. Then a
-compiled pass writes the records of one partition, as many as a batch holds, into one buffer; no Python object exists
-for a record. What comes out is the section of a batch behind its header, uncompressed: the producer compresses it,
-numbers it and sends it.
+The partition of each row is chosen as Java's producer does, and the numbers of the rows are sorted by it.
+Then a compiled pass writes the records of one partition, as many as a batch holds, into one buffer; no Python
+object exists for a record. What comes out is the section of a batch behind its header, uncompressed: the
+producer compresses it, numbers it and sends it.
 
 pyarrow and numba (extra ``barnabas[arrow]``) are imported here, in `barnabas.records.columnar` and in
 `barnabas.spark`, nowhere else.
@@ -30,7 +30,7 @@ class RowError(BarnabasError, ValueError):
     """A row that cannot become a record; the text says which, and why."""
 
 
-class Section(NamedTuple):
+class BatchSection(NamedTuple):
     """Records of one partition, as they stand in a batch."""
 
     partition: int
@@ -40,10 +40,10 @@ class Section(NamedTuple):
 
 def encode(
     rows: pa.RecordBatch, *, partitions: int, section_bytes: int, available: Sequence[int] = ()
-) -> Iterator[Section]:
-    """The records of the rows in sections of at most `section_bytes` (a larger record alone), for a topic with this
-    many partitions; rows without a key go to `available` ones, if any are named. All rows are looked at before the
-    first section is given. Raises RowError.
+) -> Iterator[BatchSection]:
+    """The records of the rows in sections of at most `section_bytes` (a larger record alone), for a topic
+    with this many partitions; rows without a key go to `available` ones, if any are named. All rows are
+    looked at before the first section is given. Raises RowError.
     """
     columns = _columns(rows)
     chosen = np.empty(rows.num_rows, np.int32)
@@ -51,7 +51,8 @@ def encode(
     wrong = kernel.choose_partitions(columns, partitions, sticky, section_bytes, chosen)
     if wrong >= 0:
         raise RowError(
-            f"Invalid partition {columns.partition[wrong]} in a row: the topic has partitions 0 to {partitions - 1}"
+            f"Invalid partition {columns.partition[wrong]} in a row: the topic has partitions 0 to "
+            f"{partitions - 1}"
         )
     ends, order = np.empty(partitions + 1, np.int64), np.empty(rows.num_rows, np.int64)
     kernel.group_rows(chosen, ends, order)
@@ -75,12 +76,12 @@ def warm() -> None:
     list(encode(batch, partitions=1, section_bytes=100))
 
 
-def _sections(columns: Columns, order: Any, ends: list[int], limit: int, out: Any) -> Iterator[Section]:
+def _sections(columns: Columns, order: Any, ends: list[int], limit: int, out: Any) -> Iterator[BatchSection]:
     for partition, stop in enumerate(ends[1:]):
         first = ends[partition]
         while first < stop:
             behind, used = kernel.encode_records(columns, order, first, stop, limit, out)
-            yield Section(partition, out[:used].tobytes(), behind - first)
+            yield BatchSection(partition, out[:used].tobytes(), behind - first)
             first = behind
 
 
@@ -130,7 +131,9 @@ def _valid(array: pa.Array) -> Any:
 
 
 def _ends(array: pa.Array) -> Any:
-    """Where the values of a binary or list array begin in what it holds, and behind the last where that ends."""
+    """Where the values of a binary or list array begin in what it holds, and behind the last where that
+    ends.
+    """
     ends = _buffer(array, 1, np.int32)[array.offset : array.offset + len(array) + 1]
     # An array without values may have no buffer.
     return ends if len(ends) else _read_only(np.zeros(len(array) + 1, np.int32))
@@ -144,6 +147,8 @@ def _buffer(array: pa.Array, index: int, kind: Any) -> Any:
 
 
 def _read_only(values: Any) -> Any:
-    """One type of array for every kind of column: the kernel would be compiled again for one that can be written."""
+    """One type of array for every kind of column:
+    the kernel would be compiled again for one that can be written.
+    """
     values.flags.writeable = False
     return values

@@ -1,7 +1,9 @@
-"""The compiled half of `barnabas.records.columnar_encoder`: Arrow's buffers in, records out, no Python object between.
+"""The compiled half of `barnabas.records.columnar_encoder`: Arrow's buffers in, records out, no Python object
+between.
 
-It writes what `records.record` describes. What it reads are the buffers of valid Arrow arrays, so unlike the decoder
-it has no lengths to doubt; what it writes stays inside of `out`, which the caller makes large enough for a record.
+It writes what `records.record` describes. What it reads are the buffers of valid Arrow arrays, so unlike the
+decoder it has no lengths to doubt; what it writes stays inside of `out`, which the caller makes large enough
+for a record.
 """
 
 from typing import Any, Final, NamedTuple
@@ -70,8 +72,8 @@ def hash_keys(valid: Any, ends: Any, data: Any, hashes: Any) -> None:
 
 @compiled
 def choose_partitions(columns: Any, count: int, sticky: Any, sticky_bytes: int, chosen: Any) -> Any:
-    """Fills `chosen` with the partition of each row: the one that its column names, else that of its key's hash, else
-    the first of `sticky` until `sticky_bytes` went there, then the next of them.
+    """Fills `chosen` with the partition of each row: the one that its column names, else that of its key's
+    hash, else the first of `sticky` until `sticky_bytes` went there, then the next of them.
 
     -1, or the first row whose column names a partition that the topic does not have.
     """
@@ -96,8 +98,8 @@ def choose_partitions(columns: Any, count: int, sticky: Any, sticky_bytes: int, 
 
 @compiled
 def group_rows(chosen: Any, ends: Any, rows: Any) -> None:
-    """Sorts the numbers of the rows by partition, in their order within each; `ends` has a place more than there are
-    partitions, and holds afterwards where each one's rows begin.
+    """Sorts the numbers of the rows by partition, in their order within each; `ends` has a place more than
+    there are partitions, and holds afterwards where each one's rows begin.
     """
     ends[:] = 0
     for row in range(len(chosen)):
@@ -195,8 +197,8 @@ def largest_record(columns: Any, count: int) -> Any:
 
 @compiled
 def encode_records(columns: Any, rows: Any, first: int, stop: int, limit: int, out: Any) -> Any:
-    """Writes the records of ``rows[first:stop]``, the first of them always, the others while all are within `limit`
-    bytes: (the place behind the last, the bytes).
+    """Writes the records of ``rows[first:stop]``, the first of them always, the others while all are within
+    `limit` bytes: (the place behind the last, the bytes).
     """
     used = 0
     place = first

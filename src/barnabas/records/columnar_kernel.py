@@ -1,8 +1,8 @@
 """The compiled half of `barnabas.records.columnar`: bytes in, arrays out, no Python object in between.
 
-It reads what `records.batch` and `records.record` describe. numba checks no index, so every read here is preceded by a comparison with the end of what encloses it:
-of the record for keys, values and headers, of the batch for the record. A function that meets a lie
-returns a negative number that `problem` puts into words.
+It reads what `records.batch` and `records.record` describe. numba checks no index, so every read here is
+preceded by a comparison with the end of what encloses it: of the record for keys, values and headers, of the
+batch for the record. A function that meets a lie returns a negative number that `problem` puts into words.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def problem(outcome: int) -> str:
     return f"Corrupt record batch: {_PROBLEMS[-outcome & 15]} (at byte {-outcome >> 4})"
 
 
-class Column(IntEnum):
+class HeaderColumn(IntEnum):
     """The columns of the table that `scan_headers` fills, a row a batch."""
 
     POSITION = 0
@@ -57,7 +57,9 @@ class Column(IntEnum):
 
 
 def compiled(function: Callable[..., Any]) -> Compiled:
-    """Machine code, kept on disk: beside this file, or in NUMBA_CACHE_DIR, or else in the user's cache folder."""
+    """Machine code, kept on disk:
+    beside this file, or in NUMBA_CACHE_DIR, or else in the user's cache folder.
+    """
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # none of the three can be written to: compile again in each process (2 s)
@@ -91,7 +93,9 @@ def _big_endian(source: Any, position: int, size: int) -> Any:
 
 @compiled
 def _varint(source: Any, position: int, end: int) -> Any:
-    """(A zigzag integer of up to ten bytes, the position behind it); the position is -1 where it does not end."""
+    """(A zigzag integer of up to ten bytes, the position behind it);
+    the position is -1 where it does not end.
+    """
     value = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -158,7 +162,9 @@ def _take(source: Any, position: int, end: int, data: Any, used: int) -> Any:
 def _take_headers(
     source: Any, position: int, end: int, headers: int, keys_used: int, values_used: int, rows: Any
 ) -> Any:
-    """Copies the headers of one record; the first of the four numbers is 0, or -1 where they do not fill it."""
+    """Copies the headers of one record;
+    the first of the four numbers is 0, or -1 where they do not fill it.
+    """
     count, position = _varint(source, position, end)
     if position < 0 or count < 0 or count > end - position:
         return -1, headers, keys_used, values_used

@@ -183,8 +183,9 @@ def _decode_run(
     base_timestamp: int,
     append_time: int | None,
 ) -> tuple[list[R], int]:
-    # Varints of one byte are read in place, and of two where they are common: a call for each would cost more than
-    # everything else here. Longer ones go through `decode_varint`. Measured: 1.5 us a record instead of 1.9.
+    # Varints of one byte are read in place, and of two where they are common: a call for each would cost more
+    # than everything else here. Longer ones go through `decode_varint`. Measured: 1.5 us a record instead of
+    # 1.9.
     records: list[R] = []
     append = records.append
     no_headers: Sequence[Header] = ()
@@ -283,7 +284,8 @@ def offsets_are_consecutive(records: Iterable[Record], base_offset: int) -> bool
 
 
 def decode_keys_and_values(data: bytes, count: int) -> list[tuple[bytes | None, bytes | None]]:
-    """The keys and values of a section's records, for the load of a coordinator: half the time of `decode_records`.
+    """The keys and values of a section's records, for the load of a coordinator: half the time of
+    `decode_records`.
 
     Raises INVALID_RECORD where the section does not hold exactly so many records.
     """

@@ -26,7 +26,7 @@ from barnabas.log.directory import LogDirectory
 from barnabas.log.future_logs import FutureLogs
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
-from barnabas.log.producers import ProducerState
+from barnabas.log.producers import ProducerStateEntry
 from barnabas.log.results import TimestampAndOffset
 from barnabas.log.strays import StrayLog
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -281,7 +281,7 @@ class ReplicaManager:
         """``lastOffsetForLeaderEpoch``: where a leader epoch ends in the log of a partition that this broker leads."""
         return self.partitions.serve(tp).epoch_end(epoch, current_leader_epoch, leader_only=True)
 
-    def active_producers(self, tp: TopicPartition) -> list[ProducerState]:
+    def active_producers(self, tp: TopicPartition) -> list[ProducerStateEntry]:
         """``activeProducerState``: what the log of a partition, led here or followed, remembers of its producers."""
         log = self.partitions.serve(tp).log
         if log is None:

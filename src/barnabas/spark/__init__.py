@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from barnabas.spark.follower import Follower
+    from barnabas.spark.follower import QueryFollower
 
 __all__ = ["follow", "register", "session"]
 
@@ -50,17 +50,18 @@ def follow(
     group: str | None = None,
     spark: "SparkSession | None" = None,
     **client: str,
-) -> "Follower":
-    """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and metrics.
+) -> "QueryFollower":
+    """Follows a streaming query that reads topics: commits how far it is to a group, and tells its lag and
+    metrics.
 
-    `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's session, the
-    active one unless given. Without a `group` nothing is committed.
+    `client` are settings of the client with underscores (``client_id="job"``). `spark` is the query's
+    session, the active one unless given. Without a `group` nothing is committed.
     """
     from pyspark.sql import SparkSession
 
-    from barnabas.spark.follower import Follower
+    from barnabas.spark.follower import QueryFollower
 
     given = {name.replace("_", "."): value for name, value in client.items()}
-    return Follower(
+    return QueryFollower(
         query, {"bootstrap.servers": bootstrap_servers, **given}, group, spark or SparkSession.active()
     )

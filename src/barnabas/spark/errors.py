@@ -19,10 +19,12 @@ _BEFORE_OURS: Final = re.compile(r"^.*?\bbarnabas(?:\.\w+)+: ")
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Has PySpark show what is raised inside as one line, without the traceback of code that is not the user's.
+    """Has PySpark show what is raised inside as one line, without the traceback of code that is not the
+    user's.
 
-    PySpark's processes write an error for the JVM as the last thing that they do, and look at this variable then
-    (``handle_worker_exception``); a process that had an error is not used again, so no other error loses its traceback.
+    PySpark's processes write an error for the JVM as the last thing that they do, and look at this variable
+    then (``handle_worker_exception``); a process that had an error is not used again, so no other error loses
+    its traceback.
     """
     try:
         yield
@@ -32,7 +34,9 @@ def in_one_line() -> Iterator[None]:
 
 
 class PipelineError(BarnabasError, ValueError):
-    """What stops a pipeline: its file is wrong, its table does not fit, or its stream has failed too often."""
+    """What stops a pipeline: its file is wrong, its table does not fit, or its stream has failed too
+    often.
+    """
 
 
 class FormatError(BarnabasError, ValueError):

@@ -1,10 +1,12 @@
 """How far a streaming query is, for people: committed to a consumer group, as lag, and as metrics.
 
-The checkpoint alone says where a query goes on; what is committed here is read by `kafka-consumer-groups` and every
-tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end is committed when
-the query reports the batch, which it does after the batch is durable: the group is never ahead of the checkpoint.
+The checkpoint alone says where a query goes on; what is committed here is read by `kafka-consumer-groups` and
+every tool that watches lag, and can start another query (``startingOffsets=group:NAME``). A batch's end is
+committed when the query reports the batch, which it does after the batch is durable: the group is never ahead
+of the checkpoint.
 
-The listener only remembers positions, so that no broker holds Spark's events up; a thread commits the newest ones.
+The listener only remembers positions, so that no broker holds Spark's events up; a thread commits the newest
+ones.
 """
 
 import json
@@ -25,7 +27,7 @@ from pyspark.sql.streaming.listener import (
 from barnabas.core.errors import BarnabasError
 from barnabas.spark.groups.lag import lag_rows, one_record_at_a_time, standings_of
 from barnabas.spark.kafka import KafkaFetcher, admin_client
-from barnabas.spark.offsets import Place, Positions
+from barnabas.spark.offsets import Positions, SourceOffset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +54,7 @@ class PartitionLag(NamedTuple):
     """From the time of the next record to that of the newest."""
 
 
-class Follower:
+class QueryFollower:
     """Follows one streaming query; made by `barnabas.spark.follow`. ``with`` closes it."""
 
     def __init__(
@@ -107,7 +109,9 @@ class Follower:
                     self._changed.wait_for(lambda: self._closed, RETRY_S)
 
     def commit(self) -> None:
-        """Commits what is not committed yet, now. Raises KafkaError: UNKNOWN_MEMBER_ID where consumers are in the group."""
+        """Commits what is not committed yet, now.
+        Raises KafkaError: UNKNOWN_MEMBER_ID where consumers are in the group.
+        """
         with self._commit_lock:  # one after the other: of two at a time the older could come last
             with self._changed:
                 new = {
@@ -154,7 +158,9 @@ class Follower:
         return "\n".join(lines) + "\n"
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> int:
-        """Answers ``GET /metrics`` until it is closed; the port. Raises OSError, and RuntimeError the second time."""
+        """Answers ``GET /metrics`` until it is closed; the port.
+        Raises OSError, and RuntimeError the second time.
+        """
         if self._server is not None:
             raise RuntimeError("the metrics of this query are served already")
         follower = self
@@ -266,13 +272,15 @@ def _escaped(label: str) -> str:
 
 
 def positions_of(progress: Mapping[str, Any]) -> Positions:
-    """Where the batch ended, of the sources that are ours. Where two read a partition, the one that is behind counts."""
+    """Where the batch ended, of the sources that are ours.
+    Where two read a partition, the one that is behind counts.
+    """
     found: Positions = {}
     for source in progress["sources"]:
         offset = source["endOffset"]
         offset = json.loads(offset) if isinstance(offset, str) else offset
-        if isinstance(offset, dict) and Place.is_ours(offset):
-            for tp, position in Place.decode(offset).positions.items():
+        if isinstance(offset, dict) and SourceOffset.is_ours(offset):
+            for tp, position in SourceOffset.decode(offset).positions.items():
                 found[tp] = min(position, found.get(tp, position))
     return found
 
@@ -280,7 +288,7 @@ def positions_of(progress: Mapping[str, Any]) -> Positions:
 class _Listener(StreamingQueryListener):  # type: ignore[misc]
     """Hands progress on."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: QueryFollower) -> None:
         self._follower = follower
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802

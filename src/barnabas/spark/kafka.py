@@ -1,4 +1,6 @@
-"""The data source's ports to Kafka, on `barnabas.client`: look-ups for the driver, fetches for the workers."""
+"""The data source's ports to Kafka, on `barnabas.client`:
+look-ups for the driver, fetches for the workers.
+"""
 
 import functools
 import logging
@@ -16,7 +18,7 @@ from barnabas.core.ids import ZERO_UUID, TopicPartition, uuid_text
 from barnabas.spark.errors import OutOfRangeError
 from barnabas.spark.kept import KeptClients
 from barnabas.spark.options import SourceOptions, client_options
-from barnabas.spark.planner import Found
+from barnabas.spark.planner import FoundTopics
 from barnabas.spark.ranges import POLL_MS, OffsetRange, Progress
 
 if TYPE_CHECKING:
@@ -66,11 +68,13 @@ class KafkaCatalog:
         self._options = options
         self._missing: set[str] = set()
         self.topic_ids: TopicIds = {}
-        """Of the topics that were found last: tasks that are planned with them read those topics and no later ones."""
+        """Of the topics that were found last:
+        tasks that are planned with them read those topics and no later ones.
+        """
         self._read_committed = options.client.get("isolation.level") == "read_committed"
         self._admin = admin_client(options.client)
 
-    def topics(self, options: SourceOptions) -> Found:
+    def topics(self, options: SourceOptions) -> FoundTopics:
         """What the strategy means now. An assigned partition that its topic does not have is left out, as the
         official connector does.
         """
@@ -90,11 +94,11 @@ class KafkaCatalog:
         }
         self.topic_ids = ids
         partitions = existing & set(options.assigned) if options.assigned else existing
-        return Found(partitions, ids, missing)
+        return FoundTopics(partitions, ids, missing)
 
     def _named(self, names: Iterable[str]) -> tuple[dict[str, TopicDescription], dict[str, BarnabasError]]:
-        """Topics by name, and those that are not there: asked for again a few times, as a broker that has just
-        started does not know all topics yet. Raises KafkaError for a topic that cannot be used.
+        """Topics by name, and those that are not there: asked for again a few times, as a broker that has
+        just started does not know all topics yet. Raises KafkaError for a topic that cannot be used.
         """
         found: dict[str, TopicDescription] = {}
         missing: dict[str, BarnabasError] = {}
@@ -164,7 +168,7 @@ class KafkaCatalog:
 
 
 class KafkaFetcher:
-    """`barnabas.spark.reading.Fetcher`: one consumer for all tasks of a worker, one after the other."""
+    """`barnabas.spark.reading.RecordFetcher`: one consumer for all tasks of a worker, one after the other."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
         self._consumer = _consumer(client)
@@ -194,8 +198,8 @@ class KafkaFetcher:
         self._consumer.assign(self._consumer.assignment() - {tp})
 
     def first_times(self, ranges: Sequence[OffsetRange], timeout_ms: int) -> dict[TopicPartition, int]:
-        """The time in ms of the first record in each range; ranges without one (retention was faster, or there are
-        only markers) are left out. Raises TimeoutError.
+        """The time in ms of the first record in each range; ranges without one (retention was faster, or
+        there are only markers) are left out. Raises TimeoutError.
         """
         found: dict[TopicPartition, int] = {}
         progress = Progress(ranges)

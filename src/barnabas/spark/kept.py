@@ -10,7 +10,9 @@ from barnabas.core.errors import BarnabasError
 _log = logging.getLogger("barnabas.spark")
 
 _MOST: Final = 8
-"""Clients of one kind in one process: a worker serves whatever queries a session runs, one task after the other."""
+"""Clients of one kind in one process:
+a worker serves whatever queries a session runs, one task after the other.
+"""
 
 
 class Closable(Protocol):
@@ -26,8 +28,8 @@ C = TypeVar("C", bound=Closable)
 class KeptClients(Generic[C]):
     """Clients by their ``kafka.*`` options. Spark uses a worker again, so their connections stay open.
 
-    The one that was unused for longest is closed when there would be too many: a session may run for months, and each
-    of its queries may have options of its own (as ``KafkaDataConsumer``'s pool has a capacity).
+    The one that was unused for longest is closed when there would be too many: a session may run for months,
+    and each of its queries may have options of its own (as ``KafkaDataConsumer``'s pool has a capacity).
     """
 
     def __init__(self, make: Callable[[dict[str, str]], C], most: int = _MOST) -> None:
@@ -47,7 +49,9 @@ class KeptClients(Generic[C]):
 
     @staticmethod
     def _close(idle: C) -> None:
-        """Ends a client that another query left behind; what was in flight there is no matter of this one's."""
+        """Ends a client that another query left behind;
+        what was in flight there is no matter of this one's.
+        """
         try:
             idle.close()
         except (BarnabasError, OSError) as error:

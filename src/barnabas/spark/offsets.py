@@ -6,18 +6,19 @@ Theory of operation of a checkpoint
 -----------------------------------
 Spark writes only the END of a batch to its write-ahead log, and asks for the initial offset twice in the
 first batch and again after every restart before that batch was committed. Had "latest" been resolved there,
-records between two askings would be skipped without a word. So the initial offset is a constant, `UNRESOLVED`;
-it is resolved once, when the first batch is planned, and its end carries the resolved start with it. A replay
-finds it there. Each offset carries the topic ids too, so that a topic that was deleted and created again is
-told from the one before.
+records between two askings would be skipped without a word. So the initial offset is a constant,
+`UNRESOLVED`; it is resolved once, when the first batch is planned, and its end carries the resolved start
+with it. A replay finds it there. Each offset carries the topic ids too, so that a topic that was deleted and
+created again is told from the one before.
 
 Both stand in a note, a JSON text that is the name of one more topic without partitions::
 
-    {"flights": {"0": 300}, "@barnabas {\"ids\": {\"flights\": \"3xQ...\"}, \"from\": {\"flights\": {\"0\": 100}}}": {}}
+    {"flights": {"0": 300}, "@barnabas {\"ids\": {\"flights\": \"3xQ...\"}, \"from\": {\"flights\": {\"0\":
+    100}}}": {}}
 
-To the official connector that is a topic of which nothing is to be read, so it goes on from such a checkpoint; no
-topic can have the name. It keeps the start of a query's first batch in a file of its own, ``sources/0/0`` of the
-checkpoint, which PySpark shows no Python source.
+To the official connector that is a topic of which nothing is to be read, so it goes on from such a
+checkpoint; no topic can have the name. It keeps the start of a query's first batch in a file of its own,
+``sources/0/0`` of the checkpoint, which PySpark shows no Python source.
 """
 
 import json
@@ -92,7 +93,8 @@ def parse_positions(text: str, edge: str) -> Positions:
     """Offsets by partition, as in ``startingOffsets`` (`edge` is starting or ending). Raises OptionError."""
     positions = _parse(text, _OFFSETS_EXAMPLE)
     for tp, offset in positions.items():
-        # ListOffsets reads other negative numbers as special timestamps (KIP-734), and would give their offset.
+        # ListOffsets reads other negative numbers as special timestamps (KIP-734), and would give their
+        # offset.
         if not EARLIEST <= offset <= LONG_MAX:
             raise OptionError(
                 f"{edge}Offsets for {tp} is {offset}: it must be an offset, -2 for earliest or -1 for latest"
@@ -119,14 +121,18 @@ def _parse(text: str, example: str) -> Positions:
 
 
 def _number(value: object) -> int:
-    """The value when it is a whole number of JSON. Raises TypeError: `int` would read 5.7, "5" and true as well."""
+    """The value when it is a whole number of JSON.
+    Raises TypeError: `int` would read 5.7, "5" and true as well.
+    """
     if type(value) is not int:
         raise TypeError(f"{value!r} is not a whole number")
     return value
 
 
 def from_nested(nested: Mapping[str, Mapping[str, int]]) -> Positions:
-    """Positions from the form of the JSON. Raises ValueError, TypeError and AttributeError for another form."""
+    """Positions from the form of the JSON.
+    Raises ValueError, TypeError and AttributeError for another form.
+    """
     return {
         TopicPartition(topic, int(number)): _number(offset)
         for topic, numbers in nested.items()
@@ -143,7 +149,7 @@ def to_nested(positions: Mapping[TopicPartition, int]) -> StreamOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceOffset:
     """A place in every partition of a query, as an offset in a checkpoint says it."""
 
     positions: Positions
@@ -168,7 +174,7 @@ class Place:
         return any(name.startswith(_NOTE) for name in offset)
 
     @classmethod
-    def decode(cls, offset: Mapping[str, Mapping[str, int]]) -> "Place":
+    def decode(cls, offset: Mapping[str, Mapping[str, int]]) -> "SourceOffset":
         """The place of an offset, one of the official connector's too, which has no note."""
         notes = [json.loads(name.removeprefix(_NOTE)) for name in offset if name.startswith(_NOTE)]
         note = notes[0] if notes else {}

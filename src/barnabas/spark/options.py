@@ -43,12 +43,12 @@ _GROUP: Final = "group:"
 
 _UNSUPPORTED_READING: Final = {
     "kafka.auto.offset.reset": (
-        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' to "
-        "'earliest' or 'latest' to specify where to start. Structured Streaming manages which offsets are "
-        "consumed internally, rather than relying on the kafkaConsumer to do it. This will ensure that no data "
-        "is missed when new topics/partitions are dynamically subscribed. Note that 'startingoffsets' only "
-        "applies when a new Streaming query is started, and that resuming will always pick up from where the "
-        "query left off. See the docs for more details."
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' "
+        "to 'earliest' or 'latest' to specify where to start. Structured Streaming manages which offsets "
+        "are consumed internally, rather than relying on the kafkaConsumer to do it. This will ensure that "
+        "no data is missed when new topics/partitions are dynamically subscribed. Note that "
+        "'startingoffsets' only applies when a new Streaming query is started, and that resuming will "
+        "always pick up from where the query left off. See the docs for more details."
     ),
     "kafka.key.deserializer": (
         "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte arrays with "
@@ -115,12 +115,16 @@ class SinkOptions:
 
 
 def client_options(given: Mapping[str, str], table: ConfigTable) -> dict[str, str]:
-    """The ``kafka.*`` options that our client has; those of Java's client alone change nothing and are left out."""
+    """The ``kafka.*`` options that our client has;
+    those of Java's client alone change nothing and are left out.
+    """
     return {name: value for name, value in given.items() if name in table}
 
 
 def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = False) -> SourceOptions:
-    """The checked options of a read; warns of those without effect unless it is to be quiet. Raises OptionError."""
+    """The checked options of a read; warns of those without effect unless it is to be quiet.
+    Raises OptionError.
+    """
     texts = {name.lower(): value for name, value in given.items()}
     topics, pattern, assigned = _strategy(texts)
     _refuse_unsupported(texts, _UNSUPPORTED_READING)
@@ -158,7 +162,8 @@ def source_options(given: Mapping[str, str], *, streaming: bool, quiet: bool = F
 
 
 def check_reading(given: Mapping[str, str]) -> bool:
-    """Whether headers are asked for. Raises OptionError for options that are wrong in a batch and in a stream.
+    """Whether headers are asked for. Raises OptionError for options that are wrong in a batch and in a
+    stream.
 
     Spark makes a data source without saying which of the two it will be.
     """
@@ -184,7 +189,8 @@ def _strategy(texts: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tu
     names = ", ".join(STRATEGIES)
     if not chosen:
         raise OptionError(
-            f"One of the following options must be specified for Kafka source: {names}. See the docs for more details."
+            f"One of the following options must be specified for Kafka source: {names}. See the docs for "
+            "more details."
         )
     if len(chosen) > 1:
         raise OptionError(
@@ -306,8 +312,9 @@ def _warn_ignored(texts: Mapping[str, str]) -> None:
 
 
 def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, str]:
-    """The options without their prefix. Raises OptionError for a value that the clients with these tables do not take, and
-    for an option that asks for security: were it left out without a word, a job would run without the protection it asks for.
+    """The options without their prefix. Raises OptionError for a value that the clients with these tables do
+    not take, and for an option that asks for security: were it left out without a word, a job would run
+    without the protection it asks for.
     """
     prefix = "kafka."
     given = {name.removeprefix(prefix): value for name, value in texts.items() if name.startswith(prefix)}
@@ -325,8 +332,9 @@ def _kafka_options(texts: Mapping[str, str], *tables: ConfigTable) -> dict[str, 
 
 
 def _with_group(client: dict[str, str], texts: Mapping[str, str]) -> dict[str, str]:
-    """The options with the client id that Java's consumer has under a group id: it names the query in the brokers'
-    logs, quotas and metrics. No group is joined and nothing is committed to it, by the official connector neither.
+    """The options with the client id that Java's consumer has under a group id: it names the query in the
+    brokers' logs, quotas and metrics. No group is joined and nothing is committed to it, by the official
+    connector neither.
     """
     group = client.pop("group.id", None) or texts.get("groupidprefix")
     return {"client.id": f"consumer-{group}-1", **client} if group else client
@@ -373,7 +381,9 @@ def _whole(texts: Mapping[str, str], name: str, default: int) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of Spark's form of a time, such as ``15m`` or ``90s``; ms without a unit. Raises OptionError."""
+    """Milliseconds of Spark's form of a time, such as ``15m`` or ``90s``; ms without a unit.
+    Raises OptionError.
+    """
     match = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", text.strip().lower())
     unit = (match.group(2) or "ms") if match else ""
     if match is None or unit not in TIME_UNITS_MS:

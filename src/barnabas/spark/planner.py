@@ -16,8 +16,8 @@ from barnabas.spark.offsets import (
     EARLIEST,
     LATEST,
     OffsetSpec,
-    Place,
     Positions,
+    SourceOffset,
     SpecKind,
     TopicIds,
     describe,
@@ -29,7 +29,7 @@ _log = logging.getLogger("barnabas.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTopics:
     """The topics of a query as Kafka knows them now."""
 
     partitions: set[TopicPartition]
@@ -41,11 +41,13 @@ class Found:
 class Catalog(Protocol):
     """What planning asks of Kafka."""
 
-    def topics(self, options: SourceOptions) -> Found:
+    def topics(self, options: SourceOptions) -> FoundTopics:
         """What the strategy (subscribe, subscribePattern or assign) means now."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """ListOffsets: the offset for a timestamp (-2 earliest, -1 latest), -1 where no record is that young."""
+        """ListOffsets: the offset for a timestamp (-2 earliest, -1 latest), -1 where no record is that
+        young.
+        """
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """What the group has committed in these partitions, without those where it has nothing."""
@@ -70,20 +72,22 @@ class Planner:
         return self._catalog.offsets(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Positions:
-        """The offset behind the last record that a reader may see (read_committed: the last stable offset)."""
+        """The offset behind the last record that a reader may see (read_committed:
+        the last stable offset).
+        """
         return self._catalog.offsets(dict.fromkeys(partitions, LATEST))
 
     def initial(self) -> Positions:
         """Where a new query begins."""
         return self._resolve(self._options.starting, self.partitions(), edge="start")
 
-    def latest_place(self, start: Place) -> Place:
+    def latest_place(self, start: SourceOffset) -> SourceOffset:
         """The end of what a stream can read now that has come as far as `start`.
 
-        Topics that it has read and that are gone, and partitions that are not asked for any more, are data loss: said
-        here, before a batch without them is written down. Where that is no failure, the stream keeps its place in a
-        topic that is asked for: it may only be unknown to a broker that has just started. Raises DataLossError, and
-        KafkaError for a topic that never was there.
+        Topics that it has read and that are gone, and partitions that are not asked for any more, are data
+        loss: said here, before a batch without them is written down. Where that is no failure, the stream
+        keeps its place in a topic that is asked for: it may only be unknown to a broker that has just
+        started. Raises DataLossError, and KafkaError for a topic that never was there.
         """
         found = self._catalog.topics(self._options)
         for name in sorted(found.missing.keys() - {tp.topic for tp in start.positions}):
@@ -99,11 +103,11 @@ class Planner:
         for name in sorted({tp.topic for tp in kept} - _same_topics(start.topic_ids, found.topic_ids)):
             self._report("PARTITIONS_DELETED", f"Topic {name} has been deleted.")
         ids = {tp.topic: start.topic_ids[tp.topic] for tp in kept if tp.topic in start.topic_ids}
-        return Place({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
+        return SourceOffset({**self.latest(found.partitions), **kept}, {**found.topic_ids, **ids})
 
-    def begin_of(self, start: Place, end: Place) -> Positions:
-        """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and those of a
-        topic that was created again, from their first offset.
+    def begin_of(self, start: SourceOffset, end: SourceOffset) -> Positions:
+        """Where the partitions of `end` are read from by a stream that has come to `start`: new ones, and
+        those of a topic that was created again, from their first offset.
         """
         begin = _without_topics(start.positions, start.created_again(end.topic_ids))
         return {**begin, **self.earliest(end.positions.keys() - begin.keys())}
@@ -120,7 +124,7 @@ class Planner:
                 raise OffsetError(_start_behind_end(piece))
         return self.surviving(ranges)
 
-    def micro_batch_ranges(self, start: Place, end: Place) -> list[OffsetRange]:
+    def micro_batch_ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         """What the micro-batch from `start` to `end` reads. Raises DataLossError."""
         again = start.created_again(end.topic_ids)
         for name in sorted(again):
@@ -133,8 +137,10 @@ class Planner:
         left = {tp: offset for tp, offset in end.positions.items() if tp not in gone}
         return self._between({tp: begin[tp] for tp in begin if tp not in gone}, left)
 
-    def _gone_since(self, planned: Place) -> set[TopicPartition]:
-        """The partitions that are not there any more, or are others now: a batch is planned again after a restart."""
+    def _gone_since(self, planned: SourceOffset) -> set[TopicPartition]:
+        """The partitions that are not there any more, or are others now:
+        a batch is planned again after a restart.
+        """
         names = tuple(sorted({tp.topic for tp in planned.positions}))
         now = self._catalog.topics(replace(self._options, topics=names, pattern=None, assigned=()))
         same = _same_topics(planned.topic_ids, now.topic_ids)
@@ -143,7 +149,9 @@ class Planner:
         return absent | {tp for tp in planned.positions if tp.topic in again}
 
     def _between(self, start: Positions, end: Positions) -> list[OffsetRange]:
-        """What the micro-batch from `start` to `end` reads; partitions new in `end` are read from their first offset."""
+        """What the micro-batch from `start` to `end` reads;
+        partitions new in `end` are read from their first offset.
+        """
         gone = start.keys() - end.keys()
         if gone:
             self._report("PARTITIONS_DELETED", f"Partitions {describe(gone)} have been deleted.")
@@ -178,7 +186,8 @@ class Planner:
         if missing:
             self._report(
                 "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
-                f"Cannot find initial offsets for partitions {describe(missing)}. They may have been deleted.",
+                f"Cannot find initial offsets for partitions {describe(missing)}. They may have been "
+                "deleted.",
             )
         for tp, offset in sorted(first.items()):
             if offset != 0:
@@ -200,9 +209,9 @@ class Planner:
         if spec.kind is SpecKind.TIMESTAMP:
             return self._by_time(dict.fromkeys(partitions, spec.timestamp), spec)
         _check_assigned(
-            f"[KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED] Partitions specified for Kafka timestamp based {edge} "
-            "offsets don't match what are assigned. Maybe topic partitions are created or deleted while the query "
-            "is running, or you didn't specify all the partitions.",
+            "[KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED] Partitions specified for Kafka timestamp "
+            f"based {edge} offsets don't match what are assigned. Maybe topic partitions are created or "
+            "deleted while the query is running, or you didn't specify all the partitions.",
             spec.values,
             partitions,
         )
@@ -220,9 +229,9 @@ class Planner:
 
     def _specific(self, values: Positions, partitions: set[TopicPartition], edge: str) -> Positions:
         _check_assigned(
-            f"[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED] Partitions specified for Kafka {edge} offsets don't match "
-            "what are assigned. Maybe topic partitions are created or deleted while the query is running. "
-            "Use -1 for latest, -2 for earliest.",
+            f"[KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED] Partitions specified for Kafka {edge} offsets "
+            "don't match what are assigned. Maybe topic partitions are created or deleted while the query "
+            "is running. Use -1 for latest, -2 for earliest.",
             values,
             partitions,
         )
@@ -233,7 +242,8 @@ class Planner:
         behind = [tp for tp in sorted(times) if found.get(tp, -1) < 0]
         if behind and not spec.no_match_is_latest:
             raise OffsetError(
-                f"No offset matched from request of topic-partition {behind[0]} and timestamp {times[behind[0]]}."
+                f"No offset matched from request of topic-partition {behind[0]} and timestamp "
+                f"{times[behind[0]]}."
             )
         return {**found, **self.latest(behind)}
 
@@ -258,7 +268,9 @@ def _without_topics(positions: Positions, names: set[str]) -> Positions:
 
 
 def _same_topics(one: TopicIds, other: TopicIds) -> set[str]:
-    """The topics that surely are the same. One never loses partitions: a broker that lists fewer is behind the others."""
+    """The topics that surely are the same.
+    One never loses partitions: a broker that lists fewer is behind the others.
+    """
     return {name for name, _ in one.items() & other.items()}
 
 
@@ -286,16 +298,16 @@ def _check_assigned(words: str, given: Mapping[TopicPartition, int], assigned: s
 
 def _start_behind_end(piece: OffsetRange) -> str:
     return (
-        f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The resolved start offset {piece.start} is greater than "
-        f"the resolved end offset {piece.end} for topic {piece.tp.topic} partition {piece.tp.partition}. Check "
-        "whether the start offset is set beyond the end offset or the latest available offset, and whether the "
-        "topic-partition was deleted and re-created."
+        f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] The resolved start offset {piece.start} is "
+        f"greater than the resolved end offset {piece.end} for topic {piece.tp.topic} partition "
+        f"{piece.tp.partition}. Check whether the start offset is set beyond the end offset or the latest "
+        "available offset, and whether the topic-partition was deleted and re-created."
     )
 
 
 def _went_backwards(tp: TopicPartition, start: int, end: int) -> str:
     return (
-        f"Partition {tp} offset was changed from {start} to {end}. This could be either 1) a user error that the "
-        "start offset is set beyond available offset when starting query, or 2) the kafka topic-partition is "
-        "deleted and re-created."
+        f"Partition {tp} offset was changed from {start} to {end}. This could be either 1) a user error "
+        "that the start offset is set beyond available offset when starting query, or 2) the kafka "
+        "topic-partition is deleted and re-created."
     )

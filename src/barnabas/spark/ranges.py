@@ -2,7 +2,8 @@
 
 A task reads one range, as with the official connector; with ``minPartitions`` or ``maxRecordsPerPartition``
 large ranges are cut (``KafkaOffsetRangeCalculator``). A task of a Python source costs 25 to 60 ms, so where
-there are many small partitions ``tasksPerBatch``, an option of ours, packs several ranges into a task (`pack`).
+there are many small partitions ``tasksPerBatch``, an option of ours, packs several ranges into a task
+(`pack`).
 """
 
 import heapq

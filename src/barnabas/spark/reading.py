@@ -1,6 +1,6 @@
 """Reading ranges in a worker: fetch, check that nothing is lost, decode into Arrow.
 
-Knows Kafka only through a port, `Fetcher`, which hands out batches as the broker sent them.
+Knows Kafka only through a port, `RecordFetcher`, which hands out batches as the broker sent them.
 """
 
 import functools
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from barnabas.core.ids import TopicPartition
 from barnabas.records.columnar import ColumnarError, as_array, decode, scan_as_far, wrong_crcs
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.spark.errors import CorruptRecordsError, OutOfRangeError
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.planner import report_data_loss, start_was_reset
@@ -45,7 +45,7 @@ class RawRecords(Protocol):
         """Producer id and first offset of the aborted transactions among them."""
 
 
-class Fetcher(Protocol):
+class RecordFetcher(Protocol):
     """What reading asks of Kafka."""
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -69,7 +69,7 @@ class Fetcher(Protocol):
 
 def read_ranges(
     ranges: Sequence[OffsetRange],
-    fetcher: Fetcher,
+    fetcher: RecordFetcher,
     options: SourceOptions,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -98,13 +98,14 @@ def read_ranges(
                 yield from _decoded(raw, progress, fetcher, options)
         if (time.monotonic() - waiting_since) * 1000 >= options.poll_timeout_ms:
             raise TimeoutError(
-                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader reachable, and does the "
+                f"Cannot fetch records of {progress!r} in {options.poll_timeout_ms} ms; is the leader "
+                "reachable, and does the "
                 "log go as far? The option kafkaConsumer.pollTimeoutMs allows more time."
             )
 
 
 def _decoded(
-    raw: RawRecords, progress: Progress, fetcher: Fetcher, options: SourceOptions
+    raw: RawRecords, progress: Progress, fetcher: RecordFetcher, options: SourceOptions
 ) -> Iterator[pa.RecordBatch]:
     tp = raw.tp
     if raw.position != progress.positions[tp]:
@@ -127,8 +128,8 @@ def _decoded(
             decoded = rows_of(sound)
         except ColumnarError as error:
             raise ColumnarError(
-                f"{tp} from offset {raw.position}: {error}. Each batch alone can be read: let a fetch have fewer of them, "
-                "by the option kafka.max.partition.fetch.bytes."
+                f"{tp} from offset {raw.position}: {error}. Each batch alone can be read: let a fetch have "
+                "fewer of them, by the option kafka.max.partition.fetch.bytes."
             ) from None
     if progress.advance(tp, max(decoded.next_offset, behind)):
         fetcher.finish(tp)
@@ -147,7 +148,13 @@ def _without_corrupt(raw: RawRecords, end_offset: int, options: SourceOptions) -
     """
     table, broken_header = scan_as_far(as_array(raw.records))
     wrong = dict(wrong_crcs(raw.records, table)) if _checks_crcs(options) else {}
-    columns = [Column.POSITION, Column.END, Column.BASE_OFFSET, Column.LAST_OFFSET, Column.COUNT]
+    columns = [
+        HeaderColumn.POSITION,
+        HeaderColumn.END,
+        HeaderColumn.BASE_OFFSET,
+        HeaderColumn.LAST_OFFSET,
+        HeaderColumn.COUNT,
+    ]
     rows = table[:, columns].tolist()
     following = [*(first for _, _, first, _, _ in rows[1:]), None]
     sound, behind = [], raw.position
@@ -157,7 +164,8 @@ def _without_corrupt(raw: RawRecords, end_offset: int, options: SourceOptions) -
             behind = first
             break
         reason = wrong.get(row) or _problem(batch)
-        # The last offset and the count are among the bytes that the checksum is of; base offset and length are not.
+        # The last offset and the count are among the bytes that the checksum is of; base offset and length
+        # are not.
         known = row not in wrong or _ends_where_it_says(first, last, count, following[row])
         if reason is None or (row not in wrong and last < raw.position):
             sound.append(batch)
@@ -193,9 +201,11 @@ def _problem(batch: memoryview) -> str | None:
 
 
 def _skip_another_topic(
-    tp: TopicPartition, progress: Progress, fetcher: Fetcher, options: SourceOptions
+    tp: TopicPartition, progress: Progress, fetcher: RecordFetcher, options: SourceOptions
 ) -> None:
-    """The topic was deleted and created again after the range was planned: its offsets mean other records now."""
+    """The topic was deleted and created again after the range was planned:
+    its offsets mean other records now.
+    """
     reason = f"Topic {tp.topic} has been deleted and created again."
     report_data_loss("PARTITIONS_DELETED", reason, fail=options.fail_on_data_loss)
     progress.advance(tp, progress.ends[tp])
@@ -203,7 +213,7 @@ def _skip_another_topic(
 
 
 def _skip_what_is_gone(
-    tp: TopicPartition, progress: Progress, fetcher: Fetcher, options: SourceOptions
+    tp: TopicPartition, progress: Progress, fetcher: RecordFetcher, options: SourceOptions
 ) -> None:
     """Retention was faster than the reader, or the topic was created again and is shorter now."""
     position, end = progress.positions[tp], progress.ends[tp]

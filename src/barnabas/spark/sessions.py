@@ -45,7 +45,9 @@ _STREAM_ENVIRONMENT: Final[Mapping[str, str]] = {
     "SPARK_BUFFER_SIZE": "65536",
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
-"""What Spark puts into the environment of a Python source when a stream of it starts, in place of these; see `register`."""
+"""What Spark puts into the environment of a Python source when a stream of it starts, in place of these; see
+`register`.
+"""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
@@ -60,10 +62,11 @@ def make(
 ) -> "SparkSession":
     """A session that knows the data source.
 
-    `master` is all cores of this machine with four tries a task, unless given here or to ``spark-submit``; `remote` is
-    the address of a Spark Connect server (``sc://host:15002``) instead. `config` adds to the settings or overrides
-    them; with `remote` nothing but them and the name counts. With `log_file` everything that the JVM would print goes there. Raises JavaNotFoundError where neither the
-    machine nor pip has a Java.
+    `master` is all cores of this machine with four tries a task, unless given here or to ``spark-submit``;
+    `remote` is the address of a Spark Connect server (``sc://host:15002``) instead. `config` adds to the
+    settings or overrides them; with `remote` nothing but them and the name counts. With `log_file` everything
+    that the JVM would print goes there. Raises JavaNotFoundError where neither the machine nor pip has a
+    Java.
     """
     if remote is not None:
         return _connect(name, remote, config or {})
@@ -122,8 +125,8 @@ def _set_environment(master: str) -> None:
     if _is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.pop("PYSPARK_PYTHON", None)
-    # Without it the workers run `python3` from PATH, which has not what this one has. On a cluster the user may
-    # know better: the environment may be in an archive that Spark unpacks there.
+    # Without it the workers run `python3` from PATH, which has not what this one has. On a cluster the user
+    # may know better: the environment may be in an archive that Spark unpacks there.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
@@ -131,10 +134,11 @@ def _set_environment(master: str) -> None:
 def register(spark: "SparkSession") -> None:
     """Makes ``format("barnabas")`` and its kin known to a session that was made elsewhere.
 
-    Spark keeps the environment of a source in one HashMap for all its streams, adds names to it where each of them starts,
-    in a thread of its own, and sends it with each task. Two that start at once could leave a map whose size is not that of
-    its entries, and from then on every task of the session failed with OptionalDataException. Putting a name that is there
-    already only replaces its value: so all of them are there from the beginning.
+    Spark keeps the environment of a source in one HashMap for all its streams, adds names to it where each of
+    them starts, in a thread of its own, and sends it with each task. Two that start at once could leave a map
+    whose size is not that of its entries, and from then on every task of the session failed with
+    OptionalDataException. Putting a name that is there already only replaces its value: so all of them are
+    there from the beginning.
     """
     from barnabas.spark.groups.source import LagSource, OffsetsSource
     from barnabas.spark.logs.source import LogSource
@@ -205,7 +209,9 @@ def cores() -> int:
 def settings(
     master: str, config: Mapping[str, Any], submitted: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All settings of a session with these additions, as Spark's texts; what was `submitted` wins over ours."""
+    """All settings of a session with these additions, as Spark's texts;
+    what was `submitted` wins over ours.
+    """
     given = {key: _text(value) for key, value in config.items()}
     local = {**_LOCAL, "spark.sql.shuffle.partitions": str(cores())} if _is_local(master) else {}
     ours = {key: value for key, value in {**SETTINGS, **local}.items() if key not in (submitted or {})}

@@ -1,9 +1,9 @@
 """Writing DataFrames to topics: columns topic, key, value, headers and partition, at least once.
 
-Rows reach a task as Arrow and are encoded into record batches by partition (`records.columnar_encoder`). A task
-sends them through one producer, several requests at a time, and is done when all of them are stored. A task
-that is tried again sends its rows again, as with the official connector: the idempotent producer guards its own
-retries, not Spark's.
+Rows reach a task as Arrow and are encoded into record batches by partition (`records.columnar_encoder`). A
+task sends them through one producer, several requests at a time, and is done when all of them are stored. A
+task that is tried again sends its rows again, as with the official connector: the idempotent producer guards
+its own retries, not Spark's.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,8 @@ def check_columns(schema: StructType, topic: str | None) -> None:
         raise OptionError("Required attribute 'value' not found")
     if topic is None and "topic" not in types:
         raise OptionError(
-            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a "
+            "topic."
         )
     for name, allowed in _TYPES.items():
         if name == "topic" and topic is not None:
@@ -59,7 +60,9 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 def by_topic(rows: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic; the option wins over the column (``KafkaWriter.topicExpression``). Raises OptionError."""
+    """The rows of each topic; the option wins over the column (``KafkaWriter.topicExpression``).
+    Raises OptionError.
+    """
     if topic is not None:
         yield topic, rows
         return
@@ -124,7 +127,9 @@ def send_all(producer: Producer, batches: Iterable[pa.RecordBatch], topic: str |
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in larger pieces: what Spark hands over at a time would make small batches of many partitions."""
+    """The rows in larger pieces:
+    what Spark hands over at a time would make small batches of many partitions.
+    """
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)

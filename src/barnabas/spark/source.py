@@ -75,7 +75,9 @@ class TopicSource(TableSource):
         return "barnabas"
 
     def schema(self) -> StructType:
-        """The columns; with ``includeHeaders`` one more. Spark asks for them at ``load()``: so wrong options show there."""
+        """The columns; with ``includeHeaders`` one more.
+        Spark asks for them at ``load()``: so wrong options show there.
+        """
         with in_one_line():
             return self.noted(SCHEMA_WITH_HEADERS if check_reading(self.given()) else SCHEMA)
 
@@ -107,8 +109,8 @@ class TopicSource(TableSource):
             return BatchTopicWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamTopicWriter":  # noqa: ARG002, N802
-        """A streaming write. In output mode complete Spark wants to overwrite; a topic takes the rows all the same,
-        behind those of the batch before, as with the official connector.
+        """A streaming write. In output mode complete Spark wants to overwrite; a topic takes the rows all the
+        same, behind those of the batch before, as with the official connector.
         """
         from barnabas.spark.sink import StreamTopicWriter
 
@@ -239,7 +241,8 @@ class StreamTopicReader(_TopicReader, DataSourceStreamReader, SupportsTriggerAva
 class RefusedStream(StreamTopicReader):
     """A streaming read with wrong options, which says so at the first question.
 
-    PySpark 4.2 stops a reader also where there is none because making it has failed, and of the two errors shows that one.
+    PySpark 4.2 stops a reader also where there is none because making it has failed, and of the two errors
+    shows that one.
     """
 
     def __init__(self, error: OptionError) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from barnabas.spark.errors import OffsetError
 from barnabas.spark.limits import TriggerDelay, prorate
-from barnabas.spark.offsets import UNRESOLVED, Place, Positions, SpecKind, StreamOffset
+from barnabas.spark.offsets import UNRESOLVED, Positions, SourceOffset, SpecKind, StreamOffset
 from barnabas.spark.options import SourceOptions
 from barnabas.spark.planner import Planner
 from barnabas.spark.ranges import OffsetRange
@@ -22,10 +22,10 @@ class TopicStream:
         self._planner = planner
         self._monotonic_ms = monotonic_ms
         self._delay = TriggerDelay(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
-        self._initial: Place | None = None
-        self._latest: Place | None = None
+        self._initial: SourceOffset | None = None
+        self._latest: SourceOffset | None = None
         self._stops = False
-        self._goal: Place | None = None
+        self._goal: SourceOffset | None = None
 
     def latest(self) -> Positions:
         """The end of everything that there was when the last batch was planned."""
@@ -37,10 +37,10 @@ class TopicStream:
 
     def next_end(self, start: StreamOffset, limit: int | None) -> StreamOffset:
         """The end of the batch that begins at `start`, at most `limit` offsets on; `start` itself to wait."""
-        begin = Place.decode(start) if start != UNRESOLVED else self._resolved_initial()
+        begin = SourceOffset.decode(start) if start != UNRESOLVED else self._resolved_initial()
         if self._stops and self._goal is None:
-            # Behind where the query begins, which may be the latest offsets too, and with the places of topics that
-            # are unknown for a moment.
+            # Behind where the query begins, which may be the latest offsets too, and with the places of
+            # topics that are unknown for a moment.
             self._goal = self._planner.latest_place(begin)
         end = self._goal if self._goal is not None else self._planner.latest_place(begin)
         self._latest = end
@@ -52,37 +52,40 @@ class TopicStream:
         positions = end.positions if limit is None else prorate(known, end.positions, limit)
         if start == UNRESOLVED:
             # Written to the log even when there is nothing to read: from now on the start is pinned.
-            return Place(positions, end.topic_ids, start=begin.positions).encode()
+            return SourceOffset(positions, end.topic_ids, start=begin.positions).encode()
         if positions == begin.positions and not begin.created_again(end.topic_ids):
             return start
-        return Place(positions, end.topic_ids).encode()
+        return SourceOffset(positions, end.topic_ids).encode()
 
     def ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
-        """What the batch between two offsets reads; the same after a restart. Raises DataLossError, OffsetError."""
-        finish = Place.decode(end)
-        begin = Place.decode(start)
+        """What the batch between two offsets reads; the same after a restart.
+        Raises DataLossError, OffsetError.
+        """
+        finish = SourceOffset.decode(end)
+        begin = SourceOffset.decode(start)
         if start == UNRESOLVED:
             first = finish.start if finish.start is not None else self._start_elsewhere()
-            begin = Place(first, finish.topic_ids)
+            begin = SourceOffset(first, finish.topic_ids)
         return self._planner.micro_batch_ranges(begin, finish)
 
     def _start_elsewhere(self) -> Positions:
         """Where a first batch begins that the official connector planned and did not commit.
 
-        It keeps the start beside the log of offsets, where Spark lets no Python source look. Only offsets that the
-        user names can be the same ones; "latest" or "earliest" of now may be others.
+        It keeps the start beside the log of offsets, where Spark lets no Python source look. Only offsets
+        that the user names can be the same ones; "latest" or "earliest" of now may be others.
         """
         starting = self._options.starting
         if starting.kind is not SpecKind.OFFSETS or min(starting.values.values(), default=0) < 0:
             raise OffsetError(
-                "The first batch of this checkpoint was planned by another connector and is not committed. Set "
-                "startingOffsets to the JSON text in the file sources/0/0 of the checkpoint and start the query again."
+                "The first batch of this checkpoint was planned by another connector and is not committed. "
+                "Set startingOffsets to the JSON text in the file sources/0/0 of the checkpoint and start "
+                "the query again."
             )
         return starting.values
 
-    def _resolved_initial(self) -> Place:
+    def _resolved_initial(self) -> SourceOffset:
         if self._initial is None:
-            self._initial = Place(self._planner.initial())
+            self._initial = SourceOffset(self._planner.initial())
         return self._initial
 
     def __repr__(self) -> str:

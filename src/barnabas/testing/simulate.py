@@ -34,7 +34,7 @@ REPLICATION_SECONDS: Final = 8.0
 
 
 @dataclass(slots=True)
-class Verdict:
+class SeedVerdict:
     """One seed's outcome, as plain values."""
 
     seed: int
@@ -53,7 +53,7 @@ class Verdict:
         return "\n".join([self.summary, *shown, *([f"  replay: {self.command}"] if shown else ())])
 
 
-def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> Verdict:
+def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> SeedVerdict:
     """Runs one scenario. A crash of the simulation itself is an anomaly too, so that its seed is named."""
     from barnabas.testing.simulation.scenario import Scenario
 
@@ -66,27 +66,29 @@ def run_seed(seed: int, seconds: float = SECONDS, trace: str | None = None) -> V
         world = scenario.world
         summary = f"seed {seed}: the simulation ended at {world.loop.time():.3f} s"
         problem = [*traceback.format_exc().splitlines()[-12:], "after:", *world.trace.last]
-        return Verdict(seed, command, summary, problem[:40], world.trace.digest, world.loop.time())
+        return SeedVerdict(seed, command, summary, problem[:40], world.trace.digest, world.loop.time())
     finally:
         if sink is not None:
             sink.close()
-    return Verdict(
+    return SeedVerdict(
         seed, command, str(report), [str(each) for each in report.anomalies], report.digest, report.virtual_s
     )
 
 
 def run_replication_seed(
     seed: int, seconds: float = REPLICATION_SECONDS, trace: str | None = None
-) -> Verdict:
+) -> SeedVerdict:
     """Runs one history of the model of replication."""
-    from barnabas.testing.replication.scenario import Scenario
+    from barnabas.testing.replication.scenario import ReplicationScenario
 
-    return run_model("python -m barnabas.testing.simulate replication", Scenario, seed, seconds, trace)
+    return run_model(
+        "python -m barnabas.testing.simulate replication", ReplicationScenario, seed, seconds, trace
+    )
 
 
 def run_model(
     program: str, model: Callable[..., Any], seed: int, seconds: float, trace: str | None
-) -> Verdict:
+) -> SeedVerdict:
     """Runs one history of a model. A crash of the model itself is an anomaly too. `program` replays seeds."""
     command = f"{program} --seed {seed} --seconds {seconds:g}"
     with Path(trace).open("w", encoding="utf-8") if trace else nullcontext() as sink:
@@ -97,19 +99,21 @@ def run_model(
             now_s = scenario.clock.time_s()
             problem = [*traceback.format_exc().splitlines()[-12:], "after:", *scenario.trace.last]
             summary = f"seed {seed}: the model ended at {now_s:.3f} s"
-            return Verdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
-    return Verdict(
+            return SeedVerdict(seed, command, summary, problem[:40], scenario.trace.digest, now_s)
+    return SeedVerdict(
         seed, command, str(report), list(map(str, report.anomalies)), report.digest, report.virtual_s
     )
 
 
-_RUNS: Final[dict[str, tuple[Callable[..., Verdict], float]]] = {
+_RUNS: Final[dict[str, tuple[Callable[..., SeedVerdict], float]]] = {
     "nodes": (run_seed, SECONDS),
     "replication": (run_replication_seed, REPLICATION_SECONDS),
 }
 
 
-def _measured(run: Callable[..., Verdict], seed: int, seconds: float, trace: str | None = None) -> Verdict:
+def _measured(
+    run: Callable[..., SeedVerdict], seed: int, seconds: float, trace: str | None = None
+) -> SeedVerdict:
     """Runs a seed, and notes what it cost and which rare states it came to."""
     sometimes.begin()
     began_s = time.process_time()
@@ -123,8 +127,8 @@ def run_seeds(
     seeds: Sequence[int],
     seconds: float = SECONDS,
     processes: int | None = None,
-    run: Callable[..., Verdict] = run_seed,
-) -> Iterator[Verdict]:
+    run: Callable[..., SeedVerdict] = run_seed,
+) -> Iterator[SeedVerdict]:
     """Runs scenarios side by side, one process a core; their verdicts in the order of the seeds."""
     with ProcessPoolExecutor(
         processes or os.cpu_count(),
@@ -161,7 +165,9 @@ def argument_parser(program: str, description: str | None) -> argparse.ArgumentP
     return parser
 
 
-def run_command(given: argparse.Namespace, model: str, run: Callable[..., Verdict], seconds: float) -> int:
+def run_command(
+    given: argparse.Namespace, model: str, run: Callable[..., SeedVerdict], seconds: float
+) -> int:
     """Does what the options say, and prints the verdicts; the exit code.
 
     `model` names the list of rare states.
@@ -174,7 +180,7 @@ def run_command(given: argparse.Namespace, model: str, run: Callable[..., Verdic
     return _show(verdicts, model, verbose=given.verbose or given.seed is not None)
 
 
-def _show(verdicts: Iterator[Verdict], model: str, *, verbose: bool) -> int:
+def _show(verdicts: Iterator[SeedVerdict], model: str, *, verbose: bool) -> int:
     count, failed, virtual_s, processor_s = 0, 0, 0.0, 0.0
     reached: Counter[str] = Counter()
     for verdict in verdicts:

@@ -1,4 +1,6 @@
-"""Large groups stay one group with one timer a member. What they cost is in docs/benchmarks.md (`bench.groups`)."""
+"""Large groups stay one group with one timer a member.
+What they cost is in docs/benchmarks.md (`bench.groups`).
+"""
 
 from barnabas.core.errors import ErrorCode
 

@@ -1,7 +1,7 @@
 """Members that join, sync, leave, vanish and come back at random; journals that fail; coordinators that move.
 
-Every client behaves as Kafka's own do, but at any moment it may do something else. Whatever happens, the rules
-of `GroupStorm` hold after each step, and once everybody behaves again the group settles.
+Every client behaves as Kafka's own do, but at any moment it may do something else. Whatever happens, the
+rules of `GroupStorm` hold after each step, and once everybody behaves again the group settles.
 """
 
 import os
@@ -53,8 +53,9 @@ class Actor:
 
 
 class GroupStorm(RuleBasedStateMachine):
-    """Rules that hold: one leader and one protocol a generation; no partition with two owners in one; only the
-    current generation is heard; no request waits without being remembered; each member that is awaited has a deadline.
+    """Rules that hold: one leader and one protocol a generation; no partition with two owners in one; only
+    the current generation is heard; no request waits without being remembered; each member that is awaited
+    has a deadline.
     """
 
     @initialize(max_size=st.sampled_from([2, 2**31 - 1]), delay_ms=st.sampled_from([0, 3_000]))

@@ -367,7 +367,8 @@ def test_an_instance_that_is_there_is_not_given_to_another(world):
     code, message = refused(world.join, "m2", instance_id="i1")
     assert code is ErrorCode.UNRELEASED_INSTANCE_ID
     assert message == (
-        "Static member m2 with instance id i1 cannot join the group because the instance id is owned by m1 member."
+        "Static member m2 with instance id i1 cannot join the group because the instance id is owned by m1 "
+        "member."
     )
 
 

@@ -1,6 +1,7 @@
 """Every key of the coordinator's configuration takes effect, from its name to what clients see of it.
 
-The keys of the topic itself (replicas, segments) are held to their word in ``tests/broker/test_find_coordinator.py``.
+The keys of the topic itself (replicas, segments) are held to their word in
+``tests/broker/test_find_coordinator.py``.
 """
 
 import pytest

@@ -46,7 +46,9 @@ def test_what_can_succeed_elsewhere_goes_to_the_leader_of_that_moment(rig, code)
     assert rig.state() == "CompleteCommit"
 
 
-@pytest.mark.parametrize("code", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED, E.CORRUPT_MESSAGE])
+@pytest.mark.parametrize(
+    "code", [E.INVALID_PRODUCER_EPOCH, E.TRANSACTION_COORDINATOR_FENCED, E.CORRUPT_MESSAGE]
+)
 def test_what_says_that_the_transaction_is_over_sends_nothing_any_more(rig, code):
     ending(rig)
     rig.channel.answer(orders=code, payments=E.NOT_LEADER_OR_FOLLOWER)

@@ -125,4 +125,4 @@ def test_a_partition_is_verified_as_long_as_it_belongs_to_the_open_transaction(r
     rig.channel.answer()
 
     assert rig.verify(producer) == {ORDERS: E.TRANSACTION_ABORTABLE}
-    assert TIMEOUT_MS == rig.metadata(ID).timeout_ms
+    assert rig.metadata(ID).timeout_ms == TIMEOUT_MS

@@ -113,7 +113,7 @@ def test_a_name_that_no_record_has_room_for_does_not_stay_pending(rig):
 
 
 def failure(rig, expected=None, **asked):
-    with pytest.raises(Exception) as failed:  # noqa: PT011 - what it is tells the caller
+    with pytest.raises(Exception) as failed:
         rig.init(expected, **asked)
     return failed.value
 

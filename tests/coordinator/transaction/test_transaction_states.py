@@ -49,10 +49,9 @@ def test_a_transaction_moves_where_the_table_says(current, target, allowed):
     assert (current in TRANSITIONS[target]) is allowed
     metadata = metadata_in(current)
     before = metadata.producer
-    if target is TransactionState.PREPARE_EPOCH_FENCE:
-        pending = TransactionState.PREPARE_ABORT  # the fence is passed through in the same moment
-    else:
-        pending = target
+    # The fence is passed through in the moment in which it is prepared.
+    fence = target is TransactionState.PREPARE_EPOCH_FENCE
+    pending = TransactionState.PREPARE_ABORT if fence else target
     try:
         transition = PREPARE[target](metadata)
     except IllegalTransitionError:

@@ -20,7 +20,9 @@ ID = "copier"
 
 
 class Journal:
-    """The partition of ``__transaction_state``: what is written is replicated at once, or when a test says so."""
+    """The partition of ``__transaction_state``: what is written is replicated at once, or when a test says
+    so.
+    """
 
     def __init__(self):
         self.written = []

@@ -1,4 +1,6 @@
-"""Every message of ours against Kafka's own serialization: the same bytes, both ways, for arbitrary values."""
+"""Every message of ours against Kafka's own serialization:
+the same bytes, both ways, for arbitrary values.
+"""
 
 import random
 

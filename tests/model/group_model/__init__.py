@@ -12,8 +12,8 @@ What is real and what is simulated
     requests and answers                 Wire                 late, or lost
     clock of each broker                 ProcessClock         its timers can be counted, and die with it
 
-A history takes some tens of milliseconds, so thousands of seeds run where whole simulated nodes manage hundreds.
-`Observer` judges each answer where the broker gives it: `Generations` for classic groups, `Epochs` for
-consumer groups, `Commits` for offsets. `Scenario` judges what can only be seen in the end.
-``python tests/model/run_groups.py --seed N`` runs one history.
+A history takes some tens of milliseconds, so thousands of seeds run where whole simulated nodes manage
+hundreds. `Observer` judges each answer where the broker gives it: `Generations` for classic groups, `Epochs`
+for consumer groups, `Commits` for offsets. `Scenario` judges what can only be seen in the end. ``python
+tests/model/run_groups.py --seed N`` runs one history.
 """

@@ -10,10 +10,10 @@ with success counts from its answer on. Then a fetch, by a leader that is one, r
 - never one whose answer this very leader still owes, or whose answer was an error;
 - nothing at all only where no commit counts, or where a tombstone lies behind the last that does.
 
-It may return a commit that does not count (yet): one that an earlier leader did not or could not confirm, for a
-new leader reads its log to the end, beyond what is acknowledged. Should that commit be lost with the next leader, then
-a later fetch returns an older one: that is the one way in which an offset may go back, and it never goes behind
-the last that counts. Tombstones are not waited for, so they do not count.
+It may return a commit that does not count (yet): one that an earlier leader did not or could not confirm, for
+a new leader reads its log to the end, beyond what is acknowledged. Should that commit be lost with the next
+leader, then a later fetch returns an older one: that is the one way in which an offset may go back, and it
+never goes behind the last that counts. Tombstones are not waited for, so they do not count.
 
 A leader that was deposed and does not know it may return what was true in its time.
 """

@@ -1,7 +1,8 @@
-"""`ConsumerMember`: a consumer of the new protocol, as Kafka's client does it (KIP-848, ``ConsumerMembershipManager``).
+"""`ConsumerMember`: a consumer of the new protocol, as Kafka's client does it (KIP-848,
+``ConsumerMembershipManager``).
 
-One generator reads and commits, another one speaks to the coordinator and follows what it says: first it gives
-up what it may not have any more, then it says so, then it takes what it is given.
+One generator reads and commits, another one speaks to the coordinator and follows what it says: first it
+gives up what it may not have any more, then it says so, then it takes what it is given.
 """
 
 from typing import TYPE_CHECKING, Final

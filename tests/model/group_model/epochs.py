@@ -1,12 +1,14 @@
-"""`Epochs`: what the coordinator promises to members of consumer groups (KIP-848), compared with their answers.
+"""`Epochs`: what the coordinator promises to members of consumer groups (KIP-848), compared with their
+answers.
 
 ============  =============================================================================================
 two owners    a member was given a partition that another one held, and the other's next heartbeat succeeded
               although it still held it. A member holds what it was given until it has said that it owns it
               no more, left, or was fenced
 backwards     a member's epoch fell although it did not join again
-not written   a member was answered with an epoch that is not in the journal, or was written by the leader itself and is
-              not with the replicas yet. What a leader found in its log it believes, as Kafka's does
+not written   a member was answered with an epoch that is not in the journal, or was written by the leader
+              itself and is not with the replicas yet. What a leader found in its log it believes, as Kafka's
+              does
 old member    a commit succeeded in an epoch before the one in the member's answers
 ============  =============================================================================================
 """

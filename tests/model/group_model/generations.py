@@ -7,14 +7,14 @@ backwards     a group's generation fell: below the last one that a member was le
               below one whose assignment was handed out by anybody
 old member    a commit, heartbeat or sync succeeded in a generation that was over when the request arrived
 ghost         a request of a member succeeded that had left before, under the same leader
-fenced        a request succeeded under a member id whose instance id belonged to another by then: under the same
-              leader from the moment in which the other was let in; under any from its first assignment on,
-              because that is written down
+fenced        a request succeeded under a member id whose instance id belonged to another by then: under the
+              same leader from the moment in which the other was let in; under any from its first assignment
+              on, because that is written down
 not written   an assignment was handed out that is not in the journal
 ============  =============================================================================================
 
-A leader that has been deposed and does not know it is believed nothing and blamed for nothing, but for writes:
-those it cannot make.
+A leader that has been deposed and does not know it is believed nothing and blamed for nothing, but for
+writes: those it cannot make.
 """
 
 from collections.abc import Callable

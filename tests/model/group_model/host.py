@@ -1,7 +1,7 @@
 """`Host`: one broker as far as groups go: the real `GroupCoordinator` over simulated partitions.
 
-What is real: everything in ``barnabas.coordinator``, with the codecs of its records, the decoding of batches and
-the loader. What is simulated: the clock, the log with its replicas, and how long a load takes.
+What is real: everything in ``barnabas.coordinator``, with the codecs of its records, the decoding of batches
+and the loader. What is simulated: the clock, the log with its replicas, and how long a load takes.
 """
 
 import itertools

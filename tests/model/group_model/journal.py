@@ -1,14 +1,17 @@
-"""`ReplicatedPartition`: one partition of ``__consumer_offsets`` with its replicas, and `SimulatedJournal`, a leader's pen.
+"""`ReplicatedPartition`: one partition of ``__consumer_offsets`` with its replicas, and `SimulatedJournal`, a
+leader's pen.
 
 Theory of operation
 -------------------
 There is one true log. Everything below the high watermark is with all replicas and stays. What lies
-above it is with the leader, and with the next one only as far as the generator says: a change of leaders cuts the log
-somewhere between the high watermark and the end. An append is acknowledged when the high watermark has passed it;
-until then it can time out, or fail because the leader changed, and no member may conclude from that whether the
-record is there. A leader that was deposed and does not know it yet appends to a tail that no one will ever read.
+above it is with the leader, and with the next one only as far as the generator says: a change of leaders cuts
+the log somewhere between the high watermark and the end. An append is acknowledged when the high watermark
+has passed it; until then it can time out, or fail because the leader changed, and no member may conclude from
+that whether the record is there. A leader that was deposed and does not know it yet appends to a tail that no
+one will ever read.
 
-`weather` says how the replicas are: how long they take, whether appends are refused, whether replication hangs.
+`weather` says how the replicas are: how long they take, whether appends are refused, whether replication
+hangs.
 
 The records are kept as the bytes that would lie on disk, so that loading goes through the codecs.
 """
@@ -81,7 +84,9 @@ class Weather:
     hangs: bool = False
     """Whether nothing is replicated at all: appends time out."""
     shrinks: bool = False
-    """Whether appends find, once replicated, that too few replicas are in sync: they are answered so, and stay."""
+    """Whether appends find, once replicated, that too few replicas are in sync:
+    they are answered so, and stay.
+    """
 
 
 class ReplicatedPartition:
@@ -238,7 +243,8 @@ class SimulatedJournal:
             records, broker=self._broker, leader_epoch=self.leader_epoch, producer=producer
         )
         if entry is None:
-            # This leader does not know yet that it is deposed. Its log takes the batch, its followers will never come for it.
+            # This leader does not know yet that it is deposed. Its log takes the batch, its followers will
+            # never come for it.
             entry = Entry(self._partition.log_end_offset, [stored(record) for record in records], producer)
         if acks == 0:
             return Pending.of(entry.base_offset)

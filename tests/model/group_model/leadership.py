@@ -1,4 +1,6 @@
-"""`Leadership`: what the controller does for groups: elects leaders and informs brokers, sooner or later, in order."""
+"""`Leadership`: what the controller does for groups:
+elects leaders and informs brokers, sooner or later, in order.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -230,7 +230,9 @@ class Member:
         return code
 
     def commit_late(self) -> Steps[None]:
-        """A commit of the generation before, as if it had been long on its way. Its answer changes nothing."""
+        """A commit of the generation before, as if it had been long on its way.
+        Its answer changes nothing.
+        """
         known = {tp: self.positions.at[tp] or 0 for tp in self.positions.known}
         if known and self.coordinator is not None and self.identity()[0] > 1:
             request = self.commit_request(known)

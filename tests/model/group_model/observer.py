@@ -1,4 +1,5 @@
-"""`Observer`: sees every request and answer at the broker, every record of the journal, and all that members do.
+"""`Observer`: sees every request and answer at the broker, every record of the journal, and all that members
+do.
 
 It judges where it stands, not at the end: the answer of a broker counts even where the network loses it.
 """
@@ -44,7 +45,9 @@ class Observer:
         self.believed: Callable[[int], int] = lambda _: 0
         """Below which offset a leader of a partition may tell what it finds in its log."""
         self.mixed: set[str] = set()
-        """Groups that change between the protocols: there a generation is a member's epoch, and is judged as such."""
+        """Groups that change between the protocols:
+        there a generation is a member's epoch, and is judged as such.
+        """
         self.requests = 0
         self.progress = Progress()
         self._clock = clock

@@ -1,4 +1,6 @@
-"""`Plan`: what a seed decides before a history begins: brokers, topics, groups, their members' habits, faults."""
+"""`Plan`: what a seed decides before a history begins:
+brokers, topics, groups, their members' habits, faults.
+"""
 
 from dataclasses import dataclass
 from random import Random
@@ -106,8 +108,9 @@ def _draw_group(rng: Random, number: int, topics: tuple[Topic, ...], *, consumer
         return GroupPlan(group_id, names, (("simple", Habits(group_id, names)),), 1)
     count = rng.randint(1, 6)
     version = rng.choice([2, 4, 5, 7, 9, 9])
-    # A static member that ends between giving partitions up and joining again comes back without a rebalance, and
-    # what it gave up has no owner until the next: so cooperative members, as Kafka's, had better not be static.
+    # A static member that ends between giving partitions up and joining again comes back without a rebalance,
+    # and what it gave up has no owner until the next: so cooperative members, as Kafka's, had better not be
+    # static.
     share_static = 0.0 if kind in {"cooperative", "mixed"} else rng.choice([0.0, 0.0, 0.5, 1.0])
     laziness = rng.choice([0.0, 0.0, 0.0, 0.3])
     members: list[Habits] = []

@@ -6,7 +6,8 @@ The stations, on the virtual clock::
     settle   all faults end; within `SETTLE_MS` every partition has its owner
     hand on  every partition of the journal gets another leader; members notice it only when they look for it
     part     all members leave or die; their groups become empty
-    expire   offsets grow old; no group, no offset and no timer may be left, but for the one that looks for them
+    expire   offsets grow old; no group, no offset and no timer may be left, but for the one that looks for
+    them
 """
 
 from dataclasses import dataclass, field
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from barnabas.core.ids import TopicPartition
 
 SETTLE_MS: Final = 60_000.0
-"""Longer than the longest session and three rebalances after each other, one of them with a member that is gone."""
+"""Longer than the longest session and three rebalances after each other, one of them with a member that is
+gone.
+"""
 _STEP_MS: Final = 1000.0
 _STILL_MS: Final = 11_000.0
 _HAND_ON_MS: Final = 8_000.0

@@ -1,4 +1,6 @@
-"""`Topics`: what groups read, and `Progress`, how far each has come: the records themselves need not exist."""
+"""`Topics`: what groups read, and `Progress`, how far each has come:
+the records themselves need not exist.
+"""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -50,7 +52,9 @@ class Progress:
         self._next: dict[tuple[str, TopicPartition], int] = {}
 
     def processed(self, group: str, tp: TopicPartition, begin: int, end: int) -> int | None:
-        """A member processed these records; the first one that the group has not processed, if there is a gap."""
+        """A member processed these records;
+        the first one that the group has not processed, if there is a gap.
+        """
         known = self._next.get((group, tp), 0)
         self._next[group, tp] = max(known, end)
         return known if begin > known else None

@@ -1,4 +1,5 @@
-"""`Wire`: requests from members to brokers and answers back, which may come late, twice delayed, or not at all.
+"""`Wire`: requests from members to brokers and answers back, which may come late, twice delayed, or not at
+all.
 
 Objects travel, not bytes: the codecs have judges of their own.
 """

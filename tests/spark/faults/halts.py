@@ -1,7 +1,8 @@
 """Points of a query at which one process waits, so that a fault happens at a known moment and not at a time.
 
-`arm` names a point; the first process that comes to it (`reach`) stops there until it is killed or `release` lets it go
-on. One rename of a file in the folder BARNABAS_HALTS does all of it: it chooses the one that stops, and says that it has.
+`arm` names a point; the first process that comes to it (`reach`) stops there until it is killed or `release`
+lets it go on. One rename of a file in the folder BARNABAS_HALTS does all of it: it chooses the one that
+stops, and says that it has.
 """
 
 import os
@@ -64,7 +65,9 @@ class HaltingReader(StreamTopicReader):
         return super().latestOffset(start, limit)
 
     def read(self, partition):
-        """Before the first fetch, behind the first rows, and when the writer has all rows and its file is open."""
+        """Before the first fetch, behind the first rows, and when the writer has all rows and its file is
+        open.
+        """
         for piece in partition.ranges:
             self._reach(f"fetching-{piece.tp.partition}")
         for rows in super().read(partition):

@@ -1,4 +1,5 @@
-"""The query's side of `run.py`: one Spark session that runs pipelines as it is asked to, with points to halt at.
+"""The query's side of `run.py`: one Spark session that runs pipelines as it is asked to, with points to halt
+at.
 
 job.py MASTER FOLDER. Each line of its input is a command in JSON, and gets one line in JSON:
 {"run": [FILE, ...], "stop": PATH}: these pipelines side by side, until they end or the file PATH is there.

@@ -1,4 +1,6 @@
-"""Who is whose child, by /proc: what Spark starts is found by its place below a process of ours, and killed by its id."""
+"""Who is whose child, by /proc:
+what Spark starts is found by its place below a process of ours, and killed by its id.
+"""
 
 import os
 import signal

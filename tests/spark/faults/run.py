@@ -1,10 +1,13 @@
-"""A crash matrix of the Spark source and the pipeline's tables: one fault a cell, and exact contents at the end.
+"""A crash matrix of the Spark source and the pipeline's tables: one fault a cell, and exact contents at the
+end.
 
-    python tests/spark/faults/run.py [--place local|cluster] [--faults a,b] [--seed N] [--short] [--keep FOLDER]
+    python tests/spark/faults/run.py [--place local|cluster] [--faults a,b] [--seed N] [--short] [--keep
+    FOLDER]
 
-The places are local[2] and a standalone cluster of two workers that is started for it; both unless one is named. The seed
-chooses the kind of table of each cell. A fault happens while a process of the query waits at a point (`halts`), so
-nothing depends on how fast the machine is. docs/spark.md has the table of what happens. Exit code 1 if a cell fails.
+The places are local[2] and a standalone cluster of two workers that is started for it; both unless one is
+named. The seed chooses the kind of table of each cell. A fault happens while a process of the query waits at
+a point (`halts`), so nothing depends on how fast the machine is. docs/spark.md has the table of what happens.
+Exit code 1 if a cell fails.
 """
 
 import argparse
@@ -44,8 +47,8 @@ PARTITIONS, BATCHES, BATCH_RECORDS = 3, 4, 10
 RECORDS = PARTITIONS * BATCHES * BATCH_RECORDS
 SECRET = "pl4nted-s3cret"
 POINTS = (
-    # Where the driver is killed, and the last batch that the table has then. Batch 1 is planned again with the offsets that
-    # it had, once they are written.
+    # Where the driver is killed, and the last batch that the table has then. Batch 1 is planned again with
+    # the offsets that it had, once they are written.
     ("planning", 0), ("before-write", 0), ("after-write", 0), ("before-commit", 0), ("after-commit", 1),
     ("before-checkpoint", 1),
 )  # fmt: skip
@@ -267,8 +270,11 @@ class Rig:
 
 
 def drivers(rig):
-    """kill -9 of the driver at each point of batch 1, in three queries at once, each with another kind of table."""
-    # Each number comes twice, in other batches: what the query knows of earlier batches must outlive the kills as well.
+    """kill -9 of the driver at each point of batch 1, in three queries at once, each with another kind of
+    table.
+    """
+    # Each number comes twice, in other batches: what the query knows of earlier batches must outlive the
+    # kills as well.
     options = {"function": "once", "maxOffsetsPerTrigger": 30, "records": 60}
     queries = [Query(rig, f"driver-{kind}", kind, **options) for kind in KINDS]
     for query in queries:
@@ -317,7 +323,9 @@ def _killed_at(rig, fault, point, victims, **settings):
 
 
 def workers(rig):
-    """kill -9 of the Python process that waits: the one that plans, or a worker in a task; behind the files, all of them."""
+    """kill -9 of the Python process that waits: the one that plans, or a worker in a task;
+    behind the files, all of them.
+    """
     points = ("planning", "reading") if rig.short else ("planning", "fetching-0", "reading", "writing")
     for point in points:
         _killed_at(rig, "worker", point, lambda waiting: [waiting])
@@ -331,7 +339,9 @@ def daemons(rig):
 
 
 def executors(rig):
-    """kill -9 of an executor: the one whose worker waits, or both while the driver plans or is about to commit."""
+    """kill -9 of an executor: the one whose worker waits, or both while the driver plans or is about to
+    commit.
+    """
     if not rig.on_cluster:
         return "no executors of their own"
     root = os.getpid()
@@ -356,7 +366,9 @@ def broker(rig):
 
 
 def partitions(rig):
-    """A topic grows while a batch is read, and the new partitions get records: the running query reads them."""
+    """A topic grows while a batch is read, and the new partitions get records:
+    the running query reads them.
+    """
     query = rig.query("partitions-reading", trigger="100ms")
     stop = query.folder / "stop"
 
@@ -412,7 +424,9 @@ def _flip(log, number):
 
 
 def corruption(rig):
-    """A bit of a batch is flipped in the broker's file: it is named; with corruptBatches=skip the others are read."""
+    """A bit of a batch is flipped in the broker's file: it is named;
+    with corruptBatches=skip the others are read.
+    """
     query = rig.query("corruption", attempts=0)
     log = rig.data / f"{query.topic}-0" / f"{0:020d}.log"
     offset, last = _flip(log, 1)

@@ -1,10 +1,10 @@
 """AddPartitionsToTxn (24), v0-5.
 
-Behaviour: adds partitions to the producer's transaction, all of them or none: where one is refused, the others are
-answered OPERATION_NOT_ATTEMPTED.
-Versions:  v0-3 come from clients, for one transaction · v2 PRODUCER_FENCED (KIP-588), below it INVALID_PRODUCER_EPOCH ·
-           v3 flexible · v4 come from brokers, for several transactions, which they may also ask about without a change
-           (KIP-890) · v5 as v4.
+Behaviour: adds partitions to the producer's transaction, all of them or none: where one is refused, the
+others are answered OPERATION_NOT_ATTEMPTED.
+Versions:  v0-3 come from clients, for one transaction · v2 PRODUCER_FENCED (KIP-588), below it
+           INVALID_PRODUCER_EPOCH · v3 flexible · v4 come from brokers, for several transactions, which they may
+           also ask about without a change (KIP-890) · v5 as v4.
 Repeats:   a transactional id that is named twice is worked on once, as it was named last.
 Not implemented: nothing.
 """
@@ -108,13 +108,14 @@ def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[dict[TopicP
 def _refused(
     context: RequestContext, partitions: Iterable[TopicPartition]
 ) -> Sliced[dict[TopicPartition, ErrorCode]]:
-    """Partitions that the client may not write to, or that there are not. Brokers have asked their clients' rights."""
+    """Partitions that the client may not write to, or that there are not. Brokers need no right to a topic."""
     may_write = context.may(Operation.WRITE)
     from_client = context.version < FROM_BROKERS_SINCE
     existing = context.broker.metadata_cache.snapshot.partitions
     refused = {}
     for tp in partitions:
-        # An internal topic is none of the topics that Kafka asks the authorizer about, so it counts as refused.
+        # An internal topic is none of the topics that Kafka asks the authorizer about, so it counts as
+        # refused.
         if from_client and (tp.topic in INTERNAL_TOPICS or not may_write[tp.topic]):
             refused[tp] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif tp.partition not in existing.get(tp.topic, ()):

@@ -14,11 +14,12 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import alone, sliced
-from barnabas.cluster.controller.election_events import ElectionResult, ElectionType
+from barnabas.cluster.controller.election_events import ElectionResult
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,

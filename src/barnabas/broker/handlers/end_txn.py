@@ -1,7 +1,7 @@
 """EndTxn (26), v0-4.
 
-Behaviour: commits or aborts the producer's open transaction; answered when the decision is replicated, before any marker
-is written. Asked again it is answered CONCURRENT_TRANSACTIONS until all markers are.
+Behaviour: commits or aborts the producer's open transaction; answered when the decision is replicated, before
+any marker is written. Asked again it is answered CONCURRENT_TRANSACTIONS until all markers are.
 Versions:  v2 PRODUCER_FENCED (KIP-588), below it INVALID_PRODUCER_EPOCH · v3 flexible · v4 as v3.
 Not implemented: v5, whose answer brings the next epoch (the second part of KIP-890, Kafka 4).
 """

@@ -13,7 +13,7 @@ from barnabas.broker.alter_configs import Alteration, alter_resources, results_w
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
-from barnabas.cluster.metadata.config_admin import AlterConfigOp, OpType
+from barnabas.cluster.metadata.config_admin import ConfigOp, OpType
 from barnabas.core.errors import KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
@@ -52,5 +52,5 @@ def _alteration(each: AlterConfigsResource) -> Alteration:
             for config in each.configs
             if config.value is None and config.config_operation != OpType.DELETE
         ],
-        [AlterConfigOp(config.name, config.config_operation, config.value or "") for config in each.configs],
+        [ConfigOp(config.name, config.config_operation, config.value or "") for config in each.configs],
     )

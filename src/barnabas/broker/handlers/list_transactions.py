@@ -1,7 +1,7 @@
 """ListTransactions (66), v0-1.
 
-Behaviour: the transactional ids that this broker coordinates, that match all filters and that the client may describe
-(KIP-664). While ids are being loaded it is refused.
+Behaviour: the transactional ids that this broker coordinates, that match all filters and that the client may
+describe (KIP-664). While ids are being loaded it is refused.
 Versions:  v1 only those whose transaction began so long ago (KIP-994).
 Not implemented: v2, which filters by a pattern (Kafka 4.1).
 """

@@ -1,11 +1,11 @@
 """TxnOffsetCommit (28), v0-4.
 
-Behaviour: stores how far a group has come, as a part of the producer's transaction: the offsets become valid when the
-transaction's marker is in the group's partition, and only if it commits.
-Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible; names the member, so
-           that one of an earlier generation is refused (KIP-447) · v4 as v3.
-Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890, Kafka 4); asking
-the transaction's coordinator before the first commit (KIP-890).
+Behaviour: stores how far a group has come, as a part of the producer's transaction: the offsets become valid
+when the transaction's marker is in the group's partition, and only if it commits.
+Versions:  v2 leader epochs · below v2 a load is COORDINATOR_NOT_AVAILABLE (KAFKA-7296) · v3 flexible;
+           names the member, so that one of an earlier generation is refused (KIP-447) · v4 as v3.
+Not implemented: v5 with its implicit addition of the group to the transaction (the second part of KIP-890,
+Kafka 4); asking the transaction's coordinator before the first commit (KIP-890).
 """
 
 from collections.abc import Mapping

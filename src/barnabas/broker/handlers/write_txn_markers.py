@@ -1,7 +1,8 @@
 """WriteTxnMarkers (27), v0-1.
 
-Behaviour: the coordinator of a transaction has the leaders of its partitions write how it ended. Each partition is
-answered when the in-sync replicas have its marker; in ``__consumer_offsets`` the transaction's offsets are valid then.
+Behaviour: the coordinator of a transaction has the leaders of its partitions write how it ended. Each
+partition is answered when the in-sync replicas have its marker; in ``__consumer_offsets`` the transaction's
+offsets are valid then.
 Versions:  v1 flexible.
 Not implemented: nothing.
 """

@@ -20,7 +20,8 @@ _WEEK_MS: Final = 7 * 24 * 3600 * 1000
 
 @click.group()
 def analyze() -> None:
-    """Analyse the logs of brokers, Apache Kafka's or ours: tables here, a page with charts and Parquet files in --out.
+    """Analyse the logs of brokers, Apache Kafka's or ours: tables here, a page with charts and Parquet files
+    in --out.
 
     Needs the extra "spark" and Java 17, or the extra "jvm". Directories are only read; the broker may run.
 
@@ -36,13 +37,15 @@ def analyze() -> None:
 def _reporting(command: Any) -> Any:
     """What all analyses take: directories, topics, and where the tables go."""
     for option in (
-        click.option("--rows", type=click.IntRange(min=1), default=10, show_default=True, help="Rows of each table to print."),
+        click.option("--rows", type=click.IntRange(min=1), default=10, show_default=True,
+            help="Rows of each table to print."),
         click.option(
             "--out",
             type=click.Path(file_okay=False, path_type=Path),
             help="Write report.html and a Parquet file for each table there.",
         ),
-        click.option("--topics", default="", metavar="LIST", help="These topics only, with commas.  [default: all]"),
+        click.option("--topics", default="", metavar="LIST", help="These topics only, with commas.  "
+                                                                  "[default: all]"),
         click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY..."),
     ):  # fmt: skip
         command = option(command)
@@ -135,11 +138,12 @@ def skew(
     keys: int,
     more_partitions: int | None,
 ) -> None:
-    """Show how records and bytes spread over the partitions of each topic, and its hot keys, with exact counts; which
-    keys lie in several partitions, or not where Java's default partitioner puts them; and what more partitions would change.
+    """Show how records and bytes spread over the partitions of each topic, and its hot keys, with exact
+    counts; which keys lie in several partitions, or not where Java's default partitioner puts them; and what
+    more partitions would change.
 
-    How many partitions a topic has is asked of --bootstrap-server, if there is one; else it is the highest number in the
-    directories that counts.
+    How many partitions a topic has is asked of --bootstrap-server, if there is one; else it is the highest
+    number in the directories that counts.
 
     \b
     Examples:
@@ -192,10 +196,11 @@ def codecs(
     batch_sizes: str,
     sample_bytes: int,
 ) -> None:
-    """Show what each topic would take with other codecs and batch sizes, by packing a sample of its batches again, and the
-    processor time of that.
+    """Show what each topic would take with other codecs and batch sizes, by packing a sample of its batches
+    again, and the processor time of that.
 
-    The sample is spread over the segments of the topic. A topic of at most --sample-bytes is packed as a whole.
+    The sample is spread over the segments of the topic. A topic of at most --sample-bytes is packed as a
+    whole.
 
     \b
     Examples:

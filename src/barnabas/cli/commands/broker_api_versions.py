@@ -25,7 +25,8 @@ _NAMES_OF_3_9: Final = {74: "ListClientMetricsResources"}
 @bootstrap_option()
 @command_config_option
 def broker_api_versions(bootstrap_server: str | None, command_config: Path | None) -> None:
-    """Print for each broker the versions of each API that it serves, and the highest that this client can use.
+    """Print for each broker the versions of each API that it serves, and the highest that this client can
+    use.
 
     \b
     Examples:
@@ -55,7 +56,9 @@ async def _print_versions(bootstrap: str, file: Path | None) -> None:
 
 
 def _lines(versions: "ApiVersions") -> list[str]:
-    """A line for each API that the broker or this client knows, in the order of their keys (``NodeApiVersions.toString``)."""
+    """A line for each API that the broker or this client knows, in the order of their keys
+    (``NodeApiVersions.toString``).
+    """
     known = {int(key): _request_of(key) for key in ApiKey}
     lines = []
     for key in sorted(

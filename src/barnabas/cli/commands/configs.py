@@ -45,14 +45,14 @@ from barnabas.cli.options import (
 def configs(ctx: click.Context, /, **_given: object) -> None:
     """Show and change settings of topics and brokers, with the flags and lines of kafka-configs.sh.
 
-    Quotas of users, clients and addresses and credentials of users are shown where brokers keep them; to change them,
-    and client metrics, is not supported yet.
+    Quotas of users, clients and addresses and credentials of users are shown where brokers keep them; to
+    change them, and client metrics, is not supported yet.
 
     \b
     Examples:
       barnabas configs --describe --topic orders --all --bootstrap-server 127.0.0.1:9092
-      barnabas configs --alter --topic orders --add-config retention.ms=60000,cleanup.policy=[compact,delete] \\
-          --bootstrap-server 127.0.0.1:9092
+      barnabas configs --alter --topic orders --add-config retention.ms=60000,cleanup.policy=[compact,delete]
+          \\ --bootstrap-server 127.0.0.1:9092
       barnabas configs --alter --topic orders --delete-config retention.ms --bootstrap-server 127.0.0.1:9092
       barnabas configs --alter --broker-defaults --add-config log.retention.ms=3600000 \\
           --bootstrap-server 127.0.0.1:9092

@@ -83,28 +83,32 @@ def consume(
 ) -> None:
     """Print records as kafka-console-consumer.sh does; Ctrl-C ends it.
 
-    Begins behind the last record unless --from-beginning or --offset says otherwise. With --group (or a group.id
-    among the options of the consumer) partitions come from the group and reading goes on where the group is;
-    without, all partitions of the topic are read, or the one of --partition, and nothing is committed.
+    Begins behind the last record unless --from-beginning or --offset says otherwise. With --group (or a
+    group.id among the options of the consumer) partitions come from the group and reading goes on where the
+    group is; without, all partitions of the topic are read, or the one of --partition, and nothing is
+    committed.
 
     \b
     Properties of the output (defaults):
       print.timestamp=false  print.partition=false  print.offset=false  print.headers=false
       print.key=false  print.value=true  key.separator=<tab>  line.separator=<newline>
       headers.separator=,  null.literal=null
-      key.deserializer=  value.deserializer=  headers.deserializer=: a class of org.apache.kafka.common.serialization
+      key.deserializer=  value.deserializer=  headers.deserializer=: a class of
+      org.apache.kafka.common.serialization
 
     \b
     Formatters, of the package org.apache.kafka.tools.consumer:
-      DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter (prints nothing), OffsetsMessageFormatter
-      and GroupMetadataMessageFormatter (of __consumer_offsets), TransactionLogMessageFormatter
+      DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter (prints nothing),
+      OffsetsMessageFormatter and GroupMetadataMessageFormatter (of __consumer_offsets),
+      TransactionLogMessageFormatter
 
     \b
     Examples:
       barnabas consume --topic orders --from-beginning --bootstrap-server 127.0.0.1:9092
       barnabas consume --topic orders --group billing --from-beginning --bootstrap-server 127.0.0.1:9092
-      barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 --bootstrap-server 127.0.0.1:9092
-      barnabas consume --topic orders --from-beginning --property print.key=true --bootstrap-server 127.0.0.1:9092
+      barnabas consume --topic orders --partition 0 --offset 42 --max-messages 10 --bootstrap-server
+      127.0.0.1:9092 barnabas consume --topic orders --from-beginning --property print.key=true
+      --bootstrap-server 127.0.0.1:9092
     """
     from barnabas.cli.console_consumer import RecordPrinter, assigned_partitions
     from barnabas.cli.message_formatters import DEFAULT, deprecation, formatter
@@ -144,7 +148,8 @@ def _group_options(group: str | None, given: dict[str, Any]) -> dict[str, Any]:
     elsewhere = given.get("group.id")
     if group is not None and elsewhere is not None and group != elsewhere:
         raise click.UsageError(
-            "The group ids provided in different places (directly using '--group', via '--consumer-property', or"
+            "The group ids provided in different places (directly using '--group', via "
+            "'--consumer-property', or"
             f" via '--consumer.config') do not match. Detected group ids: '{group}', '{elsewhere}'"
         )
     return {} if group is None else {"group.id": group}
@@ -166,8 +171,8 @@ def _as_member(
     reset = given.get("auto.offset.reset")
     if from_beginning and reset not in {None, "earliest"}:
         raise click.UsageError(
-            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one"
-            " option"
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove "
+            "one option"
         )
     defaults = {"auto.offset.reset": "earliest" if from_beginning else "latest"}
     if "group.id" not in given:

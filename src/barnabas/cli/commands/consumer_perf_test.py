@@ -101,7 +101,8 @@ def consumer_perf_test(
         raise click.UsageError("Missing required option(s) [bootstrap-server]")
     if threads is not None or num_fetch_threads is not None:
         click.echo(
-            "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test"
+            "WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by "
+            "the test"
         )
     if topic is None:
         raise click.UsageError('Missing required argument "[topic]"')

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from barnabas.spark.demo.run import Outcome
+    from barnabas.spark.demo.run import DemoOutcome
 
 
 @click.command()
@@ -25,8 +25,8 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
 
     Starts a broker, sends it the 336,776 flights that left New York in 2013, reads them with structured
     streaming as they come, joins weather and airlines, writes a Parquet table and an alerts topic, asks which
-    routes lose most minutes, checks every count against pandas, and leaves an HTML report. On the way one stream
-    is ended in the middle of a batch and started again: no row is lost or doubled.
+    routes lose most minutes, checks every count against pandas, and leaves an HTML report. On the way one
+    stream is ended in the middle of a batch and started again: no row is lost or doubled.
 
     Needs the extra "demo" (PySpark) and Java 17, or the extra "jvm".
 
@@ -50,7 +50,7 @@ def demo(out: Path, bootstrap_server: str | None, keep: bool, flights: int | Non
         click.echo(_how_to_go_on(outcome))
 
 
-def _how_to_go_on(outcome: "Outcome") -> str:
+def _how_to_go_on(outcome: "DemoOutcome") -> str:
     from barnabas.spark.demo.next_steps import next_steps
 
     steps = "\n".join(f"  {command}" for _, command in next_steps(outcome.run))

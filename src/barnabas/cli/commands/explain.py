@@ -1,4 +1,6 @@
-"""``barnabas explain``: how Kafka comes to its decisions, on a live cluster. No script of Kafka's does this."""
+"""``barnabas explain``: how Kafka comes to its decisions, on a live cluster.
+No script of Kafka's does this.
+"""
 
 import asyncio
 from pathlib import Path
@@ -67,12 +69,14 @@ def request(
     command_config: Path | None,
     timeout_ms: int,
 ) -> None:
-    """Send one request that changes nothing, and print its way: broker, listener, channel, queue, handler, purgatory, answer.
+    """Send one request that changes nothing, and print its way: broker, listener, channel, queue, handler,
+    purgatory, answer.
 
-    The client's own times are of this request. With --metrics each station also shows what the broker measured there,
-    for the last requests of that kind (the median and the 99th of a hundred, in milliseconds). To see one line a
-    request in the broker's own log, start it with --log kafka.request.logger=debug. find-coordinator is not
-    sent where __consumer_offsets is not there: the broker would create it.
+    The client's own times are of this request. With --metrics each station also shows what the broker
+    measured there, for the last requests of that kind (the median and the 99th of a hundred, in
+    milliseconds). To see one line a request in the broker's own log, start it with --log
+    kafka.request.logger=debug. find-coordinator is not sent where __consumer_offsets is not there: the broker
+    would create it.
 
     \b
     Examples:
@@ -117,11 +121,13 @@ def partition(
     timeout_ms: int,
     command_config: Path | None,
 ) -> None:
-    """Print who leads a partition, since which leader epoch, which replicas are not in sync, and what each broker knows.
+    """Print who leads a partition, since which leader epoch, which replicas are not in sync, and what each
+    broker knows.
 
-    The controller tells the replicas of a partition by LeaderAndIsr, and all brokers by UpdateMetadata. This asks every
-    broker for its metadata, so that one that was not told shows. With --store or --zookeeper it also reads the
-    partition's znode: which controller's epoch stands in it, how often it was written, and when last.
+    The controller tells the replicas of a partition by LeaderAndIsr, and all brokers by UpdateMetadata. This
+    asks every broker for its metadata, so that one that was not told shows. With --store or --zookeeper it
+    also reads the partition's znode: which controller's epoch stands in it, how often it was written, and
+    when last.
 
     \b
     Examples:
@@ -163,10 +169,11 @@ def listener(
     command_config: Path | None,
     timeout_ms: int,
 ) -> None:
-    """Print which listener, and which endpoint of this broker, each of the four paths of requests takes, and why.
+    """Print which listener, and which endpoint of this broker, each of the four paths of requests takes, and
+    why.
 
-    The paths are those from the controller to a broker, from a broker to the controller, between brokers, and from
-    clients. The configuration comes from a file, or from a running broker.
+    The paths are those from the controller to a broker, from a broker to the controller, between brokers, and
+    from clients. The configuration comes from a file, or from a running broker.
 
     \b
     Examples:
@@ -224,12 +231,13 @@ def coordinator(
 ) -> None:
     """Print the stations from a group's name to its coordinator's endpoint.
 
-    They are: the hash of the name, the number of partitions of the internal topic, the partition, its leader and
-    where the leader can be reached as the cluster's metadata says, and what FindCoordinator answers. Where the
-    two differ, the last line says so.
+    They are: the hash of the name, the number of partitions of the internal topic, the partition, its leader
+    and where the leader can be reached as the cluster's metadata says, and what FindCoordinator answers.
+    Where the two differ, the last line says so.
 
-    A broker that gets a FindCoordinator creates the internal topic if it is not there. This command looks first,
-    in a way that creates nothing, and asks no broker while the topic does not exist, except with --create.
+    A broker that gets a FindCoordinator creates the internal topic if it is not there. This command looks
+    first, in a way that creates nothing, and asks no broker while the topic does not exist, except with
+    --create.
 
     Exit code 1 when belief and answer differ or the broker names no coordinator, 0 otherwise.
 
@@ -241,7 +249,7 @@ def coordinator(
     """
     from barnabas.admin import CoordinatorType
     from barnabas.cli.coordinator_report import print_stations
-    from barnabas.cli.coordinator_stations import Stations, Verdict, visit
+    from barnabas.cli.coordinator_stations import Agreement, Stations, visit
 
     options = admin_options(command_config, bootstrap_server, "barnabas-explain")
 
@@ -252,5 +260,5 @@ def coordinator(
 
     stations = asyncio.run(look())
     print_stations(stations, as_json=as_json)
-    if stations.verdict in {Verdict.DIFFER, Verdict.REFUSED}:
+    if stations.verdict in {Agreement.DIFFER, Agreement.REFUSED}:
         ctx.exit(1)

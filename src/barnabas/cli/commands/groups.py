@@ -68,16 +68,18 @@ from barnabas.cli.options import bootstrap_option, kafka_names
 @click.option("--from-file", metavar="FILE", help="To the offsets of a CSV file, as --export prints it.")
 @click.pass_context
 def groups(ctx: click.Context, /, **_given: object) -> None:
-    """List, describe, reset and delete consumer groups, with the flags and lines of kafka-consumer-groups.sh 3.9.
+    """List, describe, reset and delete consumer groups, with the flags and lines of kafka-consumer-groups.sh
+    3.9.
 
-    As with that script, what the cluster refuses is printed on standard output and leaves the exit code 0; only
-    flags that do not go together end with exit code 1.
+    As with that script, what the cluster refuses is printed on standard output and leaves the exit code 0;
+    only flags that do not go together end with exit code 1.
 
-    Before a JVM 3.9 broker may coordinate in a cluster with groups of the consumer protocol (KIP-848), move them
-    back: its coordinator ignores their records, and so forgets their members. List them with --list --type
-    consumer. Stop all members of each, and start them again with group.protocol=classic: the first that joins the
-    empty group moves it, and its offsets stay. Where the brokers have group.consumer.migration.policy=downgrade or
-    bidirectional, members may be restarted one after the other instead. Go on when --list --type consumer is empty.
+    Before a JVM 3.9 broker may coordinate in a cluster with groups of the consumer protocol (KIP-848), move
+    them back: its coordinator ignores their records, and so forgets their members. List them with --list
+    --type consumer. Stop all members of each, and start them again with group.protocol=classic: the first
+    that joins the empty group moves it, and its offsets stay. Where the brokers have
+    group.consumer.migration.policy=downgrade or bidirectional, members may be restarted one after the other
+    instead. Go on when --list --type consumer is empty.
 
     \b
     Examples:

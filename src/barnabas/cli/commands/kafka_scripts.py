@@ -12,7 +12,8 @@ from barnabas.cli.options import printable
 def kafka_scripts(folder: Path) -> None:
     """Write kafka-topics.sh and the like into FOLDER/bin; they call the commands of this installation.
 
-    kafka-run-class.sh takes the names of Kafka's classes. Files that this command has not written are left alone.
+    kafka-run-class.sh takes the names of Kafka's classes. Files that this command has not written are left
+    alone.
 
     \b
     Examples:

@@ -30,8 +30,8 @@ def leader_election(ctx: click.Context, /, **_given: object) -> None:
 
     \b
     Examples:
-      barnabas leader-election --election-type preferred --all-topic-partitions --bootstrap-server 127.0.0.1:9092
-      barnabas leader-election --election-type unclean --topic orders --partition 0 \\
+      barnabas leader-election --election-type preferred --all-topic-partitions --bootstrap-server
+      127.0.0.1:9092 barnabas leader-election --election-type unclean --topic orders --partition 0 \\
           --bootstrap-server 127.0.0.1:9092
     """
     given = kafka_names(ctx.params)

@@ -47,7 +47,8 @@ def check(file: Path) -> None:
 @pipeline.command()
 @FILE
 def run(file: Path) -> None:
-    """Run the pipeline of FILE: to the end of its topics, or until SIGTERM or Ctrl-C where its trigger is a time.
+    """Run the pipeline of FILE: to the end of its topics, or until SIGTERM or Ctrl-C where its trigger is a
+    time.
 
     \b
     Example:
@@ -83,7 +84,8 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and merge nothing.")
 def compact(file: Path, target_size: int, dry_run: bool) -> None:
-    """Make large files of the small ones in the table of FILE. No Spark is started; the pipeline must not run.
+    """Make large files of the small ones in the table of FILE. No Spark is started; the pipeline must not
+    run.
 
     \b
     Example:
@@ -104,7 +106,8 @@ def compact(file: Path, target_size: int, dry_run: bool) -> None:
         result = sink.compact(found.sink, target_size, step, dry_run=dry_run)
     after = "" if result.bytes_after is None else f" to {result.bytes_after:,}"
     click.echo(
-        f"{found.name}: {'would make ' if dry_run else ''}{result.files_before:,} files into {result.files_after:,}, "
+        f"{found.name}: {'would make ' if dry_run else ''}{result.files_before:,} files into "
+        f"{result.files_after:,}, "
         f"{result.bytes_before:,} bytes{after}, in {result.folders:,} folders"
     )
 

@@ -60,7 +60,8 @@ _RATE: Final = click.IntRange(-LONG_MAX, LONG_MAX)
     "--timeout",
     type=_RATE,
     metavar="MS",
-    help="With --execute and --cancel: how long moves between log directories may take to begin.  [default: 10000]",
+    help="With --execute and --cancel: how long moves between log directories may take to begin.  [default: "
+    "10000]",
 )
 @click.pass_context
 def reassign_partitions(ctx: click.Context, /, **_given: object) -> None:
@@ -68,11 +69,11 @@ def reassign_partitions(ctx: click.Context, /, **_given: object) -> None:
 
     The file of --execute, --verify and --cancel is what --generate prints, or
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 3]}]};
-    with "log_dirs": ["any", "/disk2"] beside "replicas", the second one moves to that log directory of its broker;
-    that of --generate is {"version": 1, "topics": [{"topic": "orders"}]}.
+    with "log_dirs": ["any", "/disk2"] beside "replicas", the second one moves to that log directory of its
+    broker; that of --generate is {"version": 1, "topics": [{"topic": "orders"}]}.
 
-    --execute prints the replicas of now first: keep them to go back. The partition is moved when its new replicas
-    are in sync. Run --verify until it says so: it takes the throttles away.
+    --execute prints the replicas of now first: keep them to go back. The partition is moved when its new
+    replicas are in sync. Run --verify until it says so: it takes the throttles away.
 
     \b
     Examples:
@@ -80,9 +81,9 @@ def reassign_partitions(ctx: click.Context, /, **_given: object) -> None:
           --bootstrap-server 127.0.0.1:9092
       barnabas reassign-partitions --execute --reassignment-json-file plan.json --throttle 50000000 \\
           --bootstrap-server 127.0.0.1:9092
-      barnabas reassign-partitions --verify --reassignment-json-file plan.json --bootstrap-server 127.0.0.1:9092
-      barnabas reassign-partitions --list --bootstrap-server 127.0.0.1:9092
-      barnabas reassign-partitions --cancel --reassignment-json-file plan.json --bootstrap-server 127.0.0.1:9092
+      barnabas reassign-partitions --verify --reassignment-json-file plan.json --bootstrap-server
+      127.0.0.1:9092 barnabas reassign-partitions --list --bootstrap-server 127.0.0.1:9092 barnabas
+      reassign-partitions --cancel --reassignment-json-file plan.json --bootstrap-server 127.0.0.1:9092
     """
     given = kafka_names(ctx.params)
     _check(given)

@@ -29,12 +29,15 @@ LEVELS = ["debug", "info", "warning", "error"]
 
 
 def _loggers_and_level(text: str) -> tuple[list[str], str]:
-    """A value of --log: a logger of ours, or one of Kafka's and so those that stand for it. Raises BadParameter."""
+    """A value of --log: a logger of ours, or one of Kafka's and so those that stand for it.
+    Raises BadParameter.
+    """
     logger, _, level = text.partition("=")
     loggers = [logger] if logger.partition(".")[0] == "barnabas" else our_loggers(logger)
     if not loggers:
         raise click.BadParameter(
-            f"{logger!r} is no logger of the broker: it is barnabas or barnabas.PART, {', '.join(KAFKA_LOGGERS)}, or a"
+            f"{logger!r} is no logger of the broker: it is barnabas or barnabas.PART, "
+            f"{', '.join(KAFKA_LOGGERS)}, or a"
             " class of Kafka's in docs/logs.md"
         )
     if level.lower() not in LEVELS:
@@ -62,7 +65,8 @@ def _loggers_and_level(text: str) -> tuple[list[str], str]:
 @click.option(
     "--store",
     type=click.Path(path_type=Path),
-    help="Folder of the metadata store that brokers on one machine share.  [default: the first log directory]",
+    help="Folder of the metadata store that brokers on one machine share.  [default: the first log "
+    "directory]",
 )
 @click.option(
     "--zookeeper",
@@ -85,8 +89,10 @@ def _loggers_and_level(text: str) -> tuple[list[str], str]:
     multiple=True,
     metavar="LOGGER=LEVEL",
     callback=lambda _context, _option, values: [_loggers_and_level(each) for each in values],
-    help="The level of one logger, by the name that its lines have, or by Kafka's (kafka.controller.KafkaController). Off without it: state.change.logger (what the "
-    "controller sends and brokers do; debug names each partition), kafka.request.logger (debug: each request).",
+    help="The level of one logger, by the name that its lines have, or by Kafka's "
+    "(kafka.controller.KafkaController). Off without it: state.change.logger (what the "
+    "controller sends and brokers do; debug names each partition), kafka.request.logger (debug: each "
+    "request).",
 )
 @click.option(
     "--event-loop",
@@ -212,7 +218,8 @@ def _run(config: Config, event_loop: str) -> None:
         from barnabas.network.event_loop import BrokerEventLoop
 
         factory = functools.partial(BrokerEventLoop, config["barnabas.busy.poll.us"] / 1e6)
-    # What the broker and its children make is for its own user: records, and locks that keep it from starting.
+    # What the broker and its children make is for its own user: records, and locks that keep it from
+    # starting.
     os.umask(os.umask(0o077) | int(config["barnabas.data.umask"], 8))
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(config))

@@ -75,8 +75,8 @@ async def _walk(reader: "StoreReader", path: str) -> None:
 def get(path: str, as_json: bool, **where: Any) -> None:
     """Print a znode: its data, JSON laid out, and its versions.
 
-    czxid and mzxid are the transactions that made it and that wrote it last. An ephemeral znode goes with the session
-    that owns it, which is that of a broker.
+    czxid and mzxid are the transactions that made it and that wrote it last. An ephemeral znode goes with the
+    session that owns it, which is that of a broker.
 
     \b
     Examples:

@@ -68,8 +68,8 @@ _REPORTS = (
 def topics(ctx: click.Context, /, **_given: object) -> None:
     """Create, alter, list, describe and delete topics, with the flags and lines of kafka-topics.sh.
 
-    More partitions change which partition a key belongs to; there is no way back to fewer. Settings of a topic
-    are changed by `barnabas configs`.
+    More partitions change which partition a key belongs to; there is no way back to fewer. Settings of a
+    topic are changed by `barnabas configs`.
 
     \b
     Examples:

@@ -72,8 +72,8 @@ def verifiable_producer(
 ) -> None:
     """Send the numbers from 0 on, and print a line of JSON for each that was acknowledged or refused.
 
-    Unlike Kafka's script, which sends each record once, it tries again where that is safe. SIGTERM and Ctrl-C end it
-    after everything that was sent has its line.
+    Unlike Kafka's script, which sends each record once, it tries again where that is safe. SIGTERM and Ctrl-C
+    end it after everything that was sent has its line.
 
     \b
     Examples:

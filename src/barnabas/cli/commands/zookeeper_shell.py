@@ -26,8 +26,8 @@ _END: Final = {"quit", "close"}
 def zookeeper_shell(server: str, words: tuple[str, ...], timeout_ms: int) -> None:
     """Run one command of ZooKeeper's shell, or those on standard input, one a line; changes nothing.
 
-    The commands are `ls [-s] [-R] PATH`, `get [-s] PATH` and `stat PATH`. Of what ZooKeeper knows of a znode the
-    versions of its children and of its ACL are not shown. `barnabas store get` lays the data out.
+    The commands are `ls [-s] [-R] PATH`, `get [-s] PATH` and `stat PATH`. Of what ZooKeeper knows of a znode
+    the versions of its children and of its ACL are not shown. `barnabas store get` lays the data out.
 
     \b
     Examples:

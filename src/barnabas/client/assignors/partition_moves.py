@@ -19,13 +19,17 @@ class PartitionMoves:
         self._by_pair: defaultdict[tuple[str, Pair], dict[TopicPartition, None]] = defaultdict(dict)
 
     def better_candidate(self, tp: TopicPartition, source: str, target: str) -> TopicPartition:
-        """What to move from source to target instead of this partition; itself when there is nothing better."""
+        """What to move from source to target instead of this partition;
+        itself when there is nothing better.
+        """
         if tp in self._moved:
             source = self._moved[tp][0]
         return next(iter(self._by_pair[tp.topic, (target, source)]), tp)
 
     def record(self, tp: TopicPartition, source: str, target: str) -> None:
-        """The partition moved; a chain of moves counts as one, and a chain that ends where it began as none."""
+        """The partition moved; a chain of moves counts as one, and a chain that ends where it began as
+        none.
+        """
         earlier = self._moved.pop(tp, None)
         if earlier is not None:
             del self._by_pair[tp.topic, earlier][tp]

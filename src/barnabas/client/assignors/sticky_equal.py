@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 With P partitions and M members each gets P // M (the quota), and P % M of them one more. Every member first
 keeps what it had, up to what it may have: those who had more than the quota may keep one more while such
-places last. The rest is dealt out in turn to members below the quota, then, one each, to members that stand at
-it. Where racks matter, what is far from its member is not kept, and a round of dealing that looks at racks
+places last. The rest is dealt out in turn to members below the quota, then, one each, to members that stand
+at it. Where racks matter, what is far from its member is not kept, and a round of dealing that looks at racks
 comes before the plain one. (``AbstractStickyAssignor.ConstrainedAssignmentBuilder``.)
 """
 

@@ -33,7 +33,9 @@ class PreviousOwners:
         self.owned: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
         """Each member's partitions that still exist and that no newer claim took away."""
         self.disputed: set[TopicPartition] = set()
-        """Claimed by two members of one generation: without an owner, since neither is sure to have stopped."""
+        """Claimed by two members of one generation:
+        without an owner, since neither is sure to have stopped.
+        """
         self._owner: dict[TopicPartition, str] = {}
         for member_id, member in members.items():
             for tp in member.partitions:

@@ -1,4 +1,6 @@
-"""What members of a group send each other through its coordinator, and how the leader divides the partitions."""
+"""What members of a group send each other through its coordinator, and how the leader divides the
+partitions.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -19,7 +19,7 @@ from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Generation, Membership, MemberState
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline
 from barnabas.client.subscription_state import SubscriptionState
 from barnabas.client.types import OffsetAndMetadata
@@ -74,7 +74,9 @@ _log = EventLog("client.group")
 
 
 def offsets_to_commit(given: Mapping[TopicPartition, int | OffsetAndMetadata]) -> Offsets:
-    """What the caller wants committed, as offsets with metadata. Raises BarnabasError for a negative offset."""
+    """What the caller wants committed, as offsets with metadata.
+    Raises BarnabasError for a negative offset.
+    """
     offsets = with_metadata(given)
     for tp, one in offsets.items():
         if one.offset < 0:
@@ -87,7 +89,7 @@ class Commits:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        settings: MemberSettings,
         cluster: Cluster,
         link: CoordinatorLink,
         membership: Membership,
@@ -105,7 +107,8 @@ class Commits:
     async def commit(self, offsets: Offsets, deadline: Deadline) -> None:
         """Commits, trying again while it may help.
 
-        Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again), ClientTimeoutError.
+        Raises CommitFailedError, KafkaError (REBALANCE_IN_PROGRESS: poll, then try again),
+        ClientTimeoutError.
         """
         # Commits keep their order: what was sent before is over before this one is.
         if self._under_way:

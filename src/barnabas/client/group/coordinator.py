@@ -2,22 +2,23 @@
 
 Theory of operation
 -------------------
-`poll` never waits for the network. It looks at where things are and starts what comes next, as tasks whose end
-wakes the consumer: the look-up of the coordinator, the commit before a rebalance, the round of JoinGroup and
-SyncGroup. So a consumer whose group rebalances goes on reading what it keeps, and only what touches the
+`poll` never waits for the network. It looks at where things are and starts what comes next, as tasks whose
+end wakes the consumer: the look-up of the coordinator, the commit before a rebalance, the round of JoinGroup
+and SyncGroup. So a consumer whose group rebalances goes on reading what it keeps, and only what touches the
 caller's partitions (the listeners, a changed assignment) happens inside its own poll.
 
 A rebalance goes like this::
 
     _on_join_prepare    commit positions, if that is automatic; then give up partitions: all of them (eager),
-                        those no longer subscribed to (cooperative), or, if the member was thrown out, all as lost
+                        those no longer subscribed to (cooperative), or, if the member was thrown out, all as
+    lost
     _join_and_sync      JoinGroup; the leader divides the partitions; SyncGroup
     _on_join_complete   cooperative: revoke what is not in the new assignment, and go round once more;
                         apply the new assignment
 
-`membership` is the machine under it: the states, what each request says and what each answer means. Between polls
-only `heartbeat` acts. It may find the member out of the group; then the partitions are lost, which
-the caller learns at its next poll. (``AbstractCoordinator`` and ``ConsumerCoordinator`` of Kafka 3.9.)
+`membership` is the machine under it: the states, what each request says and what each answer means. Between
+polls only `heartbeat` acts. It may find the member out of the group; then the partitions are lost, which the
+caller learns at its next poll. (``AbstractCoordinator`` and ``ConsumerCoordinator`` of Kafka 3.9.)
 """
 
 import asyncio
@@ -42,9 +43,9 @@ from barnabas.client.group.commits import Commits
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat, HeartbeatTask, now_ms
 from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline, is_retriable
-from barnabas.client.subscription_state import Kind, Listener, SubscriptionState
+from barnabas.client.subscription_state import Listener, SubscriptionState, SubscriptionType
 from barnabas.client.types import ConsumerGroupMetadata
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
@@ -71,7 +72,7 @@ class ConsumerCoordinator:
 
     def __init__(
         self,
-        settings: GroupSettings,
+        settings: MemberSettings,
         cluster: Cluster,
         subscriptions: SubscriptionState,
         assignors: Sequence[Assignor],
@@ -126,7 +127,9 @@ class ConsumerCoordinator:
 
     @property
     def wait_s(self) -> float:
-        """After how many seconds `poll` should be called again, even if nothing happens (``timeToNextPoll``)."""
+        """After how many seconds `poll` should be called again, even if nothing happens
+        (``timeToNextPoll``).
+        """
         now = now_ms()
         moments = [self._not_before_ms]
         if self._settings.auto_commit_interval_ms is not None:
@@ -176,7 +179,7 @@ class ConsumerCoordinator:
             self._cluster.refresh_soon()
 
     def _is_metadata_lacking(self, topics: Collection[str]) -> bool:
-        if self._subscriptions.kind is Kind.PATTERN:
+        if self._subscriptions.kind is SubscriptionType.PATTERN:
             return not self._cluster.is_complete
         return any(topic not in self._cluster.metadata.topics for topic in topics)
 
@@ -246,7 +249,9 @@ class ConsumerCoordinator:
         return True
 
     def _committed_before_round(self) -> bool:
-        """Commits positions where that is automatic; False while that goes on, at most for a rebalance time-out."""
+        """Commits positions where that is automatic;
+        False while that goes on, at most for a rebalance time-out.
+        """
         if self._settings.auto_commit_interval_ms is None:
             return True
         now = now_ms()
@@ -271,13 +276,14 @@ class ConsumerCoordinator:
 
     async def _join_and_sync(self) -> bytes:
         """One round; this member's assignment. Raises KafkaError, DisconnectedError."""
-        if self._subscriptions.kind is Kind.PATTERN:
+        if self._subscriptions.kind is SubscriptionType.PATTERN:
             # Members that find a new topic at different times would each cause a rebalance of their own.
             await self._cluster.refresh()
             self._subscriptions.apply_pattern(self._cluster.metadata)
         self._joined_topics = self._subscriptions.topics
 
-        # sendJoinGroupRequest. The answer comes when all members have joined, so it may take a rebalance time-out.
+        # sendJoinGroupRequest. The answer comes when all members have joined, so it may take a rebalance
+        # time-out.
         sent = self.membership.generation
         join = self.membership.join_request(
             offered_protocols(
@@ -301,7 +307,9 @@ class ConsumerCoordinator:
         return self.membership.synced(await self.link.send(sync, SyncGroupResponse), sent)
 
     async def _on_leader_elected(self, response: JoinGroupResponse) -> Mapping[str, bytes]:
-        """The assignment of each member; of none where the last one still stands (``onLeaderElected``, KIP-814)."""
+        """The assignment of each member;
+        of none where the last one still stands (``onLeaderElected``, KIP-814).
+        """
         assignor = self._assignor(response.protocol_name)
         subscriptions = read_subscriptions(response.members)
         topics = frozenset(topic for one in subscriptions.values() for topic in one.topics)
@@ -377,7 +385,7 @@ class ConsumerCoordinator:
             # What is given up goes to other members in the next round (KIP-429).
             problem = await self._revoke(revoked)
             self.membership.request_rejoin("need to revoke partitions and re-join")
-        if self._subscriptions.kind is Kind.PATTERN and self._joined_topics is not None:
+        if self._subscriptions.kind is SubscriptionType.PATTERN and self._joined_topics is not None:
             # The leader may know topics that match the pattern and that this member has not seen yet.
             unseen = {tp.topic for tp in assigned} - self._joined_topics
             self._subscriptions.topics |= unseen
@@ -399,8 +407,8 @@ class ConsumerCoordinator:
         return problem or raised
 
     async def _revoke(self, partitions: Sequence[TopicPartition], *, lost: bool = False) -> Exception | None:
-        """Calls the listener, then gives the partitions up; what the listener raised (``invokePartitionsRevoked``,
-        ``invokePartitionsLost``).
+        """Calls the listener, then gives the partitions up; what the listener raised
+        (``invokePartitionsRevoked``, ``invokePartitionsLost``).
         """
         listener = self._subscriptions.on_revoked
         if lost:
@@ -421,7 +429,9 @@ class ConsumerCoordinator:
             self._auto_commit()
 
     def commit_before_assign(self) -> None:
-        """The caller assigns other partitions: commits the positions in the background, where that is automatic."""
+        """The caller assigns other partitions:
+        commits the positions in the background, where that is automatic.
+        """
         if self._settings.auto_commit_interval_ms is not None:
             self._auto_commit()
 
@@ -438,8 +448,8 @@ class ConsumerCoordinator:
     # Leaving.
 
     async def leave(self, reason: str, deadline: Deadline) -> None:
-        """Gives up all partitions and leaves the group (``onLeavePrepare``, ``maybeLeaveGroup``). Raises what a
-        listener raises.
+        """Gives up all partitions and leaves the group (``onLeavePrepare``, ``maybeLeaveGroup``). Raises what
+        a listener raises.
         """
         owned = sorted(self._subscriptions.partitions)
         problem = None
@@ -500,7 +510,7 @@ def coordinator_of(
     config: Config, cluster: Cluster, subscriptions: SubscriptionState, on_news: Callable[[], object]
 ) -> ConsumerCoordinator | None:
     """What a consumer's configuration asks for; None without a group. Raises ConfigError."""
-    settings = GroupSettings.of(config)
+    settings = MemberSettings.of(config)
     assignors = assignors_named(config["partition.assignment.strategy"])
     if settings is None:
         return None

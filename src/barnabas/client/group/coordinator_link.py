@@ -2,8 +2,8 @@
 
 Theory of operation
 -------------------
-One look-up is under way at a time, in the background. It repeats until an answer names the coordinator, or says
-that this client may not know it (`failure`, raised once to the next caller).
+One look-up is under way at a time, in the background. It repeats until an answer names the coordinator, or
+says that this client may not know it (`failure`, raised once to the next caller).
 
 The coordinator is a node of its own with a connection of its own, as in Java's client: a broker answers the
 requests of one connection in order, so a JoinGroup that waits for a whole group would hold up the fetches

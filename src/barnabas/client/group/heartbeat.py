@@ -1,7 +1,7 @@
 """`Heartbeat`, when a member has to send one, and `HeartbeatTask`, which sends it between the caller's polls.
 
-Three clocks run: the interval until the next heartbeat, the session (since the coordinator last answered one),
-and the poll interval (since the caller last polled). All times are milliseconds of the monotonic clock.
+Three clocks run: the interval until the next heartbeat, the session (since the coordinator last answered
+one), and the poll interval (since the caller last polled). All times are milliseconds of the monotonic clock.
 (``Heartbeat`` and ``AbstractCoordinator.HeartbeatThread``.)
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Membership
-from barnabas.client.group.settings import GroupSettings
+from barnabas.client.group.settings import MemberSettings
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.network.backoff import ExponentialBackoff
@@ -32,7 +32,7 @@ def now_ms() -> float:
 class Heartbeat:
     """The timing of one member."""
 
-    def __init__(self, settings: GroupSettings, backoff: ExponentialBackoff, now_ms: float) -> None:
+    def __init__(self, settings: MemberSettings, backoff: ExponentialBackoff, now_ms: float) -> None:
         self.in_flight = False
         self._settings = settings
         self._backoff = backoff
@@ -174,7 +174,8 @@ class HeartbeatTask:
             self._link.lost("session timed out without receiving a heartbeat response")
             return 0
         if self._heartbeat.poll_expired(now):
-            # The caller is stuck: others read its partitions until it polls again (``handlePollTimeoutExpiry``).
+            # The caller is stuck: others read its partitions until it polls again
+            # (``handlePollTimeoutExpiry``).
             _log.warning(
                 "group.poll_expired",
                 advice="poll more often, or raise max.poll.interval.ms, or lower max.poll.records",

@@ -8,8 +8,8 @@ A member goes round in a circle of four states::
                 JoinGroup is sent       joined; SyncGroup is    it has its assignment
 
 Every rebalance sends it back to PREPARING_REBALANCE: it joins again because the coordinator says that
-others do, because its subscription changed, or because it was thrown out (`request_rejoin`). `NEXT_STATE` says what
-may happen in which state; anything else is a bug and raises.
+others do, because its subscription changed, or because it was thrown out (`request_rejoin`). `NEXT_STATE`
+says what may happen in which state; anything else is a bug and raises.
 
 A *generation* is the coordinator's number for one round of the group, with the member's id in it. An answer
 counts only for the generation that its request was sent in: what comes late, after a reset or a newer round,
@@ -28,7 +28,7 @@ from typing import Final
 
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import GroupError
-from barnabas.client.group.settings import PROTOCOL_TYPE, GroupSettings
+from barnabas.client.group.settings import PROTOCOL_TYPE, MemberSettings
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -86,7 +86,7 @@ class MemberState(Enum):
     STABLE = "stable"
 
 
-class Event(Enum):
+class MemberEvent(Enum):
     """What changes a member's state."""
 
     JOIN = "sends JoinGroup"
@@ -95,24 +95,24 @@ class Event(Enum):
     RESET = "is out of the group"
 
 
-NEXT_STATE: Final[Mapping[MemberState, Mapping[Event, MemberState]]] = {
+NEXT_STATE: Final[Mapping[MemberState, Mapping[MemberEvent, MemberState]]] = {
     MemberState.UNJOINED: {
-        Event.JOIN: MemberState.PREPARING_REBALANCE,
-        Event.RESET: MemberState.UNJOINED,
+        MemberEvent.JOIN: MemberState.PREPARING_REBALANCE,
+        MemberEvent.RESET: MemberState.UNJOINED,
     },
     MemberState.PREPARING_REBALANCE: {
-        Event.JOIN: MemberState.PREPARING_REBALANCE,
-        Event.JOINED: MemberState.COMPLETING_REBALANCE,
-        Event.RESET: MemberState.UNJOINED,
+        MemberEvent.JOIN: MemberState.PREPARING_REBALANCE,
+        MemberEvent.JOINED: MemberState.COMPLETING_REBALANCE,
+        MemberEvent.RESET: MemberState.UNJOINED,
     },
     MemberState.COMPLETING_REBALANCE: {
-        Event.JOIN: MemberState.PREPARING_REBALANCE,
-        Event.SYNCED: MemberState.STABLE,
-        Event.RESET: MemberState.UNJOINED,
+        MemberEvent.JOIN: MemberState.PREPARING_REBALANCE,
+        MemberEvent.SYNCED: MemberState.STABLE,
+        MemberEvent.RESET: MemberState.UNJOINED,
     },
     MemberState.STABLE: {
-        Event.JOIN: MemberState.PREPARING_REBALANCE,
-        Event.RESET: MemberState.UNJOINED,
+        MemberEvent.JOIN: MemberState.PREPARING_REBALANCE,
+        MemberEvent.RESET: MemberState.UNJOINED,
     },
 }
 
@@ -134,12 +134,14 @@ class Generation:
 class Membership:
     """One member; no I/O."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: MemberSettings) -> None:
         self.state = MemberState.UNJOINED
         self.generation = Generation()
         self.rejoin_needed = True
         self.prepared = False
-        """Whether the caller knows that a rebalance begins, and has given up what it must (not ``needsJoinPrepare``)."""
+        """Whether the caller knows that a rebalance begins, and has given up what it must (not
+        ``needsJoinPrepare``).
+        """
         self._settings = settings
         self._reason = ""
 
@@ -167,8 +169,10 @@ class Membership:
         self.rejoin_needed = True
 
     def reset(self, reason: str, *, forget_member: bool = True) -> None:
-        """The member is out of the group and will join again; its partitions are lost (``resetStateAndRejoin``)."""
-        self._happened(Event.RESET)
+        """The member is out of the group and will join again;
+        its partitions are lost (``resetStateAndRejoin``).
+        """
+        self._happened(MemberEvent.RESET)
         kept = NO_MEMBER_ID if forget_member else self.generation.member_id
         self.generation = Generation(member_id=kept)
         self.prepared = False
@@ -181,7 +185,7 @@ class Membership:
             forget_member=code is not ErrorCode.ILLEGAL_GENERATION,
         )
 
-    def _happened(self, event: Event) -> None:
+    def _happened(self, event: MemberEvent) -> None:
         following = NEXT_STATE[self.state].get(event)
         if following is None:
             raise AssertionError(f"{event.name} cannot happen to a member that is {self.state.name}")
@@ -191,7 +195,7 @@ class Membership:
 
     def join_request(self, protocols: Sequence[JoinGroupRequestProtocol]) -> JoinGroupRequest:
         """Asks to be part of the next generation (``sendJoinGroupRequest``)."""
-        self._happened(Event.JOIN)
+        self._happened(MemberEvent.JOIN)
         return JoinGroupRequest(
             group_id=self._settings.group_id,
             session_timeout_ms=self._settings.session_timeout_ms,
@@ -204,8 +208,8 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse, sent: Generation) -> bool:
-        """Takes part in the generation of the answer; whether as its leader (``JoinGroupResponseHandler``). Raises
-        KafkaError.
+        """Takes part in the generation of the answer; whether as its leader (``JoinGroupResponseHandler``).
+        Raises KafkaError.
         """
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
@@ -215,7 +219,7 @@ class Membership:
         if self.state is not MemberState.PREPARING_REBALANCE:
             # It left in the meantime: the answer is for a member that is gone.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self._happened(Event.JOINED)
+        self._happened(MemberEvent.JOINED)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         return response.leader == response.member_id
 
@@ -246,7 +250,9 @@ class Membership:
         )
 
     def synced(self, response: SyncGroupResponse, sent: Generation) -> bytes:
-        """The member's assignment, with which it is stable (``SyncGroupResponseHandler``). Raises KafkaError."""
+        """The member's assignment, with which it is stable (``SyncGroupResponseHandler``).
+        Raises KafkaError.
+        """
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             raise self._sync_failed(code, sent)
@@ -258,7 +264,7 @@ class Membership:
             self.generation.protocol,
         }:
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        self._happened(Event.SYNCED)
+        self._happened(MemberEvent.SYNCED)
         self._reason = ""
         self.rejoin_needed = False
         return bytes(response.assignment)
@@ -283,7 +289,9 @@ class Membership:
         )
 
     def heard(self, response: HeartbeatResponse, sent: Generation) -> None:
-        """The answer to a heartbeat (``HeartbeatResponseHandler``). Raises KafkaError when the heartbeat did not count."""
+        """The answer to a heartbeat (``HeartbeatResponseHandler``).
+        Raises KafkaError when the heartbeat did not count.
+        """
         code = ErrorCode.of(response.error_code)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is MemberState.STABLE:

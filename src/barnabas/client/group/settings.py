@@ -1,4 +1,4 @@
-"""`GroupSettings`: what a consumer's configuration says about its group."""
+"""`MemberSettings`: what a consumer's configuration says about its group."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -14,7 +14,7 @@ _NO_GROUP: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class MemberSettings:
     """Times in milliseconds."""
 
     group_id: str

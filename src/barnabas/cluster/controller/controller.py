@@ -27,7 +27,6 @@ from barnabas.cluster.controller.channel_manager import (
 from barnabas.cluster.controller.context import ControllerContext
 from barnabas.cluster.controller.election_events import (
     ElectionResult,
-    ElectionType,
     process_replica_leader_election,
     process_zk_preferred_replica_election,
     rebalance_leaders,
@@ -65,6 +64,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
+from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

@@ -1,7 +1,6 @@
 """Events of a term about elections that are asked for: by ElectLeaders, a tool's znode, the controller's rebalance."""
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import Final, TypeAlias
 
 from barnabas.cluster.controller.election import Strategy, preferred_can_lead
@@ -17,16 +16,9 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.core.pending import Steps, steps
+from barnabas.protocol.election_type import ElectionType
 
 _events: Final = EventLog("cluster.controller.elections")
-
-
-class ElectionType(IntEnum):
-    """What ElectLeaders asks for, numbered as on the wire."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
-
 
 ElectionResult: TypeAlias = int | KafkaError
 """The new leader, or why there is none."""

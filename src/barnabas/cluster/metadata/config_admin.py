@@ -24,7 +24,7 @@ _events: Final = EventLog("cluster.configs")
 
 
 class OpType(IntEnum):
-    """What an incremental change does to a key, numbered as on the wire (``AlterConfigOp.OpType``)."""
+    """What an incremental change does to a key, numbered as on the wire (``ConfigOp.OpType``)."""
 
     SET = 0
     DELETE = 1
@@ -35,7 +35,7 @@ class OpType(IntEnum):
 _KINDS: Final = frozenset(OpType)
 
 
-class AlterConfigOp(NamedTuple):
+class ConfigOp(NamedTuple):
     """One incremental change."""
 
     name: str
@@ -44,7 +44,7 @@ class AlterConfigOp(NamedTuple):
     value: str
 
 
-Change: TypeAlias = Mapping[str, str] | Sequence[AlterConfigOp]
+Change: TypeAlias = Mapping[str, str] | Sequence[ConfigOp]
 """All settings that a resource is to have, or what is to happen to some of them."""
 
 
@@ -138,7 +138,7 @@ def _validate_topic(broker: Config, values: Mapping[str, str]) -> None:
     topic_config(topic_defaults(broker), values)
 
 
-def _apply(operation: AlterConfigOp, values: dict[str, str], table: ConfigTable) -> None:
+def _apply(operation: ConfigOp, values: dict[str, str], table: ConfigTable) -> None:
     """``prepareIncrementalConfigs``: what one operation makes of the settings."""
     name, value = operation.name, operation.value
     if operation.kind == OpType.SET:

@@ -36,7 +36,7 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending, gather
 
 if TYPE_CHECKING:
-    from barnabas.cluster.store.sqlite_sessions import Session
+    from barnabas.cluster.store.sqlite_sessions import SessionTransaction
 
 _events: Final = EventLog("cluster.sqlite")
 
@@ -95,7 +95,9 @@ class SqliteStore(SingleWrites):
     def children(self, path: str, watch: Watch | None = None) -> Pending[list[str]]:
         return self._call(path, lambda session: session.children(path, watch))
 
-    def _call(self, path: str, work: Callable[["Session"], T], *, writes: bool = False) -> Pending[T]:
+    def _call(
+        self, path: str, work: Callable[["SessionTransaction"], T], *, writes: bool = False
+    ) -> Pending[T]:
         tree.check_path(path)
         pending: Pending[T] = Pending()
         self._worker.submit(Call(path, pending, work, writes))

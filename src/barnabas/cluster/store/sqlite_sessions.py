@@ -134,7 +134,7 @@ class SessionFiles:
         return f"/proc/self/fd/{self._descriptor}/{session_id}.sock"
 
 
-class Session:
+class SessionTransaction:
     """What a call sees while the worker runs it: the open transaction of one session."""
 
     def __init__(self, database: Database, session_id: int, watches: WatchTable) -> None:

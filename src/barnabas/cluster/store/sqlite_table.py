@@ -62,7 +62,7 @@ class SessionRow(NamedTuple):
 
 
 class Database:
-    """A connection to the file; implements `barnabas.cluster.store.tree.Table`."""
+    """A connection to the file; implements `barnabas.cluster.store.tree.ZnodeTable`."""
 
     def __init__(self, path: Path, synchronous: str) -> None:
         """Opens the file, made if it is missing; raises StoreUnusableError, sqlite3.Error, OSError."""

@@ -21,7 +21,7 @@ from barnabas.cluster.store.contract import (
     WatchEvent,
 )
 from barnabas.cluster.store.sqlite_failures import unusable
-from barnabas.cluster.store.sqlite_sessions import Claim, Session, SessionFiles, shared_clock_ms
+from barnabas.cluster.store.sqlite_sessions import Claim, SessionFiles, SessionTransaction, shared_clock_ms
 from barnabas.cluster.store.sqlite_table import Database, SessionRow
 from barnabas.cluster.store.tree import Transaction
 from barnabas.cluster.store.watches import WatchTable
@@ -47,7 +47,7 @@ class Call:
 
     path: str
     pending: Pending[Any]
-    work: Callable[["Session"], Any]
+    work: Callable[["SessionTransaction"], Any]
     writes: bool
 
 
@@ -230,7 +230,7 @@ class Worker:
         if completions:
             self._deliver(completions)
 
-    def _run_call(self, session: Session, call: Call) -> list[Callable[[], object]]:
+    def _run_call(self, session: SessionTransaction, call: Call) -> list[Callable[[], object]]:
         """Runs one call; what it fires, and then its completion."""
         pending = call.pending
         try:
@@ -248,13 +248,13 @@ class Worker:
             self._deliver([lambda: [pending.fail(error) for pending, error in failures]])
 
     @contextmanager
-    def _transaction(self, *, write: bool) -> Iterator[Session | None]:
+    def _transaction(self, *, write: bool) -> Iterator[SessionTransaction | None]:
         """An open transaction that has seen all changes of others; None when this session was ended.
 
         Whatever raises inside undoes all of it, and the watches that fired wait again.
         """
         self._patiently(lambda: self._database.begin(write=write))
-        session = Session(self._database, self._session_id, self._watches)
+        session = SessionTransaction(self._database, self._session_id, self._watches)
         seen = self._seen
         try:
             if not self._database.has_session(self._session_id):

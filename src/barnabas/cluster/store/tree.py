@@ -1,6 +1,6 @@
 """The rules of the znode tree, over any table that can hold znodes.
 
-`apply` carries out the operations of one transaction against a `Table`; both stores use it, so they cannot
+`apply` carries out the operations of one transaction against a `ZnodeTable`; both stores use it, so they cannot
 differ in what a version, a sequence or an ephemeral znode means. It does not undo: the table's owner rolls
 back when an operation fails. It knows neither sessions' lives nor watches: it returns the changes, and
 `barnabas.cluster.store.watches` has the watches that wait for them.
@@ -42,7 +42,7 @@ class Znode:
     """How many children were ever created below it: the number that the next sequence gets."""
 
 
-class Table(Protocol):
+class ZnodeTable(Protocol):
     """Where znodes are kept; the root is always there."""
 
     def find(self, path: str) -> Znode | None:
@@ -92,7 +92,7 @@ def root() -> Znode:
 
 
 def apply(
-    table: Table, operations: Sequence[Operation], transaction: Transaction
+    table: ZnodeTable, operations: Sequence[Operation], transaction: Transaction
 ) -> tuple[list[Any], list[WatchEvent]]:
     """The results and the changes of the operations, which the table now holds. Raises StoreError."""
     results: list[Any] = []
@@ -107,7 +107,7 @@ def apply(
     return results, changes
 
 
-def end_session(table: Table, transaction: Transaction) -> list[WatchEvent]:
+def end_session(table: ZnodeTable, transaction: Transaction) -> list[WatchEvent]:
     """Removes the ephemeral znodes of the transaction's session; the changes."""
     changes: list[WatchEvent] = []
     for path in table.owned_by(transaction.session_id):
@@ -116,7 +116,7 @@ def end_session(table: Table, transaction: Transaction) -> list[WatchEvent]:
 
 
 def _apply_one(
-    table: Table, operation: Operation, transaction: Transaction, changes: list[WatchEvent]
+    table: ZnodeTable, operation: Operation, transaction: Transaction, changes: list[WatchEvent]
 ) -> Any:
     if isinstance(operation, Create):
         return _create(table, operation, transaction, changes)
@@ -127,7 +127,7 @@ def _apply_one(
     return _expect(table, operation)
 
 
-def _create(table: Table, operation: Create, transaction: Transaction, changes: list[WatchEvent]) -> str:
+def _create(table: ZnodeTable, operation: Create, transaction: Transaction, changes: list[WatchEvent]) -> str:
     parent = table.find(parent_of(operation.path))
     if parent is None:
         raise NoNodeError(operation.path)
@@ -144,7 +144,7 @@ def _create(table: Table, operation: Create, transaction: Transaction, changes: 
     return path
 
 
-def _set(table: Table, operation: SetData, transaction: Transaction, changes: list[WatchEvent]) -> Stat:
+def _set(table: ZnodeTable, operation: SetData, transaction: Transaction, changes: list[WatchEvent]) -> Stat:
     znode = _expect_version(table, operation.path, operation.version)
     stat = znode.stat._replace(
         mzxid=transaction.zxid, modified_ms=transaction.now_ms, version=znode.stat.version + 1
@@ -154,7 +154,7 @@ def _set(table: Table, operation: SetData, transaction: Transaction, changes: li
     return stat
 
 
-def _delete(table: Table, operation: Delete, changes: list[WatchEvent]) -> None:
+def _delete(table: ZnodeTable, operation: Delete, changes: list[WatchEvent]) -> None:
     _expect_version(table, operation.path, operation.version)
     if table.children(operation.path):
         raise NotEmptyError(operation.path)
@@ -165,11 +165,11 @@ def _delete(table: Table, operation: Delete, changes: list[WatchEvent]) -> None:
     )
 
 
-def _expect(table: Table, operation: Check) -> None:
+def _expect(table: ZnodeTable, operation: Check) -> None:
     _expect_version(table, operation.path, operation.version)
 
 
-def _expect_version(table: Table, path: str, version: int) -> Znode:
+def _expect_version(table: ZnodeTable, path: str, version: int) -> Znode:
     znode = table.find(path)
     if znode is None:
         raise NoNodeError(path)

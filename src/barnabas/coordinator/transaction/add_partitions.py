@@ -1,4 +1,4 @@
-"""The partitions of a transaction: added by the producer, asked about by the partitions' leaders (KIP-890)."""
+"""The partitions of a transaction: added by the producer, asked about by their leaders (KIP-890)."""
 
 from collections.abc import Collection, Iterable
 
@@ -19,7 +19,7 @@ def add_partitions(
     *,
     clock: Clock,
 ) -> Pending[None]:
-    """``handleAddPartitionsToTransaction``: the transaction begins, or has more partitions when this is done."""
+    """``handleAddPartitionsToTransaction``: done when the transaction has begun, or has these partitions."""
     metadata = shard.of_producer(transactional_id, producer)
     if metadata.pending_state is not None or metadata.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -37,8 +37,8 @@ def verify_partitions(
 ) -> dict[TopicPartition, ErrorCode]:
     """``handleVerifyPartitionsInTransaction``: the code of each partition; changes nothing.
 
-    A pending state is not looked at. A partition counts from the moment when the replicas have its addition, until its
-    marker is written.
+    A pending state is not looked at. A partition counts from the moment when the replicas have its addition,
+    until its marker is written.
     """
     metadata = shard.of_producer(transactional_id, producer)
     if metadata.state.is_prepared:

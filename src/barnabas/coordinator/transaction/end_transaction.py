@@ -1,4 +1,4 @@
-"""How a transaction ends: the producer commits or aborts it, or is fenced (``TransactionCoordinator.endTransaction``)."""
+"""How a transaction ends: the producer commits or aborts it, or is fenced (``endTransaction``)."""
 
 from barnabas.coordinator.transaction.markers import TransactionMarkerChannelManager
 from barnabas.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, Transition
@@ -69,7 +69,8 @@ def _decide(
     clock: Clock,
     markers: TransactionMarkerChannelManager,
 ) -> Steps[None]:
-    # No marker before the decision is replicated: a marker stays, also when the decision is lost with this broker.
+    # No marker before the decision is replicated: a marker stays, also when the decision is lost with this
+    # broker.
     yield append_transition(shard, metadata, decision)
     # This runs in the moment in which the decision counts: nobody can have come in between.
     markers.add_markers_to_send(shard, metadata, metadata.prepare_complete(clock.time_ms()))

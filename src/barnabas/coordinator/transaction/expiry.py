@@ -38,7 +38,7 @@ _EXPECTED: Final = frozenset(
 def abort_timed_out(
     shards: Iterable[TransactionShard], clock: Clock, markers: TransactionMarkerChannelManager
 ) -> Steps[None]:
-    """``abortTimedOutTransactions``: fences the producers of transactions that are open for longer than they may be."""
+    """``abortTimedOutTransactions``: fences the producers of transactions that are open for too long."""
     slices = Slices(clock)
     for shard in shards:
         for metadata in list(shard.transactions.values()):

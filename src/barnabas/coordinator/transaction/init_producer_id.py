@@ -33,8 +33,8 @@ def init_producer_id(
 ) -> Steps[ProducerIdAndEpoch]:
     """``handleInitProducerId``: the producer's id and epoch, when the replicas have them.
 
-    `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises KafkaError
-    where the id is not coordinated here.
+    `expected` is what the producer had before, if it had an error and begins again. `find_shard` raises
+    KafkaError where the id is not coordinated here.
     """
     fresh_id = NO_PRODUCER_ID
     while True:
@@ -47,7 +47,8 @@ def init_producer_id(
         needs_id = metadata is None or metadata.needs_new_producer_id(expected)
         if not needs_id or fresh_id != NO_PRODUCER_ID:
             break
-        # The controller gives out the ids. Much may have happened until one is here, so all is looked at again.
+        # The controller gives out the ids. Much may have happened until one is here, so all is looked at
+        # again.
         fresh_id = yield new_producer_id()
 
     if metadata is None:
@@ -59,8 +60,8 @@ def init_producer_id(
             last_update_ms=clock.time_ms(),
         )
     if metadata.state is _S.ONGOING:
-        # The earlier producer may still be writing: it is fenced, and its transaction aborted. The new one asks again
-        # until that is done, and gets the epoch after the one that fenced.
+        # The earlier producer may still be writing: it is fenced, and its transaction aborted. The new one
+        # asks again until that is done, and gets the epoch after the one that fenced.
         yield fence_and_abort(shard, metadata, clock=clock, markers=markers)
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     transition = metadata.prepare_producer(

@@ -1,21 +1,21 @@
-"""`TransactionMarkerChannelManager`: has the leaders of all partitions write the markers of a prepared transaction.
+"""`TransactionMarkerChannelManager`: has the leaders of partitions write how a transaction ended.
 
 Theory of operation
 -------------------
 ::
 
-    add_markers_to_send -> the queue of each leader -> one request in flight a broker -> the answer, partition by partition
-                              ^                                                             |
-                              +----- the leader has moved, or the broker is gone -----------+
-                                                                                            | all partitions are done
-                                                                                            v
-                                                                      CompleteCommit or CompleteAbort is written
+    add_markers_to_send -> the queue of each leader -> a request, one in flight a broker
+                                ^                                  | the answer, partition by partition
+                                |                                  v
+                                +--- leader moved, broker gone ----+---- all done ---> the last record
+                                                                         (CompleteCommit, CompleteAbort)
 
-What waits for one broker goes in one request, whatever transactions it belongs to. A partition whose leader is not alive
-waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that the metadata does not have is deleted
-and needs no marker. A transaction has one `_Completion`; an entry in a queue whose completion is not the id's current
-one any more is dropped when its turn comes. So nothing has to be searched when a broker resigns from a partition of
-``__transaction_state``, or when a partition says that the transaction is over.
+What waits for one broker goes in one request, whatever transactions it belongs to. A partition whose leader
+is not alive waits for the next look at the metadata (``markersQueueForUnknownBroker``); one that the metadata
+does not have is deleted and needs no marker. A transaction has one `_Completion`; an entry in a queue whose
+completion is not the id's current one any more is dropped when its turn comes. So nothing has to be searched
+when a broker resigns from a partition of ``__transaction_state``, or when a partition says that the
+transaction is over.
 """
 
 from collections import deque
@@ -148,18 +148,18 @@ class TransactionMarkerChannelManager:
         if self._retry_timer is not None:
             self._retry_timer.cancel()
 
-    # --- what is to be sent -----------------------------------------------------------------------------------
+    # --- what is to be sent -----------------------------------------------------------------------------
 
     def add_markers_to_send(
         self, shard: TransactionShard, metadata: TransactionMetadata, transition: Transition
     ) -> None:
-        """The end of the transaction is decided, and replicated; `transition` is written after the last marker."""
+        """The decision is replicated; `transition` is written after the last marker."""
         completion = _Completion(shard, metadata, transition)
         self._completions[metadata.transactional_id] = completion
         self._enqueue(_Entry(completion, list(metadata.partitions)))
 
     def remove_markers_of(self, shard: TransactionShard) -> None:
-        """The broker has resigned from a partition: its new leader sends the markers (``removeMarkersFor...``)."""
+        """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
         for transactional_id in shard.transactions:
             completion = self._completions.get(transactional_id)
             if completion is not None and completion.shard is shard:
@@ -209,7 +209,7 @@ class TransactionMarkerChannelManager:
                     self._clock.call_soon(partial(self._send, leader, queue))
         self._complete_when_written(completion)
 
-    # --- one broker -------------------------------------------------------------------------------------------
+    # --- one broker -------------------------------------------------------------------------------------
 
     def _send(self, broker_id: int, queue: _Queue) -> None:
         entries = [entry for entry in queue.entries if self._is_current(entry.completion)]
@@ -237,22 +237,23 @@ class TransactionMarkerChannelManager:
             queue.in_flight = False
 
     def _settle(self, entry: _Entry, codes: Mapping[TopicPartition, ErrorCode]) -> None:
-        """What a leader said of a transaction's partitions (``TransactionMarkerRequestCompletionHandler``)."""
+        """``TransactionMarkerRequestCompletionHandler``: what a leader said of a transaction's partitions."""
         completion, partitions = entry
         if not self._is_current(completion):
             return
         metadata = completion.metadata
         again: list[TopicPartition] = []
         for tp in partitions:
-            # A partition that the answer leaves out may or may not have its marker: a second one does no harm.
+            # A partition that the answer leaves out may or may not have its marker: a second one does no
+            # harm.
             code = codes.get(tp, ErrorCode.REQUEST_TIMED_OUT)
             if code in _WRITTEN:
                 metadata.marker_written((tp,))
             elif code in _TO_NEW_LEADER:
                 again.append(tp)
             else:
-                # Of `_OVER`, Kafka says that the transaction can be ignored now. All other codes are bugs, here
-                # or there, and would come again: the id stays as it is until its coordinator changes.
+                # Of `_OVER`, Kafka says that the transaction can be ignored now. All other codes are bugs,
+                # here or there, and would come again: the id stays as it is until its coordinator changes.
                 report = _events.info if code in _OVER else _events.error
                 report("markers.given_up", transaction=metadata, partition=tp, error=code.name)
                 del self._completions[metadata.transactional_id]
@@ -262,7 +263,7 @@ class TransactionMarkerChannelManager:
         else:
             self._complete_when_written(completion)
 
-    # --- later ------------------------------------------------------------------------------------------------
+    # --- later ------------------------------------------------------------------------------------------
 
     def _repeat(self, entries: Iterable[_Entry]) -> None:
         """To whoever leads the partitions when the back-off is over."""
@@ -283,10 +284,10 @@ class TransactionMarkerChannelManager:
             self._enqueue(entry)
         self.metadata_changed()
 
-    # --- the end ----------------------------------------------------------------------------------------------
+    # --- the end ----------------------------------------------------------------------------------------
 
     def _complete_when_written(self, completion: _Completion) -> None:
-        """Writes the last record of the transaction when all partitions are done (``maybeWriteTxnCompletion``)."""
+        """``maybeWriteTxnCompletion``: writes the last record when all partitions are done."""
         if not completion.metadata.partitions and self._is_current(completion):
             del self._completions[completion.metadata.transactional_id]
             self._append(completion)

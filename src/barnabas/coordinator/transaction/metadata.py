@@ -2,12 +2,13 @@
 
 Theory of operation
 -------------------
-A change takes two calls. `prepare_...` makes the `Transition` that is to be written, and marks it as pending; nothing else
-changes. When the replicas have the record, `complete` applies it; when it could not be written, `take_back` drops the
-mark. At most one transition is pending, which is what keeps two requests of one id apart.
+A change takes two calls. `prepare_...` makes the `Transition` that is to be written, and marks it as pending;
+nothing else changes. When the replicas have the record, `complete` applies it; when it could not be written,
+`take_back` drops the mark. At most one transition is pending, which is what keeps two requests of one id
+apart.
 
-The markers are between two transitions: after PrepareCommit is complete, CompleteCommit is pending at once, and stays so
-until the last marker is written.
+The markers are between two transitions: after PrepareCommit is complete, CompleteCommit is pending at once,
+and stays so until the last marker is written.
 """
 
 from collections.abc import Collection, Iterable
@@ -27,7 +28,8 @@ _S = TransactionState
 def is_epoch_exhausted(epoch: int) -> bool:
     """Whether no producer may have a higher epoch of this producer id.
 
-    The highest epoch there is belongs to no client: the coordinator must always be able to fence the last producer.
+    The highest epoch there is belongs to no client: the coordinator must always be able to fence the last
+    producer.
     """
     return epoch >= EPOCH_MAX - 1
 
@@ -91,7 +93,7 @@ class TransactionMetadata:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.last_producer_id = NO_PRODUCER_ID
-        """The id before the last change of ids, with which a producer may still come (KIP-360). Not written."""
+        """The id before the last change of ids: a producer may still come with it (KIP-360). Not written."""
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         """The epoch before the last one that the producer itself asked for (KIP-360). Not written."""
         self.timeout_ms = timeout_ms
@@ -102,7 +104,7 @@ class TransactionMetadata:
         self.last_update_ms = last_update_ms
         self.pending_state: TransactionState | None = None
         self.has_failed_epoch_fence = False
-        """The epoch was bumped to fence the producer, and that could not be written: it is not bumped again."""
+        """The epoch was bumped to fence the producer, which could not be written: it is not bumped again."""
 
     @property
     def producer(self) -> ProducerIdAndEpoch:
@@ -166,8 +168,8 @@ class TransactionMetadata:
     def prepare_epoch_fence_and_abort(self, now_ms: int) -> Transition:
         """The producer is fenced by a higher epoch, and its transaction aborted.
 
-        The epoch is bumped in memory at once: whoever comes with the old one is refused from now on, also if the
-        record cannot be written.
+        The epoch is bumped in memory at once: whoever comes with the old one is refused from now on, also if
+        the record cannot be written.
         """
         if self.producer_epoch == EPOCH_MAX:
             raise IllegalTransitionError(f"{self!r} cannot be fenced: there is no higher epoch")

@@ -22,11 +22,11 @@ APPEND_ERRORS: Final = {
 
 @dataclass(slots=True)
 class TransactionShard(CoordinatorShard):
-    """The ids of one partition that this broker leads. Its leader epoch is the coordinator epoch of markers."""
+    """The ids of one partition that this broker leads. Markers carry its leader epoch."""
 
     transactions: dict[str, TransactionMetadata] = field(default_factory=dict)
     resigned: bool = False
-    """Another broker coordinates the ids: what is still on its way for this shard changes nothing any more."""
+    """Another broker coordinates the ids: what is still on its way for this shard changes nothing."""
 
     def of_producer(self, transactional_id: str, producer: ProducerIdAndEpoch) -> TransactionMetadata:
         """The id, for a request of its current producer."""
@@ -51,8 +51,8 @@ def append_transition(
 ) -> Steps[None]:
     """Writes a prepared transition, and applies it when the replicas have it (``appendTransactionToLog``).
 
-    Fails with the client's code when they have not got it in the transaction's own time-out. The pending state is taken
-    back then, unless the caller repeats what was COORDINATOR_NOT_AVAILABLE.
+    Fails with the client's code when they have not got it in the transaction's own time-out. The pending
+    state is taken back then, unless the caller repeats what was COORDINATOR_NOT_AVAILABLE.
     """
     try:
         record = transaction_record(metadata.transactional_id, transition)

@@ -1,4 +1,4 @@
-"""`TransactionStateMachine`: what the records of ``__transaction_state`` mean (``TransactionStateManager``)."""
+"""`TransactionStateMachine`: what the records of ``__transaction_state`` mean."""
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -94,9 +94,9 @@ class TransactionStateMachine:
     def _send_markers(self, shard: TransactionShard, prepared: list[Prepared]) -> Steps[None]:
         """Sends the markers as soon as the replicas have all that was loaded.
 
-        A decision at the end of the log may be on this broker alone. Kafka sends its markers at once; if this broker is
-        lost before the others have the record, the next coordinator finds the transaction open, and may abort it when
-        some partitions have been told that it is committed.
+        A decision at the end of the log may be on this broker alone. Kafka sends its markers at once; if this
+        broker is lost before the others have the record, the next coordinator finds the transaction open, and
+        may abort it when some partitions have been told that it is committed.
         """
         replicated = False
         while not (replicated or shard.resigned):

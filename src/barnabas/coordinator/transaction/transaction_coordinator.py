@@ -1,7 +1,7 @@
 """`TransactionCoordinator`: the face of transactional ids to request handlers (``TransactionCoordinator``).
 
-A request names an id. The hash of the name is a partition of ``__transaction_state``, which this broker leads, is
-loading, or does not lead; the code for the client is in `_shard`.
+A request names an id. The hash of the name is a partition of ``__transaction_state``, which this broker
+leads, is loading, or does not lead; the code for the client is in `_shard`.
 """
 
 from collections.abc import Callable, Collection, Iterable

@@ -31,7 +31,7 @@ from barnabas.log.cleaner.work import (
     Cleaning,
     CleaningAbortedError,
     MapLostError,
-    Source,
+    SourceSegment,
     Throttle,
     build_map,
     clean_segments,
@@ -393,8 +393,8 @@ class LogCleaner:
             raise CleaningAbortedError(f"{log.tp} has changed while it was cleaned")
 
 
-def _sources(segments: Sequence[LogSegment]) -> list[Source]:
-    return [Source(segment.base_offset, segment.size) for segment in segments]
+def _sources(segments: Sequence[LogSegment]) -> list[SourceSegment]:
+    return [SourceSegment(segment.base_offset, segment.size) for segment in segments]
 
 
 def _last_records(log: Log) -> dict[int, LastRecord]:

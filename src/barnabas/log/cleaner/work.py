@@ -52,7 +52,7 @@ class MapLostError(BarnabasError):
     """This process has no offset map of the cleaning: the one that had it was killed."""
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """A segment to read: its base offset, and how many bytes of the file belong to it."""
 
     base_offset: int
@@ -73,7 +73,7 @@ class Cleaning(NamedTuple):
     output_base: int
     """The base offset of the output file."""
     first_dirty_offset: int
-    dirty: Sequence[Source]
+    dirty: Sequence[SourceSegment]
     end_offset: int
     """Where the last dirty segment ends."""
     aborted: Sequence[AbortedTxn]
@@ -149,7 +149,7 @@ class CleanedGroup(NamedTuple):
 def clean_segments(
     disk: Filesystem,
     cleaning: Cleaning,
-    group: Sequence[Source],
+    group: Sequence[SourceSegment],
     last_records: Mapping[int, LastRecord],
     transactions: CleanedTransactions,
 ) -> CleanedGroup:
@@ -263,7 +263,7 @@ def _open(disk: Filesystem, path: str) -> File:
 
 
 def _batches(
-    disk: Filesystem, cleaning: Cleaning, source: Source, lease: _Lease
+    disk: Filesystem, cleaning: Cleaning, source: SourceSegment, lease: _Lease
 ) -> Iterator[tuple[memoryview, BatchHeader]]:
     """The batches of a segment, each with the header of its own bytes; raises CORRUPT_MESSAGE for a damaged one."""
     path = f"{cleaning.directory}/{offset_name(source.base_offset, LOG_SUFFIX)}"

@@ -19,12 +19,12 @@ from barnabas.spark.analyses.directories import directories
 from barnabas.spark.analyses.disk import disk_usage
 from barnabas.spark.analyses.key_skew import partition_counts, skew
 from barnabas.spark.analyses.retention import Retention, retention_of
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 
 __all__ = [
     "Analysis",
+    "AnalysisTable",
     "Retention",
-    "Table",
     "codecs",
     "directories",
     "disk_usage",

@@ -1,4 +1,6 @@
-"""What an analysis gives: tables, with words and charts around them, for a terminal, a browser and Parquet."""
+"""What an analysis gives: tables, with words and charts around them, for a terminal, a browser and
+Parquet.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from barnabas.spark.analyses.page import page
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,7 +25,7 @@ class Analysis:
     """Its answer, in a sentence or two."""
     figures: Sequence[tuple[str, str]]
     """Numbers to begin with, each with what it counts."""
-    tables: Mapping[str, Table]
+    tables: Mapping[str, AnalysisTable]
     """By the names of their Parquet files."""
     notes: Sequence[str] = field(default=())
     """What was left out, such as corrupt batches."""

@@ -1,12 +1,12 @@
 """Codecs and batch sizes: what the records of each topic would take, by packing real batches again.
 
-A topic of at most `sample_bytes` is packed as a whole, and its figures are counted. Of a larger one pieces are packed that
-are spread evenly over its segments; what they say of the whole topic is scaled up, and called so. Times are processor
-time of one thread, on the machine of the task. What another codec would cost brokers and consumers is their
-decompression; the network is not looked at.
+A topic of at most `sample_bytes` is packed as a whole, and its figures are counted. Of a larger one pieces
+are packed that are spread evenly over its segments; what they say of the whole topic is scaled up, and called
+so. Times are processor time of one thread, on the machine of the task. What another codec would cost brokers
+and consumers is their decompression; the network is not looked at.
 
-A batch holds records that follow one another in a partition: a producer reaches such batches where its ``linger.ms`` is
-long enough for them. The size of a batch is that before compression.
+A batch holds records that follow one another in a partition: a producer reaches such batches where its
+``linger.ms`` is long enough for them. The size of a batch is that before compression.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,8 @@ NAMED_MAX: Final = 3
 TASK_BYTES: Final = 1 << 20
 """All codecs and sizes over so much take seconds."""
 _PACKED: Final = (
-    "topic string, codec string, batchSize bigint, batches bigint, records bigint, plainBytes bigint, packedBytes bigint, "
+    "topic string, codec string, batchSize bigint, batches bigint, records bigint, plainBytes bigint, "
+    "packedBytes bigint, "
     "compressNs bigint, decompressNs bigint"
 )
 """The columns of `codec_packing.PACKED`, which would load numba here."""
@@ -67,7 +68,8 @@ def codecs(
     """What topics would take with other codecs and batch sizes, in log directories of Apache Kafka or ours.
 
     `codecs` may have levels, as ``zstd:9``. `batch_sizes` are bytes before compression. Of each topic at most
-    `sample_bytes` are packed, as they lie on the disk. Raises OptionError where the directories cannot be read.
+    `sample_bytes` are packed, as they lie on the disk. Raises OptionError where the directories cannot be
+    read.
     """
     from barnabas.spark.analyses.codec_sample import sample
 
@@ -118,11 +120,13 @@ def _answer(best: Sequence[Row]) -> str:
     row = worthwhile[0]
     saves = (
         f"{row['topic']}: {row['bestCodec']} in batches of {size_text(row['bestBatchSize'])} would save "
-        f"{1 - row['toNow']:.0%}, {_about(row)}{bytes_text(row['savedBytes'])} of {bytes_text(row['sizeInBytes'])} (now "
+        f"{1 - row['toNow']:.0%}, {_about(row)}{bytes_text(row['savedBytes'])} of "
+        f"{bytes_text(row['sizeInBytes'])} (now "
         f"{row['nowCodec']}, {bytes_text(row['batchBytes'])} a batch)."
     )
     costs = (
-        f"It takes {row['compressMs']:.1f} ms of processor time to compress a MiB, now {row['nowCompressMs']:.1f}, and "
+        f"It takes {row['compressMs']:.1f} ms of processor time to compress a MiB, now "
+        f"{row['nowCompressMs']:.1f}, and "
         f"{row['decompressMs']:.1f} ms to decompress it, now {row['nowDecompressMs']:.1f}."
     )
     words = [saves, costs]

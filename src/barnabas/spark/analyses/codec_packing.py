@@ -1,7 +1,7 @@
 """Batches packed again by other codecs and sizes, with what that takes; runs in the tasks of Spark.
 
-The records are put into batches by the producer's own `BatchBuilder` and compressed by the codecs that producer and
-broker use, so a size here is the size that such a batch has on a disk.
+The records are put into batches by the producer's own `BatchBuilder` and compressed by the codecs that
+producer and broker use, so a size here is the size that such a batch has on a disk.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ import pyarrow as pa
 from barnabas.client.batch_builder import BatchBuilder
 from barnabas.core.errors import KafkaError
 from barnabas.records.batch import HEADER_SIZE, TIMESTAMP_TYPE_BIT, decompress_records, parse_header
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.records.compression import (
     DECOMPRESSED_BYTES_MAX,
     Codec,
@@ -35,8 +35,10 @@ NOW: Final = 0
 """The batch size of rows that are about the batches as they are."""
 PACKED: Final = pa.schema(
     {
-        "topic": pa.string(), "codec": pa.string(), "batchSize": pa.int64(), "batches": pa.int64(), "records": pa.int64(),
-        "plainBytes": pa.int64(), "packedBytes": pa.int64(), "compressNs": pa.int64(), "decompressNs": pa.int64(),
+        "topic": pa.string(), "codec": pa.string(), "batchSize": pa.int64(), "batches": pa.int64(),
+        "records": pa.int64(),
+        "plainBytes": pa.int64(), "packedBytes": pa.int64(), "compressNs": pa.int64(),
+        "decompressNs": pa.int64(),
     }
 )  # fmt: skip
 """Sums of a piece. Without a codec: batches that are left out, as they cannot be read."""
@@ -54,7 +56,9 @@ class Choice(NamedTuple):
 
 
 def choice(text: str) -> Choice:
-    """A codec by its name, as in ``compression.type``, with a level where one follows: ``zstd:9``. Raises OptionError."""
+    """A codec by its name, as in ``compression.type``, with a level where one follows: ``zstd:9``.
+    Raises OptionError.
+    """
     name, colon, level = text.strip().partition(":")
     try:
         codec = Codec.named(name)
@@ -136,7 +140,7 @@ def pack_again(piece: Piece, choices: Sequence[Choice], batch_sizes: Sequence[in
     for stretch in stretches(piece):
         sums[None, NOW].batches += len(stretch.wrong)
         view = memoryview(stretch.source)
-        for position in np.delete(stretch.table[:, Column.POSITION], stretch.wrong).tolist():
+        for position in np.delete(stretch.table[:, HeaderColumn.POSITION], stretch.wrong).tolist():
             for record in _read(view, position, sums):
                 for packer in packers:
                     packer.append(record)
@@ -144,7 +148,8 @@ def pack_again(piece: Piece, choices: Sequence[Choice], batch_sizes: Sequence[in
         packer.flush()
     rows = [
         {
-            "topic": piece.tp.topic, "codec": codec, "batchSize": size, "batches": one.batches, "records": one.records,
+            "topic": piece.tp.topic, "codec": codec, "batchSize": size, "batches": one.batches,
+            "records": one.records,
             "plainBytes": one.plain_bytes, "packedBytes": one.packed_bytes, "compressNs": one.compress_ns,
             "decompressNs": one.decompress_ns,
         }
@@ -154,7 +159,9 @@ def pack_again(piece: Piece, choices: Sequence[Choice], batch_sizes: Sequence[in
 
 
 def _read(view: Any, position: int, sums: dict[tuple[str | None, int], _Sums]) -> list[Record]:
-    """The records of a batch, which is counted as it is now; none of a marker or of one that cannot be read."""
+    """The records of a batch, which is counted as it is now;
+    none of a marker or of one that cannot be read.
+    """
     header = parse_header(view, position)
     if header.is_control or not header.count:
         return []

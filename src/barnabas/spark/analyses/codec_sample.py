@@ -32,8 +32,8 @@ class Sample(NamedTuple):
 
 
 def sample(topic: str, segments: Sequence[Segment], bytes_max: int, batch_size: int) -> Sample:
-    """All of a topic's segments where they have at most `bytes_max`, else pieces spread evenly over them, which have
-    about as many bytes together. Each has room for some batches of `batch_size`. Raises OSError.
+    """All of a topic's segments where they have at most `bytes_max`, else pieces spread evenly over them,
+    which have about as many bytes together. Each has room for some batches of `batch_size`. Raises OSError.
     """
     size = sum(segment.size for segment in segments)
     held = [segment for segment in segments if segment.size]

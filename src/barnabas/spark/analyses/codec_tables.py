@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, size_text
 from barnabas.spark.analyses.sums import grouped
-from barnabas.spark.analyses.table import Row, Rows, Table
+from barnabas.spark.analyses.table import AnalysisTable, Row, Rows
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar, Series, Tick
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from barnabas.spark.analyses.codec_sample import Sample
 
 NEAR: Final = 0.05
-"""Of what a topic takes now: a choice that comes so near to the smallest one, and costs less time, is better."""
+"""Of what a topic takes now:
+a choice that comes so near to the smallest one, and costs less time, is better.
+"""
 NOW: Final = 0
 """The batch size in rows about the batches as they are."""
 _SUMMED: Final = ("batches", "records", "plainBytes", "packedBytes", "compressNs", "decompressNs")
@@ -72,47 +74,55 @@ def best(samples: Sequence["Sample"], packed: Rows, made: Rows) -> Rows:
 
 
 def _best(own: Rows, now: int) -> Row:
-    """Of the choices near the smallest one, the smallest batches of the codec that compresses in the least time."""
+    """Of the choices near the smallest one, the smallest batches of the codec that compresses in the least
+    time.
+    """
     smallest = min(row["packedBytes"] for row in own)
     near = [row for row in own if row["packedBytes"] <= smallest + NEAR * now]
     codec = min(near, key=lambda row: row["compressMs"])["codec"]
     return min((row for row in near if row["codec"] == codec), key=lambda row: row["batchSize"])
 
 
-def topics(rows: Rows) -> Table:
+def topics(rows: Rows) -> AnalysisTable:
     """Each topic as it is, and its best choice."""
-    return Table(
+    return AnalysisTable(
         "Topics and their best choices",
         (
-            "topic", "sizeInBytes", "sampledShare", "nowCodec", "batchBytes", "nowRecordSize", "bestCodec", "bestBatchSize",
+            "topic", "sizeInBytes", "sampledShare", "nowCodec", "batchBytes", "nowRecordSize", "bestCodec",
+            "bestBatchSize",
             "recordSize", "toNow", "savedBytes", "compressMs", "decompressMs",
         ),
         rows,
-        f"Of the choices that come within {NEAR:.0%} of now to the smallest one, the best are the smallest batches of the codec that takes "
-        "the least processor time to compress. A topic that is not sampled was packed as a whole, and what it saves is counted; of "
-        "the others it is scaled up from the sample to all segments of the topic. Times are of one process on the machine of "
-        "the task, beside what else ran there. To compress as now is measured with the codec's default level, as batches do not "
+        f"Of the choices that come within {NEAR:.0%} of now to the smallest one, the best are the smallest "
+        "batches of the codec that takes "
+        "the least processor time to compress. A topic that is not sampled was packed as a whole, and what "
+        "it saves is counted; of "
+        "the others it is scaled up from the sample to all segments of the topic. Times are of one process "
+        "on the machine of "
+        "the task, beside what else ran there. To compress as now is measured with the codec's default "
+        "level, as batches do not "
         "say theirs.",
         _saved_bars(rows),
         hidden=("records", "sampledBytes", "nowCompressMs", "nowDecompressMs"),
     )  # fmt: skip
 
 
-def choices_table(rows: Rows, best_rows: Rows) -> Table:
+def choices_table(rows: Rows, best_rows: Rows) -> AnalysisTable:
     """Every choice for every topic, those topics first that would save most."""
     order = {row["topic"]: place for place, row in enumerate(best_rows)}
     rows = sorted(rows, key=lambda row: order[row["topic"]])
     first = best_rows[0]["topic"] if best_rows else ""
-    return Table(
+    return AnalysisTable(
         "All choices",
         (
-            "topic", "codec", "batchSize", "batches", "recordSize", "toNow", "savedBytes", "sampledShare", "compressMs",
+            "topic", "codec", "batchSize", "batches", "recordSize", "toNow", "savedBytes", "sampledShare",
+            "compressMs",
             "decompressMs",
         ),
         rows,
-        "The size of a batch is that of its records before compression, and its header; Java's producer fills a batch of batch.size by "
-        "an estimate of its compressed size, so with compression its batches hold more than these. Batches and sizes are "
-        "those of the sample. "
+        "The size of a batch is that of its records before compression, and its header; Java's producer "
+        "fills a batch of batch.size by an estimate of its compressed size, so with compression its batches "
+        "hold more than these. Batches and sizes are those of the sample. "
         + (f"The chart is of {first}: what it would take of now, by codec and batch size." if first else ""),
         _lines([row for row in rows if row["topic"] == first]),
         hidden=("records", "packedBytes", "plainBytes"),

@@ -1,4 +1,6 @@
-"""The columns of all tables: what a reader sees above one, its type in Parquet, and how a value is written."""
+"""The columns of all tables:
+what a reader sees above one, its type in Parquet, and how a value is written.
+"""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -49,7 +51,8 @@ def time_text(moment: datetime) -> str:
 
 
 def key_text(key: bytes) -> str:
-    """A key as it is shown: its text where it is one that can be printed, else its bytes, as 0x and hexadecimal digits.
+    """A key as it is shown: its text where it is one that can be printed, else its bytes, as 0x and
+    hexadecimal digits.
 
     No two keys are shown alike: a text that begins with 0x is shown by its bytes too.
     """

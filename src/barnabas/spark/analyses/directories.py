@@ -50,8 +50,8 @@ class Directories:
 def directories(paths: str | Path | Iterable[str | Path], *, topics: Sequence[str] = ()) -> Directories:
     """The log directories, where each file of the `topics` (all of them, unless given) can be read.
 
-    Raises OptionError, in one line: for a directory that is missing or none of a log, one without segments of these
-    topics, and a file that cannot be read.
+    Raises OptionError, in one line: for a directory that is missing or none of a log, one without segments of
+    these topics, and a file that cannot be read.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     names = tuple(str(path) for path in given)

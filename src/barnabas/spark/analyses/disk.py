@@ -1,9 +1,10 @@
-"""What fills the disk: by topic, partition, codec, age, size of a record and prefix of a key; and what goes next.
+"""What fills the disk: by topic, partition, codec, age, size of a record and prefix of a key; and what goes
+next.
 
-Three passes over the directories: over segments (what is there, what is damaged), over batches (bytes as they lie on
-the disk, and without their compression) and over records (their sizes and keys). Bytes of batches are counted. What a
-record takes on the disk cannot be counted where it is compressed with others, so groups of records get the part of
-their topic's bytes that their keys and values have of all.
+Three passes over the directories: over segments (what is there, what is damaged), over batches (bytes as they
+lie on the disk, and without their compression) and over records (their sizes and keys). Bytes of batches are
+counted. What a record takes on the disk cannot be counted where it is compressed with others, so groups of
+records get the part of their topic's bytes that their keys and values have of all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from barnabas.spark.analyses.columns import bytes_text, time_text
 from barnabas.spark.analyses.directories import Directories, damage, directories
 from barnabas.spark.analyses.disk_passes import KEY_PREFIX, batch_sums, record_sums
 from barnabas.spark.analyses.retention import BY_DEFAULT, Retention, next_drops
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 from barnabas.spark.logs.options import View
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def disk_usage(
 ) -> Analysis:
     """What fills log directories, Apache Kafka's or ours; every replica in them counts.
 
-    `retention` by topic is for the segments that are dropped next (`retention_of` asks brokers), `default_retention`
-    for the topics that it has not. `key_prefix` is a regular expression of Java whose match in a key is its prefix.
-    Raises OptionError where the directories cannot be read.
+    `retention` by topic is for the segments that are dropped next (`retention_of` asks brokers),
+    `default_retention` for the topics that it has not. `key_prefix` is a regular expression of Java whose
+    match in a key is its prefix. Raises OptionError where the directories cannot be read.
     """
     found = paths if isinstance(paths, Directories) else directories(paths, topics=topics)
     now = now or datetime.now(UTC)
@@ -59,7 +60,9 @@ def disk_usage(
     return Analysis("What fills the disk", *_answer(tables, size, now), tables, damage(segments))
 
 
-def _answer(tables: Mapping[str, Table], size: int, now: datetime) -> tuple[str, list[tuple[str, str]]]:
+def _answer(
+    tables: Mapping[str, AnalysisTable], size: int, now: datetime
+) -> tuple[str, list[tuple[str, str]]]:
     """The sentence above the tables, and the figures."""
     topics, drops = tables["topics"].rows, tables["next_drops"].rows
     if not topics:
@@ -68,7 +71,8 @@ def _answer(tables: Mapping[str, Table], size: int, now: datetime) -> tuple[str,
     held = sum(row["sizeInBytes"] for row in topics)
     largest = topics[0]
     lead = (
-        f"{largest['topic']} takes {largest['share']:.0%} of {bytes_text(held)}, compressed {largest['ratio']:.1f} "
+        f"{largest['topic']} takes {largest['share']:.0%} of {bytes_text(held)}, compressed "
+        f"{largest['ratio']:.1f} "
         f"to 1. {_upcoming(drops, now)}"
     )
     day = sum(
@@ -91,7 +95,7 @@ def _upcoming(drops: Sequence[Mapping[str, Any]], now: datetime) -> str:
     if following:
         one = following[0]
         words.append(
-            f"The next segment, {bytes_text(one['sizeInBytes'])} of {one['topic']}-{one['partition']}, goes at "
-            f"{time_text(one['dropsAt'])} UTC."
+            f"The next segment, {bytes_text(one['sizeInBytes'])} of {one['topic']}-{one['partition']}, goes "
+            f"at {time_text(one['dropsAt'])} UTC."
         )
     return " ".join(words) or "Retention drops nothing of it."

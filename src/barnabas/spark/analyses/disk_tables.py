@@ -7,13 +7,13 @@ from typing import Final
 from barnabas.spark.analyses import disk_charts, pictures
 from barnabas.spark.analyses.disk_passes import AGES, LARGER, OLDER, SIZES, TIMELESS
 from barnabas.spark.analyses.sums import by_topic, grouped
-from barnabas.spark.analyses.table import Rows, Table
+from barnabas.spark.analyses.table import AnalysisTable, Rows
 
 OTHERS: Final = "(others)"
 _COUNTED: Final = ("batches", "records", "sizeInBytes", "uncompressedBytes")
 
 
-def topics(batches: Rows, segments: Rows) -> Table:
+def topics(batches: Rows, segments: Rows) -> AnalysisTable:
     """What each topic takes, with its indexes."""
     rows = _sums(batches, ["topic"], _COUNTED)
     of_topic = grouped(segments, ["topic"])
@@ -22,9 +22,10 @@ def topics(batches: Rows, segments: Rows) -> Table:
         row["segments"] = len(own)
         row["partitions"] = len({one["partition"] for one in own})
         row["indexBytes"] = sum(one["indexBytes"] for one in own)
-    return Table(
+    return AnalysisTable(
         "Topics",
-        ("topic", "partitions", "segments", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio", "indexBytes"),
+        ("topic", "partitions", "segments", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio",
+            "indexBytes"),
         rows,
         "Bytes of whole batches in the segments, and what they would take without their compression.",
         disk_charts.topics(rows),
@@ -32,9 +33,9 @@ def topics(batches: Rows, segments: Rows) -> Table:
     )  # fmt: skip
 
 
-def partitions(batches: Rows) -> Table:
+def partitions(batches: Rows) -> AnalysisTable:
     """The same by partition, with the times of its records."""
-    return Table(
+    return AnalysisTable(
         "Partitions",
         ("topic", "partition", "records", "sizeInBytes", "share", "ratio", "oldest", "newest"),
         _sums(batches, ["topic", "partition"], _COUNTED),
@@ -43,12 +44,12 @@ def partitions(batches: Rows) -> Table:
     )
 
 
-def codecs(batches: Rows) -> Table:
+def codecs(batches: Rows) -> AnalysisTable:
     """The same by codec, with the mean size of a batch."""
     rows = _sums(batches, ["topic", "codec"], _COUNTED)
     for row in rows:
         row["batchBytes"] = row["sizeInBytes"] / row["batches"]
-    return Table(
+    return AnalysisTable(
         "Codecs",
         (
             "topic",
@@ -62,15 +63,16 @@ def codecs(batches: Rows) -> Table:
             "ratio",
         ),
         rows,
-        "A topic has several codecs where producers differ and the topic keeps what they send (compression.type=producer).",
+        "A topic has several codecs where producers differ and the topic keeps what they send "
+        "(compression.type=producer).",
     )
 
 
-def ages(batches: Rows) -> Table:
+def ages(batches: Rows) -> AnalysisTable:
     """The same by age, over all topics."""
     order = [*(name for _, name in AGES), OLDER, TIMELESS]
     rows = sorted(_sums(batches, ["age"], _COUNTED), key=lambda row: order.index(row["age"]))
-    return Table(
+    return AnalysisTable(
         "Age",
         ("age", "batches", "records", "sizeInBytes", "share", "uncompressedBytes", "ratio"),
         rows,
@@ -91,30 +93,31 @@ def _with_disk(rows: Rows, sizes: Rows, batches: Rows) -> Rows:
     ]
 
 
-def record_sizes(sizes: Rows, batches: Rows) -> Table:
+def record_sizes(sizes: Rows, batches: Rows) -> AnalysisTable:
     """Records by their size."""
     order = [*(name for _, name in SIZES), LARGER]
     rows = sorted(
         _with_disk(sizes, sizes, batches), key=lambda row: (row["topic"], order.index(row["sizeClass"]))
     )
-    return Table(
+    return AnalysisTable(
         "Sizes of records",
         ("topic", "sizeClass", "records", "recordBytes", "diskBytes"),
         rows,
-        "Keys and values as they are, without headers; on the disk, their part of the topic's bytes. A record counts "
-        "once where several directories have replicas.",
+        "Keys and values as they are, without headers; on the disk, their part of the topic's bytes. A "
+        "record counts once where several directories have replicas.",
     )
 
 
-def key_prefixes(prefixes: Rows, sizes: Rows, batches: Rows) -> Table:
+def key_prefixes(prefixes: Rows, sizes: Rows, batches: Rows) -> AnalysisTable:
     """Records by the prefix of their key."""
     rows = _with_disk(prefixes + _others(prefixes, sizes), sizes, batches)
     rows.sort(key=lambda row: (-row["recordBytes"], row["topic"], row["keyPrefix"]))
-    return Table(
+    return AnalysisTable(
         "Keys by prefix",
         ("topic", "keyPrefix", "records", "recordBytes", "diskBytes"),
         rows,
-        "The prefix of a key is what stands before its first separator, at most eight characters, unless another rule was given.",
+        "The prefix of a key is what stands before its first separator, at most eight characters, unless "
+        "another rule was given.",
         pictures.largest([(f"{row['topic']} {row['keyPrefix']}", row["diskBytes"]) for row in rows]),
     )
 
@@ -128,18 +131,24 @@ def _others(prefixes: Rows, sizes: Rows) -> Rows:
         rest = count - shown.get(topic, 0)
         if rest:
             left.append(
-                {"topic": topic, "keyPrefix": OTHERS, "records": rest, "recordBytes": sums[topic] - shown_sums.get(topic, 0)}
-            )  # fmt: skip
+                {
+                    "topic": topic,
+                    "keyPrefix": OTHERS,
+                    "records": rest,
+                    "recordBytes": sums[topic] - shown_sums.get(topic, 0),
+                }
+            )
     return left
 
 
-def next_drops(drops: Rows, now: datetime) -> Table:
+def next_drops(drops: Rows, now: datetime) -> AnalysisTable:
     """The segments, the one that goes next first (`retention.next_drops`)."""
-    return Table(
+    return AnalysisTable(
         "What retention drops next",
         ("topic", "partition", "baseOffset", "records", "sizeInBytes", "dropsAt", "reason"),
         drops,
-        "The earliest time, in UTC; a broker looks every five minutes (log.retention.check.interval.ms). The newest segment is rolled "
+        "The earliest time, in UTC; a broker looks every five minutes (log.retention.check.interval.ms). The "
+        "newest segment is rolled "
         "first when its time comes.",
         pictures.shares(disk_charts.by_time(drops, now)),
         hidden=("file",),
@@ -147,7 +156,9 @@ def next_drops(drops: Rows, now: datetime) -> Table:
 
 
 def _sums(rows: Rows, by: Sequence[str], names: Sequence[str]) -> Rows:
-    """The rows added up by some columns, the largest on the disk first; with the oldest and the newest time."""
+    """The rows added up by some columns, the largest on the disk first;
+    with the oldest and the newest time.
+    """
     total = sum(row["sizeInBytes"] for row in rows) or 1
     found = []
     for key, members in grouped(rows, by).items():

@@ -1,8 +1,10 @@
-"""Skew and hot keys: how records and bytes spread over partitions, which keys weigh most, and what more partitions change.
+"""Skew and hot keys: how records and bytes spread over partitions, which keys weigh most, and what more
+partitions change.
 
-The records are read once, and all counts are exact. Bytes are those of keys and values, before compression. A record
-counts once where several directories have replicas. The measure of a spread is the largest partition to the mean of
-all: 1 is even, and a topic with 2 needs twice the room and the consumer that its size asks for.
+The records are read once, and all counts are exact. Bytes are those of keys and values, before compression. A
+record counts once where several directories have replicas. The measure of a spread is the largest partition
+to the mean of all: 1 is even, and a topic with 2 needs twice the room and the consumer that its size asks
+for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,9 +53,10 @@ def skew(
 ) -> Analysis:
     """How the records of topics spread over their partitions, in log directories of Apache Kafka or ours.
 
-    `partitions` says how many a topic has (`partition_counts` asks brokers); of the others it is the highest number in the
-    directories that counts. `more_partitions` is how many each topic gets in the what-if, as many as it has unless given.
-    The `hot_keys` largest keys of each topic are named. Raises OptionError where the directories cannot be read.
+    `partitions` says how many a topic has (`partition_counts` asks brokers); of the others it is the highest
+    number in the directories that counts. `more_partitions` is how many each topic gets in the what-if, as
+    many as it has unless given. The `hot_keys` largest keys of each topic are named. Raises OptionError where
+    the directories cannot be read.
     """
     if hot_keys < 1 or (more_partitions is not None and more_partitions < 1):
         raise OptionError("hot_keys and more_partitions must be 1 or more")
@@ -113,7 +116,8 @@ def _answer(topics: Sequence[Row], others: Sequence[Row], hot_keys: Rows) -> str
     if elsewhere:
         named = ", ".join(f"{row['topic']} {1 - row['defaultKeyShare']:.0%}" for row in elsewhere[:NAMED_MAX])
         words.append(
-            f"Keys with records where Java's default partitioner would not put them: {named}{_others(elsewhere)}."
+            "Keys with records where Java's default partitioner would not put them: "
+            f"{named}{_others(elsewhere)}."
         )
     return " ".join(words)
 
@@ -178,7 +182,8 @@ def _figures(topics: Sequence[Row], hot_keys: Rows) -> list[tuple[str, str]]:
 def _notes(topics: Sequence[Topic], segments: Rows) -> list[str]:
     """What is damaged, and topics of which the directories have a part."""
     return damage(segments) + [
-        f"{topic.name}: {len(topic.held)} of {topic.count} partitions are in these directories. Its spread is that of these, and "
+        f"{topic.name}: {len(topic.held)} of {topic.count} partitions are in these directories. Its spread "
+        "is that of these, and "
         "what more partitions would change is left out."
         for topic in topics
         if not topic.is_whole

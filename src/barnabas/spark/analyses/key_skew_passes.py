@@ -1,7 +1,7 @@
 """What `barnabas.spark.analyses.key_skew` asks of Spark: exact counts by partition and by key.
 
-The records are read once. They are counted by topic, key and partition, which is kept while the questions are asked;
-each further count is one over these rows. Keys are compared as bytes.
+The records are read once. They are counted by topic, key and partition, which is kept while the questions are
+asked; each further count is one over these rows. Keys are compared as bytes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,17 +21,20 @@ _PLACED: Final = (
 )
 
 
-class Counts(NamedTuple):
+class KeyCounts(NamedTuple):
     """Rows of sums; `recordBytes` are those of keys and values."""
 
     partitions: Rows
     """By topic and partition: records, recordBytes, keylessRecords, keylessBytes, and keys."""
     topics: Rows
-    """By topic: keys, keyRecords, splitKeys (in several partitions), defaultKeys (all of whose records are in the
-    partition of the default partitioner), defaultRecords, and movedKeys (that another number of partitions moves)."""
+    """By topic: keys, keyRecords, splitKeys (in several partitions), defaultKeys (all of whose records are in
+    the partition of the default partitioner), defaultRecords, and movedKeys (that another number of
+    partitions moves).
+    """
     by_records: Rows
-    """The keys of each topic that have most records: keyBytes, records, recordBytes, heldIn (how many partitions) and
-    partition (the one with most of its records)."""
+    """The keys of each topic that have most records: keyBytes, records, recordBytes, heldIn (how many
+    partitions) and partition (the one with most of its records).
+    """
     by_bytes: Rows
     """Those that have most bytes."""
     split: Rows
@@ -44,8 +47,10 @@ class Counts(NamedTuple):
 
 def count_keys(
     records: "DataFrame", counts: Mapping[str, int], later: Mapping[str, int], hot_keys: int
-) -> Counts:
-    """The sums over records of topics that have `counts` partitions, and may have `later` ones; `hot_keys` a topic."""
+) -> KeyCounts:
+    """The sums over records of topics that have `counts` partitions, and may have `later` ones;
+    `hot_keys` a topic.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
     size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
@@ -57,7 +62,7 @@ def count_keys(
         with_key = placed.where("key is not null")
         keys = _keys(with_key).cache()
         try:
-            return Counts(
+            return KeyCounts(
                 partitions=_partitions(placed),
                 topics=_topics(keys),
                 by_records=_largest(keys, hot_keys, "records"),
@@ -73,7 +78,9 @@ def count_keys(
 
 
 def _placing(counts: Mapping[str, int], later: Mapping[str, int]) -> "ArrowMapIterFunction":
-    """Adds `home` and `later` to rows: where Java's default partitioner puts their keys, null where there is none."""
+    """Adds `home` and `later` to rows:
+    where Java's default partitioner puts their keys, null where there is none.
+    """
 
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from barnabas.records.columnar_encoder import key_hashes

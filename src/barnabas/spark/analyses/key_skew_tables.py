@@ -6,9 +6,9 @@ from typing import Final
 
 from barnabas.spark.analyses import pictures
 from barnabas.spark.analyses.columns import bytes_text, key_text, plain_text
-from barnabas.spark.analyses.key_skew_passes import Counts
+from barnabas.spark.analyses.key_skew_passes import KeyCounts
 from barnabas.spark.analyses.sums import by_topic, grouped
-from barnabas.spark.analyses.table import Row, Rows, Table
+from barnabas.spark.analyses.table import AnalysisTable, Row, Rows
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar
 
@@ -36,7 +36,7 @@ class Topic:
         return len(self.held) == self.count
 
 
-def topics(held: Sequence[Topic], counts: Counts) -> Table:
+def topics(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """The spread and the keys of each topic that has records, the largest first."""
     of_partitions, of_keys = grouped(counts.partitions, ["topic"]), grouped(counts.topics, ["topic"])
     rows = []
@@ -53,7 +53,8 @@ def topics(held: Sequence[Topic], counts: Counts) -> Table:
             {
                 "topic": topic.name, "partitions": len(topic.held), "records": records, "recordBytes": size,
                 "largest": largest["partition"], "largestShare": largest["recordBytes"] / (size or 1),
-                "recordSkew": _skew(own, "records", len(topic.held)), "byteSkew": _skew(own, "recordBytes", len(topic.held)),
+                "recordSkew": _skew(own, "records", len(topic.held)),
+                "byteSkew": _skew(own, "recordBytes", len(topic.held)),
                 "keylessRecords": keyless, "keylessShare": keyless / records,
                 "keys": keys.get("keys", 0), "splitKeys": keys.get("splitKeys", 0),
                 "defaultKeyShare": keys["defaultKeys"] / keys["keys"] if keys else None,
@@ -61,23 +62,27 @@ def topics(held: Sequence[Topic], counts: Counts) -> Table:
             }
         )  # fmt: skip
     rows.sort(key=lambda row: (-row["recordBytes"], row["topic"]))
-    return Table(
+    return AnalysisTable(
         "Topics",
         (
-            "topic", "partitions", "records", "recordBytes", "largest", "largestShare", "byteSkew", "recordSkew", "keys",
+            "topic", "partitions", "records", "recordBytes", "largest", "largestShare", "byteSkew",
+            "recordSkew", "keys",
             "keylessShare", "splitKeys", "defaultKeyShare",
         ),
         rows,
-        "Keys and values before compression. Largest to mean: the largest partition by the mean of all, 1 is even. A key is in "
-        "its default place if all its records are in the partition where Java's default partitioner (murmur2) puts them; "
-        "the records of the others went there by another partitioner, by a partition that the producer named, or before the "
+        "Keys and values before compression. Largest to mean: the largest partition by the mean of all, 1 is "
+        "even. A key is in "
+        "its default place if all its records are in the partition where Java's default partitioner "
+        "(murmur2) puts them; "
+        "the records of the others went there by another partitioner, by a partition that the producer "
+        "named, or before the "
         "topic got its partitions of today. A key in several partitions has no order among its records.",
         _skew_bars([row for row in rows if row["partitions"] > 1], lambda row: str(row["topic"])),
         hidden=("keylessRecords", "defaultRecordShare"),
     )  # fmt: skip
 
 
-def partitions(held: Sequence[Topic], counts: Counts) -> Table:
+def partitions(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """Every partition with its part of its topic, empty ones too."""
     found = {(row["topic"], row["partition"]): row for row in counts.partitions}
     records, sizes = by_topic(counts.partitions, "records"), by_topic(counts.partitions, "recordBytes")
@@ -90,7 +95,7 @@ def partitions(held: Sequence[Topic], counts: Counts) -> Table:
             row["byteShare"] = row["recordBytes"] / (sizes.get(topic.name) or 1)
             rows.append(row)
     rows.sort(key=lambda row: (-row["recordBytes"], row["topic"], row["partition"]))
-    return Table(
+    return AnalysisTable(
         "Partitions",
         (
             "topic",
@@ -108,7 +113,7 @@ def partitions(held: Sequence[Topic], counts: Counts) -> Table:
     )
 
 
-def hot_keys(counts: Counts, by: str) -> Table:
+def hot_keys(counts: KeyCounts, by: str) -> AnalysisTable:
     """The largest keys of each topic by `records` or `recordBytes`."""
     found, share, title = (
         (counts.by_records, "recordShare", "Hot keys by records")
@@ -117,29 +122,31 @@ def hot_keys(counts: Counts, by: str) -> Table:
     )
     rows = _key_rows(found, counts)
     rows.sort(key=lambda row: -row[share])
-    return Table(
+    return AnalysisTable(
         title,
         ("topic", "key", "records", "recordShare", "recordBytes", "byteShare", "partition", "heldIn"),
         rows,
-        "The largest of each topic, by their part of it. Counts are exact, by the bytes of the keys; a key that is no text is "
+        "The largest of each topic, by their part of it. Counts are exact, by the bytes of the keys; a key "
+        "that is no text is "
         "shown as 0x and hexadecimal digits. The partition is the one that has most of the key's records.",
         _bars(rows, lambda row: f"{row['topic']} {row['key']}", share, share),
         hidden=("keyBytes",),
     )
 
 
-def split_keys(counts: Counts) -> Table:
+def split_keys(counts: KeyCounts) -> AnalysisTable:
     """The keys in several partitions that have most records."""
-    return Table(
+    return AnalysisTable(
         "Keys in several partitions",
         ("topic", "key", "heldIn", "records", "recordShare", "recordBytes", "byteShare"),
         _key_rows(counts.split, counts),
-        "The largest of each topic by records. No consumer sees the records of such a key in the order in which they were sent.",
+        "The largest of each topic by records. No consumer sees the records of such a key in the order in "
+        "which they were sent.",
         hidden=("keyBytes", "partition"),
     )
 
 
-def spreads(held: Sequence[Topic], counts: Counts) -> Table:
+def spreads(held: Sequence[Topic], counts: KeyCounts) -> AnalysisTable:
     """How even each topic is, would be by the default partitioner, and with more partitions."""
     now, default, more = (
         grouped(rows, ["topic"]) for rows in (counts.partitions, counts.default, counts.more)
@@ -165,16 +172,19 @@ def spreads(held: Sequence[Topic], counts: Counts) -> Table:
             rows.append(
                 {
                     "topic": topic.name, "spread": spread, "partitions": count,
-                    "largestShare": sums["recordBytes"] / count, "byteSkew": sums["recordBytes"], "recordSkew": sums["records"],
+                    "largestShare": sums["recordBytes"] / count, "byteSkew": sums["recordBytes"],
+                    "recordSkew": sums["records"],
                     "movedShare": share,
                 }
             )  # fmt: skip
-    return Table(
+    return AnalysisTable(
         "What another spread would be",
         ("topic", "spread", "partitions", "largestShare", "byteSkew", "recordSkew", "movedShare"),
         rows,
-        "The same keys, were all of them placed by Java's default partitioner, in the partitions of now and in more; records without "
-        "key are taken as spread evenly. A key is in one partition, so the largest never has less than its hottest key. Keys that "
+        "The same keys, were all of them placed by Java's default partitioner, in the partitions of now and "
+        "in more; records without "
+        "key are taken as spread evenly. A key is in one partition, so the largest never has less than its "
+        "hottest key. Keys that "
         "move have records in another partition than their next ones: their order is broken at that place.",
         _skew_bars(rows, lambda row: f"{row['topic']}, {row['spread']}"),
     )  # fmt: skip
@@ -185,13 +195,15 @@ def _skew(rows: Rows, name: str, count: int) -> float:
 
 
 def _spread(rows: Rows, name: str, even: int, count: int) -> float:
-    """The largest of `count` partitions to their mean; `even` is what is spread over all of them beside the rows."""
+    """The largest of `count` partitions to their mean;
+    `even` is what is spread over all of them beside the rows.
+    """
     total = sum(row[name] for row in rows) + even
     largest = max((row[name] for row in rows), default=0) + even / count
     return largest * count / total if total else 1.0
 
 
-def _key_rows(found: Rows, counts: Counts) -> Rows:
+def _key_rows(found: Rows, counts: KeyCounts) -> Rows:
     records, sizes = by_topic(counts.partitions, "records"), by_topic(counts.partitions, "recordBytes")
     return [
         {

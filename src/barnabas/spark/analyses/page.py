@@ -6,7 +6,7 @@ from typing import Final
 
 from barnabas.spark import pages
 from barnabas.spark.analyses.columns import COLUMNS
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 
 PAGE_ROWS: Final = 50
 """More rows than these are in the Parquet file only."""
@@ -17,7 +17,7 @@ def page(
     lead: str,
     figures: Sequence[tuple[str, str]],
     notes: Sequence[str],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, AnalysisTable],
 ) -> str:
     """The page, HTML, of the parts of an analysis. Tables without rows are left out."""
     words_of_page = {
@@ -32,7 +32,7 @@ def page(
     return pages.fill("barnabas.spark.analyses", "page.html", words_of_page)
 
 
-def _section(name: str, table: Table) -> str:
+def _section(name: str, table: AnalysisTable) -> str:
     heads = "".join(f"<th{_numeric(column)}>{escape(COLUMNS[column].title)}</th>" for column in table.columns)
     rows = "".join(
         "<tr>"

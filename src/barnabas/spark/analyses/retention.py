@@ -1,7 +1,8 @@
 """Which segments retention drops next, and when (``UnifiedLog.deleteOldSegments``).
 
-Segments go from the oldest on. First those beyond ``retention.bytes``, which go at the broker's next look, then each
-when its newest record is older than ``retention.ms``. One that must stay holds back those behind it.
+Segments go from the oldest on. First those beyond ``retention.bytes``, which go at the broker's next look,
+then each when its newest record is older than ``retention.ms``. One that must stay holds back those behind
+it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

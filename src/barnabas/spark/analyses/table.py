@@ -14,7 +14,7 @@ Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AnalysisTable:
     """A table of an analysis."""
 
     title: str

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from barnabas.spark.analyses.columns import COLUMNS
-from barnabas.spark.analyses.table import Table
+from barnabas.spark.analyses.table import AnalysisTable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +17,7 @@ NAME_WIDTH_MAX: Final = 40
 
 
 def printable(
-    title: str, lead: str, notes: Sequence[str], tables: Mapping[str, Table], limit: int
+    title: str, lead: str, notes: Sequence[str], tables: Mapping[str, AnalysisTable], limit: int
 ) -> "list[RenderableType]":
     """The answer, the notes, and the first rows of each table that has some."""
     shown: list[RenderableType] = [Text(title, style="bold"), Text(lead)]
@@ -25,7 +25,7 @@ def printable(
     return shown + [_table(table, limit) for table in tables.values() if table.rows]
 
 
-def _table(table: Table, limit: int) -> RichTable:
+def _table(table: AnalysisTable, limit: int) -> RichTable:
     left = len(table.rows) - limit
     shown = RichTable(
         title=f"\n{table.title}",

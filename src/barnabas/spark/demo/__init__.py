@@ -4,6 +4,6 @@
 they were scheduled. A structured-streaming job reads the topic as it fills, joins weather and airlines,
 keeps delays by airport and hour, writes a Parquet table and an alerts topic; a batch job then asks which
 routes lose most minutes and what the weather has to do with it. Every count is checked against pandas on the
-same file. On the way one stream is ended in the middle of a batch and goes on from its checkpoint: no row is lost or
-counted twice.
+same file. On the way one stream is ended in the middle of a batch and goes on from its checkpoint: no row is
+lost or counted twice.
 """

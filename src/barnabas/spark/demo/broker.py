@@ -1,4 +1,6 @@
-"""A broker of the demo's own: ``barnabas serve`` in a child process, on a free port and a folder of its own."""
+"""A broker of the demo's own:
+``barnabas serve`` in a child process, on a free port and a folder of its own.
+"""
 
 import contextlib
 import os

@@ -1,8 +1,9 @@
 """A streaming query that is ended in the middle of a batch, and started again from its checkpoint.
 
-The replay goes on meanwhile. Spark writes what a batch is to read before it runs (``offsets/17`` in the checkpoint)
-and that it is done behind it (``commits/17``). A query that is stopped between the two has done a part of a
-batch: the run after it must do the same batch again, and what the first one left behind must not count.
+The replay goes on meanwhile. Spark writes what a batch is to read before it runs (``offsets/17`` in the
+checkpoint) and that it is done behind it (``commits/17``). A query that is stopped between the two has done a
+part of a batch: the run after it must do the same batch again, and what the first one left behind must not
+count.
 """
 
 import threading
@@ -51,7 +52,9 @@ class Crash:
 
 
 class Crasher:
-    """Ends a query once `AT` of `total` flights are sent, and starts it again, while the caller goes on sending."""
+    """Ends a query once `AT` of `total` flights are sent, and starts it again, while the caller goes on
+    sending.
+    """
 
     def __init__(
         self, query: "StreamingQuery", start: Callable[[], "StreamingQuery"], checkpoint: Path, total: int

@@ -1,4 +1,6 @@
-"""The figures of the report out of the tables that the jobs made, and the same ones out of the flights by pandas."""
+"""The figures of the report out of the tables that the jobs made, and the same ones out of the flights by
+pandas.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -11,11 +11,11 @@ from barnabas.spark.demo.crash import Crash
 from barnabas.spark.demo.data import FlightData, expected_alerts, expected_routes, expected_windows
 from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.figures import Figures
-from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, Replay
+from barnabas.spark.demo.replay import DAY_MS, WATERMARK_MS, FlightReplay
 from barnabas.spark.demo.streams import MicroBatch
 
 
-class Check(NamedTuple):
+class Finding(NamedTuple):
     """A number that was found and the one that it must be."""
 
     what: str
@@ -59,13 +59,13 @@ class Findings:
     """By stream: how many records it was behind when it committed a batch."""
     skew_ms: int = 0
     figures: Figures = field(init=False)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Finding] = field(default_factory=list)
     timings: list[tuple[str, float]] = field(default_factory=list)
     """Seconds by step."""
     measures: list[Measure] = field(default_factory=list)
     """What has no expected value: how fast it went on this machine."""
 
-    def verify(self, replay: Replay) -> None:
+    def verify(self, replay: FlightReplay) -> None:
         """Fills `checks`. Raises DemoError when one fails."""
         flights, partitions = replay.count, len(replay.sent)
         windows, routes = expected_windows(self.data), expected_routes(self.data)
@@ -75,25 +75,30 @@ class Findings:
         numbers, expected = self.figures.named(), figures.of_flights(self.data).named()
         hour_ms = 3_600_000
         self.checks = [
-            Check("flights sent", flights, len(self.data.flights)),
+            Finding("flights sent", flights, len(self.data.flights)),
             *(
-                Check(f"records read by the stream '{name}' (with {partitions} closing ones)", rows, flights + partitions)
+                Finding(f"records read by the stream '{name}' (with {partitions} closing ones)", rows,
+                    flights + partitions)
                 for name, rows in self.records_read.items()
             ),
-            Check("rows dropped by the watermark", sum(batch.dropped for batch in delays), 0),
-            Check(
+            Finding("rows dropped by the watermark", sum(batch.dropped for batch in delays), 0),
+            Finding(
                 "hours of event time between partitions (allowed: the watermark)",
                 -(-self.skew_ms // hour_ms), WATERMARK_MS // hour_ms, at_most=True,
             ),
-            Check("flights in the table", int(self.delays["flights"].sum()), int(windows["flights"].sum())),
-            Check("minutes of departure delay in the table", int(self.delays["delay_minutes"].sum()), int(windows["delay_minutes"].sum())),
-            Check("windows (airport and hour)", len(self.delays), len(windows)),
-            Check("windows written twice, by the batch that was ended and again", int(self.delays.duplicated(["origin", "hour"]).sum()), 0),
-            Check("windows that differ", differing(self.delays, windows, ["origin", "hour"]), 0),
-            Check("alerts in the topic", self.alerts[0], expected_alerts(self.data)),
-            Check("minutes lost by routes, from the topic", int(self.routes["lost_minutes"].sum()), int(routes["lost_minutes"].sum())),
-            Check("routes by airline and weather that differ", differing(self.routes, routes, ["origin", "dest", "airline", "sky"]), 0),
-            *(Check(name, found, expected[name]) for name, found in numbers.items()),
+            Finding("flights in the table", int(self.delays["flights"].sum()), int(windows["flights"].sum())),
+            Finding("minutes of departure delay in the table", int(self.delays["delay_minutes"].sum()),
+                int(windows["delay_minutes"].sum())),
+            Finding("windows (airport and hour)", len(self.delays), len(windows)),
+            Finding("windows written twice, by the batch that was ended and again",
+                int(self.delays.duplicated(["origin", "hour"]).sum()), 0),
+            Finding("windows that differ", differing(self.delays, windows, ["origin", "hour"]), 0),
+            Finding("alerts in the topic", self.alerts[0], expected_alerts(self.data)),
+            Finding("minutes lost by routes, from the topic", int(self.routes["lost_minutes"].sum()),
+                int(routes["lost_minutes"].sum())),
+            Finding("routes by airline and weather that differ",
+                differing(self.routes, routes, ["origin", "dest", "airline", "sky"]), 0),
+            *(Finding(name, found, expected[name]) for name, found in numbers.items()),
         ]  # fmt: skip
         self.history = replay.history
         self.lag = {
@@ -117,12 +122,22 @@ def _measures(findings: Findings) -> list[Measure]:
     behind = max((lag for points in findings.lag.values() for _, lag in points), default=0)
     return [
         Measure("micro-batches with records, stream delays", f"{len(delays):,}"),
-        Measure("flights a second, from the first one sent to the last one read", f"{len(findings.data.flights) / max(seconds, 0.001):,.0f}"),
+        Measure(
+            "flights a second, from the first one sent to the last one read",
+            f"{len(findings.data.flights) / max(seconds, 0.001):,.0f}",
+        ),
         Measure("records that a stream was behind, at most", f"{behind:,}"),
-        Measure("batch in which the stream delays was ended", "none" if crash.unfinished is None else str(crash.unfinished)),
+        Measure(
+            "batch in which the stream delays was ended",
+            "none" if crash.unfinished is None else str(crash.unfinished),
+        ),
         Measure("seconds from the end to the next committed batch", f"{crash.seconds:.1f}"),
-        *([Measure("event time between partitions, at most", span(findings.skew_ms))] if findings.skew_ms else []),
-    ]  # fmt: skip
+        *(
+            [Measure("event time between partitions, at most", span(findings.skew_ms))]
+            if findings.skew_ms
+            else []
+        ),
+    ]
 
 
 def span(milliseconds: int) -> str:

@@ -29,7 +29,9 @@ FLIGHTS: Final = "flights"
 ALERTS: Final = "alerts"
 PARTITIONS: Final = 6
 BATCH_RECORDS_MAX: Final = 40_000
-"""So that a year is some ten batches, however slow the machine. They end within six days of event time in all partitions."""
+"""So that a year is some ten batches, however slow the machine.
+They end within six days of event time in all partitions.
+"""
 
 _FLIGHT: Final = StructType(
     [

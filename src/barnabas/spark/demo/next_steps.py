@@ -29,9 +29,13 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
     at = f"--bootstrap-server {run.address}"
     steps += [
         ("The topics and their partitions", f"barnabas topics {at} --describe --topic '{FLIGHTS}|{ALERTS}'"),
-        ("Three alerts", f"barnabas consume {at} --topic {ALERTS} --partition 0 --from-beginning --max-messages 3"),
+        ("Three alerts", (f"barnabas consume {at} --topic {ALERTS} --partition 0 --from-beginning "
+                         "--max-messages 3")),
     ]  # fmt: skip
     if run.broker:
-        disk = f"barnabas analyze disk {shlex.quote(str(run.out / 'broker'))} {at} --out {shlex.quote(str(run.out / 'disk'))}"
+        disk = (
+            f"barnabas analyze disk {shlex.quote(str(run.out / 'broker'))} {at} --out "
+            f"{shlex.quote(str(run.out / 'disk'))}"
+        )
         steps.append(("What the topics take on the disk, with a page of its own", disk))
     return steps

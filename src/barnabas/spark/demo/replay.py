@@ -2,8 +2,9 @@
 
 A year in seconds means that milliseconds between partitions are days of event time. So the replay keeps them
 together: after each `STRIDE_MS` of event time it waits until everything is stored. A reader that takes
-all that there is then finds partitions at most two strides apart, and a watermark above that drops nothing. One that takes a
-part takes it by the backlog of each partition: six days apart in the year, measured, and checked in each run.
+all that there is then finds partitions at most two strides apart, and a watermark above that drops nothing.
+One that takes a part takes it by the backlog of each partition: six days apart in the year, measured, and
+checked in each run.
 """
 
 import bisect
@@ -30,7 +31,7 @@ PACE_S: Final = 0.1
 _TICK: Final = 2_000
 
 
-class Replay:
+class FlightReplay:
     """Sends the flights and remembers which event time went to which partition."""
 
     def __init__(self, bootstrap_server: str, topic: str, partitions: int) -> None:
@@ -97,8 +98,8 @@ class Replay:
     def skew_ms(self, positions: Mapping[TopicPartition, int]) -> int:
         """How far apart in event time the partitions were for a reader at these positions.
 
-        It is the distance from the youngest flight that was read back to the oldest one that was not: what the
-        watermark must allow for.
+        It is the distance from the youngest flight that was read back to the oldest one that was not: what
+        the watermark must allow for.
         """
         read, unread = [], []
         for tp, offset in positions.items():

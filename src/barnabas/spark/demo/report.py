@@ -43,7 +43,7 @@ from barnabas.spark.demo.figures import (
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.jobs import PARTITIONS, Jobs
 from barnabas.spark.demo.next_steps import Run, next_steps
-from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.replay import FlightReplay
 from barnabas.spark.demo.report_stream import POINTS_MIN
 from barnabas.spark.pages import charts
 from barnabas.spark.pages.charts import Bar, Series, Tick
@@ -62,7 +62,8 @@ def html(findings: Findings, run: Run) -> str:
         "title": _title(findings.data),
         "period": period(findings.data),
         "lead": (
-            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: <b>{numbers.route_lost:,} minutes</b> "
+            f"{_season(findings.data)} the route <b>{routes[0].name}</b> lost most: "
+            f"<b>{numbers.route_lost:,} minutes</b> "
             f"in {numbers.route_arrived:,} flights that arrived. {_weather_lead(numbers)}"
         ),
         "figures": _figures(findings),
@@ -103,8 +104,9 @@ def _weather_lead(numbers: Figures) -> str:
     if not numbers.bad_times:
         return "Too few flights left in bad weather to compare it with calm air."
     return (
-        f"Bad weather touched {numbers.bad_percent}% of all flights and took {numbers.bad_lost_percent}% of all lost "
-        f"minutes: a flight that left in it lost <b>{numbers.bad_times:.1f} times</b> as much as one in calm air."
+        f"Bad weather touched {numbers.bad_percent}% of all flights and took {numbers.bad_lost_percent}% of "
+        f"all lost minutes: a flight that left in it lost <b>{numbers.bad_times:.1f} times</b> as much as "
+        "one in calm air."
     )
 
 
@@ -166,17 +168,21 @@ def _code() -> str:
         ("Stream: alerts", Jobs.start_alerts),
         ("Batch query: routes, airlines, weather", Jobs.routes),
         ("How the stream is ended and started again", Crasher._end_and_start),  # noqa: SLF001
-        ("The replay", Replay.run),
+        ("The replay", FlightReplay.run),
     )
     return "".join(
-        f"<details><summary>{escape(title)}</summary><pre>{escape(textwrap.dedent(inspect.getsource(part)))}</pre></details>"
+        f"<details><summary>{escape(title)}</summary>"
+        f"<pre>{escape(textwrap.dedent(inspect.getsource(part)))}</pre></details>"
         for title, part in shown
     )
 
 
 def _next_steps(run: Run) -> str:
     if run.address is None:
-        kept = "The broker and its topics ended with the demo: <code>--keep</code> would have left them. This stays:"
+        kept = (
+            "The broker and its topics ended with the demo: <code>--keep</code> would have left them. "
+            "This stays:"
+        )
     elif run.broker:
         kept = f"The broker is still there (<code>--keep</code>), at <code>{escape(run.address)}</code>."
     else:
@@ -242,8 +248,8 @@ def _weather_section(weather: Sequence[Weather]) -> str:
         for one in weather
     ]
     return (
-        "<section><h2>What the weather has to do with it</h2><p>Minutes lost by an arriving flight, by the weather in "
-        f"the hour and at the airport of its departure.</p>{charts.bars(rows)}</section>"
+        "<section><h2>What the weather has to do with it</h2><p>Minutes lost by an arriving flight, by the "
+        f"weather in the hour and at the airport of its departure.</p>{charts.bars(rows)}</section>"
     )
 
 
@@ -275,8 +281,8 @@ def _hours_section(delays: pd.DataFrame, covered: str) -> str:
         else ""
     )
     return (
-        "<section><h2>Delays through the day</h2><p>Average departure delay by scheduled hour, New York time. "
-        f"{why}</p>{chart}</section>"
+        "<section><h2>Delays through the day</h2><p>Average departure delay by scheduled hour, New York "
+        f"time. {why}</p>{chart}</section>"
     )
 
 

@@ -19,8 +19,10 @@ def section(findings: Findings, covered: str) -> str:
     """The words and the charts."""
     filled = [batch for batch in findings.batches["delays"] if batch.rows]
     return (
-        f"<p>The stream of delays read the {covered} in {len(filled)} micro-batches. {_apart(findings.skew_ms)}a watermark of "
-        f"{WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in each partition let the last windows out.</p>"
+        f"<p>The stream of delays read the {covered} in {len(filled)} micro-batches. "
+        f"{_apart(findings.skew_ms)}a watermark of "
+        f"{WATERMARK_MS / DAY_MS:.0f} days dropped nothing; a closing record in each partition let the last "
+        "windows out.</p>"
         f"<p>{_crash_words(findings)}</p>"
         + "".join(
             f"<h3>{title}</h3>{chart}"
@@ -46,9 +48,9 @@ def _crash_words(findings: Findings) -> str:
         "while the replay went on" if crash.stopped < findings.history[-1][0] else "when the replay was over"
     )
     return (
-        f"<b>One stream was ended on purpose</b>, {how}, {when}. It started again from its checkpoint, "
-        f"and {crash.seconds:.1f} s later a batch was committed. The table has each window once, and each is the one that "
-        "pandas finds: no row was lost and none counted twice."
+        f"<b>One stream was ended on purpose</b>, {how}, {when}. It started again from its checkpoint, and "
+        f"{crash.seconds:.1f} s later a batch was committed. The table has each window once, and each is "
+        "the one that pandas finds: no row was lost and none counted twice."
     )
 
 

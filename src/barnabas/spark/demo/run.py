@@ -23,7 +23,7 @@ from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.demo.findings import Findings
 from barnabas.spark.demo.jobs import ALERTS, FLIGHTS, PARTITIONS, Jobs
 from barnabas.spark.demo.next_steps import Run
-from barnabas.spark.demo.replay import Replay
+from barnabas.spark.demo.replay import FlightReplay
 from barnabas.spark.demo.story import Story
 from barnabas.spark.demo.streams import (
     check_alive,
@@ -60,7 +60,7 @@ class Settings:
 
 
 @dataclass
-class Outcome:
+class DemoOutcome:
     """What is left when the demo has ended."""
 
     findings: Findings
@@ -70,7 +70,7 @@ class Outcome:
     run: Run
 
 
-def run(settings: Settings, console: Console) -> Outcome:
+def run(settings: Settings, console: Console) -> DemoOutcome:
     """All steps. Raises DemoError, JavaNotFoundError and what the clients raise, each in one line."""
     java.java_home()  # before anything is started: the lack of a Java shows at once
     story = Story(console, STEPS)
@@ -105,7 +105,7 @@ def run(settings: Settings, console: Console) -> Outcome:
             say(path.resolve().as_uri())
         if settings.keep:
             brokers.pop_all()
-        return Outcome(findings, path, jobs.table, broker, left)
+        return DemoOutcome(findings, path, jobs.table, broker, left)
 
 
 @contextlib.contextmanager
@@ -133,7 +133,8 @@ def make_room(folder: Path) -> None:
         raise DemoError(f"{folder} is not empty, and no demo has written it: give another --out")
     if _in_use(folder / "broker"):
         raise DemoError(
-            f"the broker that an earlier demo kept still runs on {folder / 'broker'}: end it, or give another --out"
+            f"the broker that an earlier demo kept still runs on {folder / 'broker'}: end it, or give "
+            "another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
     marker.touch()
@@ -178,14 +179,14 @@ def make_topics(address: str) -> None:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             raise DemoError(
-                f"the topics of an earlier demo exist at {address}: barnabas topics --bootstrap-server {address} "
-                f"--delete --topic '{FLIGHTS}|{ALERTS}'"
+                f"the topics of an earlier demo exist at {address}: barnabas topics --bootstrap-server "
+                f"{address} --delete --topic '{FLIGHTS}|{ALERTS}'"
             ) from error
 
 
 def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -> Findings:
     """Replays while the streams read, then asks the batch questions and checks all answers."""
-    replay = Replay(address, FLIGHTS, PARTITIONS)
+    replay = FlightReplay(address, FLIGHTS, PARTITIONS)
     with story.step("streams") as say:
         queries = []
         # One after the other: Spark gives each of their Python processes ten seconds to come up.
@@ -237,7 +238,7 @@ def answer(jobs: Jobs, flights: tables.FlightData, address: str, story: Story) -
     return findings
 
 
-def _finish(queries: "list[StreamingQuery]", replay: Replay) -> None:
+def _finish(queries: "list[StreamingQuery]", replay: FlightReplay) -> None:
     """Until the streams have everything and every window is out."""
     for query in queries:
         wait_for_rows(query, replay.count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from barnabas.spark.demo.errors import DemoError
 from barnabas.spark.errors import first_line
-from barnabas.spark.offsets import Place, Positions
+from barnabas.spark.offsets import Positions, SourceOffset
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -66,7 +66,7 @@ def _micro_batch(progress: Any) -> MicroBatch:
 def _ends(offset: str | Mapping[str, Any] | None) -> Positions:
     """The end of a batch; progress gives it as JSON, or as what the JSON says, by version."""
     parsed = json.loads(offset) if isinstance(offset, str) else offset
-    return Place.decode(parsed).positions if parsed else {}
+    return SourceOffset.decode(parsed).positions if parsed else {}
 
 
 def _time(text: str) -> datetime:

@@ -24,7 +24,8 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 COMMITS: Final = pa.schema(
     {
         "group": pa.string(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
-        "leaderEpoch": pa.int32(), "metadata": pa.string(), "commitTimestamp": _TIME, "expireTimestamp": _TIME,
+        "leaderEpoch": pa.int32(), "metadata": pa.string(), "commitTimestamp": _TIME,
+        "expireTimestamp": _TIME,
         "recordPartition": pa.int32(), "recordOffset": pa.int64(), "recordTimestamp": _TIME,
     }
 )  # fmt: skip
@@ -61,8 +62,8 @@ def commit_rows(records: pa.RecordBatch, options: GroupOptions) -> pa.RecordBatc
 def commits_of(records: pa.RecordBatch) -> Iterator[tuple[Commit, tuple[int, int, int]]]:
     """Each commit with the partition, the offset and the time (microseconds) of its record.
 
-    Records of other types, which say who is in a group, are left out; those that cannot be read too, with a line in
-    the log, as `kafka-dump-log` passes over them.
+    Records of other types, which say who is in a group, are left out; those that cannot be read too, with a
+    line in the log, as `kafka-dump-log` passes over them.
     """
     names_of: dict[bytes, tuple[str, str]] = {}
     times = records.column("timestamp").cast(pa.int64()).to_pylist()

@@ -6,8 +6,8 @@ A commit says how far a group was at a time; the log of the partition says how f
 questions to the same pass over the partition's records, in order:
 
 - the time of the record at the committed offset, or of the first one behind it where that one is gone;
-- the end of the log at the time of the commit: the first record that is newer than it. Times of records may go
-  back, so what is searched is the greatest time so far, which never does.
+- the end of the log at the time of the commit: the first record that is newer than it. Times of records may
+  go back, so what is searched is the greatest time so far, which never does.
 
 A pass holds one stretch of records and the commits of its partition, and no more.
 """
@@ -31,7 +31,8 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 HISTORY: Final = pa.schema(
     {
         "group": pa.string(), "topic": pa.string(), "partition": pa.int32(), "commitTimestamp": _TIME,
-        "committedOffset": pa.int64(), "logEndOffset": pa.int64(), "lag": pa.int64(), "lagSeconds": pa.float64(),
+        "committedOffset": pa.int64(), "logEndOffset": pa.int64(), "lag": pa.int64(),
+        "lagSeconds": pa.float64(),
         "rewound": pa.int64(), "secondsSinceCommit": pa.float64(),
     }
 )  # fmt: skip
@@ -65,7 +66,9 @@ def lag_history(mine: Sequence[TopicPartition], options: GroupOptions) -> Iterat
 
 
 def _commits(options: GroupOptions, logs: LogOptions) -> Iterator[tuple[TopicPartition, Position]]:
-    """All commits of the wanted groups, each group's in order: it has one partition of the topic for itself."""
+    """All commits of the wanted groups, each group's in order:
+    it has one partition of the topic for itself.
+    """
     for segment in find_segments(of_offsets_topic(logs)):
         for records in read_pieces([Piece(segment, 0, segment.size)], of_offsets_topic(logs)):
             for commit, _ in commits_of(records):
@@ -162,7 +165,9 @@ def _rows(tp: TopicPartition, positions: Sequence[Position], answers: Pass) -> p
 
 
 def seconds_behind(lag: int | None, newest_ms: int, committed_ms: int) -> float | None:
-    """From the time of the next record that a group reads to that of the newest; None where one is not known."""
+    """From the time of the next record that a group reads to that of the newest;
+    None where one is not known.
+    """
     if lag == 0:
         return 0.0
     if lag is None or NEVER in {newest_ms, committed_ms}:

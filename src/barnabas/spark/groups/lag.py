@@ -1,7 +1,8 @@
-"""The lag of groups now, as brokers say it: in records, in seconds, and how long the next record will be there.
+"""The lag of groups now, as brokers say it: in records, in seconds, and how long the next record will be
+there.
 
-The driver's half asks for what takes one request a broker or a group; the times of the records that groups read
-next are fetched by tasks, as each takes a fetch.
+The driver's half asks for what takes one request a broker or a group; the times of the records that groups
+read next are fetched by tasks, as each takes a fetch.
 """
 
 import time
@@ -120,7 +121,8 @@ def one_record_at_a_time(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def lag_rows(mine: Sequence[Standing], fetcher: "KafkaFetcher", timeout_ms: int) -> "pa.RecordBatch":
-    """A row for each standing, with the time of the record that the group reads next. Raises KafkaError, TimeoutError.
+    """A row for each standing, with the time of the record that the group reads next. Raises KafkaError,
+    TimeoutError.
 
     Nobody else may use the fetcher meanwhile.
     """
@@ -128,8 +130,10 @@ def lag_rows(mine: Sequence[Standing], fetcher: "KafkaFetcher", timeout_ms: int)
 
     schema = pa.schema(
         {
-            "group": pa.string(), "topic": pa.string(), "partition": pa.int32(), "committedOffset": pa.int64(),
-            "logStartOffset": pa.int64(), "logEndOffset": pa.int64(), "lag": pa.int64(), "lagSeconds": pa.float64(),
+            "group": pa.string(), "topic": pa.string(), "partition": pa.int32(),
+            "committedOffset": pa.int64(),
+            "logStartOffset": pa.int64(), "logEndOffset": pa.int64(), "lag": pa.int64(),
+            "lagSeconds": pa.float64(),
             "lost": pa.int64(), "nextTimestamp": pa.timestamp("us", tz="UTC"),
             "newestTimestamp": pa.timestamp("us", tz="UTC"), "secondsToDataLoss": pa.float64(),
         }
@@ -144,7 +148,9 @@ def lag_rows(mine: Sequence[Standing], fetcher: "KafkaFetcher", timeout_ms: int)
 
 
 def rounds(standings: Sequence[Standing]) -> Iterator[list[OffsetRange]]:
-    """Where to look for the next record of each, each place once: a fetcher reads a partition at one at a time."""
+    """Where to look for the next record of each, each place once:
+    a fetcher reads a partition at one at a time.
+    """
     left = sorted(
         {
             OffsetRange(one.tp, one.next_offset, one.end)

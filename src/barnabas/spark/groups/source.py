@@ -29,9 +29,9 @@ _COMMITS: Final = (
     "recordTimestamp timestamp"
 )
 _LAG: Final = (
-    "group string, topic string, partition int, committedOffset bigint, logStartOffset bigint, logEndOffset bigint, "
-    "lag bigint, lagSeconds double, lost bigint, nextTimestamp timestamp, newestTimestamp timestamp, "
-    "secondsToDataLoss double"
+    "group string, topic string, partition int, committedOffset bigint, logStartOffset bigint, logEndOffset "
+    "bigint, lag bigint, lagSeconds double, lost bigint, nextTimestamp timestamp, newestTimestamp "
+    "timestamp, secondsToDataLoss double"
 )
 _HISTORY: Final = (
     "group string, topic string, partition int, commitTimestamp timestamp, committedOffset bigint, "
@@ -141,7 +141,7 @@ class LagReader(DataSourceReader):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class Log:
+class OffsetsLog:
     """A partition's log, to be packed into tasks."""
 
     tp: TopicPartition
@@ -169,7 +169,7 @@ class HistoryReader(DataSourceReader):  # type: ignore[misc]
             for segment in find_segments(self._options.logs):
                 if segment.tp.topic != GROUP_METADATA_TOPIC:
                     sizes[segment.tp] = sizes.get(segment.tp, 0) + segment.size
-        tasks = pack([Log(tp, size) for tp, size in sorted(sizes.items())], TASKS_MAX)
+        tasks = pack([OffsetsLog(tp, size) for tp, size in sorted(sizes.items())], TASKS_MAX)
         return [HistoryTask([log.tp for log in task]) for task in tasks] or [HistoryTask([])]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

@@ -44,7 +44,9 @@ class LogOptions:
     pattern: str | None = None
     include_headers: bool = False
     uncompressed_bytes: bool = False
-    """Whether `batches` says how large each one is without its compression, for which it has to be decompressed."""
+    """Whether `batches` says how large each one is without its compression, for which it has to be
+    decompressed.
+    """
     skip_corrupt: bool = False
     bytes_per_task: int | None = None
 
@@ -56,7 +58,9 @@ class LogOptions:
 
 
 def log_options(given: Mapping[str, str]) -> LogOptions:
-    """The checked options. Raises OptionError, for a name that there is not too: a misspelt one would change nothing."""
+    """The checked options. Raises OptionError, for a name that there is not too:
+    a misspelt one would change nothing.
+    """
     texts = {name.lower(): value for name, value in given.items()}
     for name in texts.keys() - _KNOWN.keys():
         raise OptionError(f"barnabas-log has no option {name}; it has {', '.join(sorted(_KNOWN.values()))}")
@@ -78,7 +82,9 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
 
 
 def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Of ``load(path)``, where commas separate directories as in ``log.dirs``, or of ``load([path, ...])``."""
+    """Of ``load(path)``, where commas separate directories as in ``log.dirs``, or of ``load([path,
+    ...])``.
+    """
     if "paths" in texts:
         return tuple(json.loads(texts["paths"]))
     found = tuple(path.strip() for path in texts.get("path", "").split(",") if path.strip())

@@ -1,8 +1,8 @@
 """The segments in log directories, and how they are cut and packed into tasks.
 
-Tasks are to be even, but a topic may have one segment of a gigabyte and many of a megabyte. Small segments are packed
-together. A large one is cut at entries of its offset index, of which each names the position of a batch; an index is
-believed only where a batch with the right checksum begins at that position.
+Tasks are to be even, but a topic may have one segment of a gigabyte and many of a megabyte. Small segments
+are packed together. A large one is cut at entries of its offset index, of which each names the position of a
+batch; an index is believed only where a batch with the right checksum begins at that position.
 """
 
 import os
@@ -70,8 +70,9 @@ class Piece(NamedTuple):
 def find_segments(options: LogOptions) -> list[Segment]:
     """All segments of the wanted partitions, in order.
 
-    A path is a log directory, as in ``log.dirs``, or a partition's own. Directories that wait for their deletion,
-    strays and future replicas (``-delete``, ``-stray``, ``-future``) are left out. Raises OptionError.
+    A path is a log directory, as in ``log.dirs``, or a partition's own. Directories that wait for their
+    deletion, strays and future replicas (``-delete``, ``-stray``, ``-future``) are left out. Raises
+    OptionError.
     """
     found: list[Segment] = []
     for path in options.paths:
@@ -128,7 +129,8 @@ def _segments_of(tp: TopicPartition, directory: Path, *, skip_unfinished: bool) 
     sizes: dict[int, tuple[Path, os.stat_result]] = {}
     for entry in directory.iterdir():
         if entry.name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and not skip_unfinished:
-            # A finished compaction that was not put in place: its file and those that it replaces hold the same records.
+            # A finished compaction that was not put in place: its file and those that it replaces hold the
+            # same records.
             raise OptionError(
                 f"{entry} is a compaction that was interrupted; the broker completes it when it starts. "
                 "The option corruptBatches=skip reads the directory without it."
@@ -175,7 +177,9 @@ def _batch_starts(segment: Segment, wanted: int) -> Iterator[int]:
 
 
 def batch_start(segment: Segment, before: int) -> int:
-    """The last position up to `before` that the index names and where a batch begins; 0 without one. Raises OSError."""
+    """The last position up to `before` that the index names and where a batch begins; 0 without one.
+    Raises OSError.
+    """
     with Path(segment.path).open("rb") as log:
         positions = sorted(position for position in _indexed(segment) if 0 < position <= before)
         return next((position for position in reversed(positions) if _begins(log.fileno(), position)), 0)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 # The same columns as in `barnabas.spark.logs.views`, which a planner does not import: it would load numba.
 _BATCHES: Final = (
-    "topic string, partition int, segment bigint, position bigint, baseOffset bigint, lastOffset bigint, count int, "
-    "sizeInBytes int, codec string, baseTimestamp timestamp, maxTimestamp timestamp, timestampType int, "
-    "producerId bigint, producerEpoch int, baseSequence int, leaderEpoch int, isTransactional boolean, "
-    "isControl boolean, deleteHorizon timestamp, crc bigint, isValid boolean"
+    "topic string, partition int, segment bigint, position bigint, baseOffset bigint, lastOffset bigint, "
+    "count int, sizeInBytes int, codec string, baseTimestamp timestamp, maxTimestamp timestamp, "
+    "timestampType int, producerId bigint, producerEpoch int, baseSequence int, leaderEpoch int, "
+    "isTransactional boolean, isControl boolean, deleteHorizon timestamp, crc bigint, isValid boolean"
 )
 _SEGMENTS: Final = (
     "topic string, partition int, baseOffset bigint, lastOffset bigint, records bigint, batches bigint, "

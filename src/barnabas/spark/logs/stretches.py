@@ -6,8 +6,9 @@ Three things can be wrong in a segment:
 
 - A batch has a wrong checksum, or its records cannot be decoded. The batches behind it are read as ever.
 - A header cannot be one. Its length leads nowhere, so the rest of the piece is lost with it.
-- The file ends inside a batch, or in the zeros of a preallocated file. In the newest segment of a partition that is
-  a torn tail, which a broker that died leaves behind and cuts off when it starts. In an older one it is corruption.
+- The file ends inside a batch, or in the zeros of a preallocated file. In the newest segment of a partition
+  that is a torn tail, which a broker that died leaves behind and cuts off when it starts. In an older one it
+  is corruption.
 
 The file is read, not mapped: a broker that truncates a mapped file would end this process.
 """
@@ -19,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from barnabas.records.batch import HEADER_SIZE, parse_header
 from barnabas.records.columnar import as_array, scan_as_far, wrong_crcs
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.spark.errors import CorruptBatchError
 from barnabas.spark.logs.segments import BATCH_BYTES_MAX, Piece, Segment
 
@@ -52,7 +53,7 @@ class Stretch(NamedTuple):
     source: Any
     """The bytes, an array of uint8."""
     table: Any
-    """A row of `Column` for each batch."""
+    """A row of `HeaderColumn` for each batch."""
     damage: list[Damage]
     """In the order of the file. Those of `table` are damaged batches, one behind it is where reading ends."""
     wrong: list[int]
@@ -92,8 +93,8 @@ def stretches(piece: Piece) -> Iterator[Stretch]:
             data = block.read(file, position, asked)
             source = as_array(data)
             table, reason = scan_as_far(source)
-            used = int(table[-1, Column.END]) if len(table) else 0
-            next_offset = int(table[-1, Column.LAST_OFFSET]) + 1 if len(table) else next_offset
+            used = int(table[-1, HeaderColumn.END]) if len(table) else 0
+            next_offset = int(table[-1, HeaderColumn.LAST_OFFSET]) + 1 if len(table) else next_offset
             left = piece.end - position - used
             is_at_end = len(data) < asked or position + asked == piece.end
             if not used and reason is None and not is_at_end:
@@ -120,7 +121,9 @@ def _wrong_batches(
 ) -> tuple[list[Damage], list[int]]:
     damage, wrong = [], []
     for row, reason in wrong_crcs(data, table):
-        at, end, offset = table[row, [Column.POSITION, Column.END, Column.BASE_OFFSET]].tolist()
+        at, end, offset = table[
+            row, [HeaderColumn.POSITION, HeaderColumn.END, HeaderColumn.BASE_OFFSET]
+        ].tolist()
         damage.append(Damage(segment, position + at, end - at, offset, reason))
         wrong.append(row)
     return damage, wrong

@@ -17,7 +17,7 @@ from barnabas.records.batch import (
     TRANSACTIONAL_BIT,
 )
 from barnabas.records.columnar import ColumnarError, decode_batches
-from barnabas.records.columnar_kernel import Column
+from barnabas.records.columnar_kernel import HeaderColumn
 from barnabas.records.compression import Codec, CompressionError, codec_of, decompress
 from barnabas.spark.logs.options import LogOptions, View
 from barnabas.spark.logs.segments import Piece, index_bytes
@@ -96,7 +96,9 @@ def _decoded(stretch: Stretch, options: LogOptions) -> tuple[list[pa.RecordBatch
         try:
             found.append(_rows(stretch, table[row : row + 1], options))
         except ColumnarError as error:
-            at, end, offset = table[row, [Column.POSITION, Column.END, Column.BASE_OFFSET]].tolist()
+            at, end, offset = table[
+                row, [HeaderColumn.POSITION, HeaderColumn.END, HeaderColumn.BASE_OFFSET]
+            ].tolist()
             damage.append(Damage(stretch.segment, stretch.position + at, end - at, offset, str(error)))
     return found, sorted(damage, key=lambda one: one.position)
 
@@ -109,7 +111,9 @@ def _rows(stretch: Stretch, table: Any, options: LogOptions) -> pa.RecordBatch:
 
 
 def _report(skipped: Sequence[Damage]) -> None:
-    """A line in the worker's log, which is the executor's standard error, for each kind of what was left out."""
+    """A line in the worker's log, which is the executor's standard error, for each kind of what was
+    left out.
+    """
     for torn, words in ((True, "a torn tail"), (False, "corrupt batches")):
         found = [one for one in skipped if one.torn is torn]
         if found:
@@ -133,7 +137,7 @@ def _batches(piece: Piece, options: LogOptions) -> Iterator[pa.RecordBatch]:
 
 
 def _batch_rows(stretch: Stretch) -> pa.RecordBatch:
-    positions = stretch.table[:, Column.POSITION]
+    positions = stretch.table[:, HeaderColumn.POSITION]
     bytes_of = stretch.source[positions[:, None] + np.arange(HEADER_SIZE)]
     headers = np.ascontiguousarray(bytes_of).view(_HEADER)[:, 0]
     attributes = headers["attributes"].astype(np.int32)
@@ -149,9 +153,9 @@ def _batch_rows(stretch: Stretch) -> pa.RecordBatch:
         "segment": np.full(len(headers), stretch.segment.base_offset),
         "position": positions + stretch.position,
         "baseOffset": headers["baseOffset"],
-        "lastOffset": stretch.table[:, Column.LAST_OFFSET],
+        "lastOffset": stretch.table[:, HeaderColumn.LAST_OFFSET],
         "count": headers["count"],
-        "sizeInBytes": stretch.table[:, Column.END] - positions,
+        "sizeInBytes": stretch.table[:, HeaderColumn.END] - positions,
         "codec": _CODECS.take(pa.array(attributes & CODEC_MASK)),
         "baseTimestamp": _times(first_time, has_horizon),
         "maxTimestamp": _times(headers["maxTimestamp"].astype(np.int64)),
@@ -174,7 +178,7 @@ def _sizes(stretch: Stretch) -> pa.Array:
     """What each batch would take without its compression; null where it cannot be decompressed."""
     view = memoryview(stretch.source)
     sizes: list[int | None] = []
-    columns = [Column.POSITION, Column.RECORDS, Column.END, Column.ATTRIBUTES]
+    columns = [HeaderColumn.POSITION, HeaderColumn.RECORDS, HeaderColumn.END, HeaderColumn.ATTRIBUTES]
     for position, start, end, attributes in stretch.table[:, columns].tolist():
         codec = attributes & CODEC_MASK
         try:
@@ -209,11 +213,11 @@ def _segment(piece: Piece, _options: LogOptions) -> Iterator[pa.RecordBatch]:
     damage: list[Damage] = []
     for stretch in stretches(piece):
         whole = np.delete(stretch.table, stretch.wrong, 0)
-        data = whole[(whole[:, Column.ATTRIBUTES] & CONTROL_BIT) == 0]
+        data = whole[(whole[:, HeaderColumn.ATTRIBUTES] & CONTROL_BIT) == 0]
         batches += len(whole)
-        records += int(data[:, Column.COUNT].sum())
-        last_offset = max(last_offset, int(whole[:, Column.LAST_OFFSET].max(initial=-1)))
-        newest_ms = max(newest_ms, int(whole[:, Column.MAX_TIMESTAMP].max(initial=-1)))
+        records += int(data[:, HeaderColumn.COUNT].sum())
+        last_offset = max(last_offset, int(whole[:, HeaderColumn.LAST_OFFSET].max(initial=-1)))
+        newest_ms = max(newest_ms, int(whole[:, HeaderColumn.MAX_TIMESTAMP].max(initial=-1)))
         damage += stretch.damage
     corrupt = [one for one in damage if not one.torn]
     row = {

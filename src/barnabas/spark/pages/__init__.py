@@ -1,4 +1,6 @@
-"""What the pages of the demo and of the analyses share: their style, and the library that draws the charts."""
+"""What the pages of the demo and of the analyses share:
+their style, and the library that draws the charts.
+"""
 
 from importlib import resources
 from string import Template

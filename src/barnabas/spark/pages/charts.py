@@ -1,8 +1,8 @@
 """Charts for the pages of the demo and of the analyses, drawn by Bokeh: HTML for a page of `pages.fill`.
 
-All that is asked of Bokeh is here. Every mark has a hint that shows when the mouse rests on it. No colour is in a
-chart: the tags of a part say which CSS variable of the page each of its colours is, and ``page.js`` paints it,
-so that charts follow light and dark themes.
+All that is asked of Bokeh is here. Every mark has a hint that shows when the mouse rests on it. No colour is
+in a chart: the tags of a part say which CSS variable of the page each of its colours is, and ``page.js``
+paints it, so that charts follow light and dark themes.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,7 +78,8 @@ def lines(
 ) -> str:
     """Lines over one another, a dot and a hint at each point.
 
-    Without `x_ticks` the x axis is `seconds` from 0; without `y_ticks` the y axis has round numbers of `unit`.
+    Without `x_ticks` the x axis is `seconds` from 0; without `y_ticks` the y axis has round numbers of
+    `unit`.
     """
     highest = max((y for one in series for _, y in one.points), default=1)
     top = y_ticks[-1].at if y_ticks else (highest * 1.08 or 1)
@@ -93,9 +94,15 @@ def lines(
         # Beside the band, on the side that has more room.
         left = seconds - band.end < band.start
         words = Label(
-            x=band.start if left else band.end, y=height - 58, y_units="screen", text=band.label, x_offset=-6 if left else 6,
-            text_align="right" if left else "left", text_font_size=_FONT, tags=_tags("c2", "text_color"),
-        )  # fmt: skip
+            x=band.start if left else band.end,
+            y=height - 58,
+            y_units="screen",
+            text=band.label,
+            x_offset=-6 if left else 6,
+            text_align="right" if left else "left",
+            text_font_size=_FONT,
+            tags=_tags("c2", "text_color"),
+        )
         plot.add_layout(words)
     for one in series:
         xs, ys = [x for x, _ in one.points], [y for _, y in one.points]

@@ -1,7 +1,7 @@
 """Makes large Parquet files of small ones, without Spark and within bounded memory.
 
-Knows files and their rows only. How merged files take the place of their sources is the business of each kind of
-table: see `parquet`, `delta` and `iceberg`.
+Knows files and their rows only. How merged files take the place of their sources is the business of each kind
+of table: see `parquet`, `delta` and `iceberg`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,8 @@ _BATCH_ROWS: Final = 16_384
 def groups(files: Iterable[tuple[Path, int]], target_bytes: int) -> Iterator[list[Path]]:
     """Neighbours, of files in their order with their sizes, which make one file of at most `target_bytes`.
 
-    A file of half that size is large enough and stays, or the newest merged file would be written again each time.
+    A file of half that size is large enough and stays, or the newest merged file would be written again each
+    time.
     """
     group: list[Path] = []
     size = 0

@@ -1,4 +1,5 @@
-"""A Delta table, by delta-rs: each batch is one version, whose transaction identifier (``txn``) is the batch's id.
+"""A Delta table, by delta-rs: each batch is one version, whose transaction identifier (``txn``) is the
+batch's id.
 
 The files that Spark has written are named to the log (`AddAction`); no row passes through the driver.
 """
@@ -38,7 +39,8 @@ class DeltaFolder(LoggedTable):
     """The table in a folder."""
 
     types: ClassVar = frozenset({
-        "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary", "date", "timestamp",
+        "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "string", "binary",
+        "date", "timestamp",
         "timestamp_ntz",
     })  # fmt: skip
     # delta-rs has no typeWidening, and cannot compact files whose maps differ in their structs.
@@ -98,7 +100,9 @@ class DeltaFolder(LoggedTable):
         self._synchronise_behind(before)
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
-        """One version that adds the merged files and removes their sources, by delta-rs; it keeps each identifier."""
+        """One version that adds the merged files and removes their sources, by delta-rs;
+        it keeps each identifier.
+        """
         assert self._lock is not None
         table = self._newest()
         assert table is not None
@@ -133,13 +137,16 @@ class DeltaFolder(LoggedTable):
 
     def _sizes(self, table: DeltaTable) -> dict[Path, int]:
         """The files of the table's version, and their bytes."""
-        # The root is written as an address, with signs for spaces and the like; what is behind it as it is on the disk.
+        # The root is written as an address, with signs for spaces and the like; what is behind it as it is on
+        # the disk.
         root = table.table_uri.removeprefix("file://").rstrip("/") + "/"
         paths = [self.folder / uri.removeprefix("file://").removeprefix(root) for uri in table.file_uris()]
         return {path: path.stat().st_size for path in paths}
 
     def _synchronise_behind(self, version: int) -> None:
-        """Spark commits the batch next: by then the log must be on the disk, which delta-rs leaves to the system."""
+        """Spark commits the batch next:
+        by then the log must be on the disk, which delta-rs leaves to the system.
+        """
         table, log = self._newest(), self.folder / "_delta_log"
         assert table is not None
         for newer in range(version + 1, table.version() + 1):

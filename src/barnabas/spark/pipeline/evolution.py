@@ -71,8 +71,8 @@ def _structs(
         if old is None:
             if path and not growth.fields_in_structs:
                 raise PipelineError(
-                    f"column {name} is not in the table, whose structs get no new fields: leave it out, or make it a "
-                    "column of its own"
+                    f"column {name} is not in the table, whose structs get no new fields: leave it out, or "
+                    "make it a column of its own"
                 )
             found[field.name.lower()] = field
         elif old.name != field.name:

@@ -45,7 +45,9 @@ def _blames(key: str) -> Iterator[None]:
 
 
 def decoded(frame: "DataFrame", form: Format) -> "DataFrame":
-    """The frame with its values as the format says: by Spark's own functions, or by a decoder in the executors."""
+    """The frame with its values as the format says:
+    by Spark's own functions, or by a decoder in the executors.
+    """
     if form.kind == "binary":
         return frame
     if form.decoder is not None:

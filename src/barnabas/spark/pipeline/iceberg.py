@@ -1,7 +1,8 @@
-"""An Iceberg table, by PyIceberg: each batch is one snapshot, committed together with its id as a property of the table.
+"""An Iceberg table, by PyIceberg: each batch is one snapshot, committed together with its id as a property of
+the table.
 
-The files that Spark has written are named to the table (``add_files``); no row passes through the driver. PyIceberg
-takes the values of partition columns from the files, so they hold those columns too.
+The files that Spark has written are named to the table (``add_files``); no row passes through the driver.
+PyIceberg takes the values of partition columns from the files, so they hold those columns too.
 """
 
 import re
@@ -29,9 +30,12 @@ from barnabas.spark.pipeline.table import Compacted, State, Step, synchronise, s
 _QUERY: Final = "barnabas.query"
 _BATCH: Final = "barnabas.batch"
 _TIDY: Final = {"write.metadata.delete-after-commit.enabled": "true", "commit.manifest-merge.enabled": "true"}
-"""Each commit writes the metadata as a new file and its files as a new manifest; a long stream must not keep them all."""
+"""Each commit writes the metadata as a new file and its files as a new manifest;
+a long stream must not keep them all.
+"""
 _TYPES: Final = {
-    "boolean": pa.bool_(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
+    "boolean": pa.bool_(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(),
     "string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }  # fmt: skip
@@ -114,7 +118,9 @@ class IcebergFolder(LoggedTable):
         self._synchronise(table)
 
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
-        """One snapshot that adds the merged files and removes their sources; the batch's id is the table's property."""
+        """One snapshot that adds the merged files and removes their sources;
+        the batch's id is the table's property.
+        """
         assert self._lock is not None
         table = self._newest()
         assert table is not None
@@ -140,7 +146,8 @@ class IcebergFolder(LoggedTable):
         tasks = list(table.scan().plan_files())
         if any(task.delete_files for task in tasks):
             raise PipelineError(
-                f"{self._name} has files of deletes, which others wrote: compact it with rewrite_data_files of Spark"
+                f"{self._name} has files of deletes, which others wrote: compact it with rewrite_data_files "
+                "of Spark"
             )
         return [task.file for task in tasks]
 
@@ -184,7 +191,9 @@ class IcebergFolder(LoggedTable):
         self._synchronise(table)
 
     def _synchronise(self, table: IcebergTable) -> None:
-        """Spark commits the batch next: by then the metadata must be on the disk, which PyIceberg leaves to the system."""
+        """Spark commits the batch next:
+        by then the metadata must be on the disk, which PyIceberg leaves to the system.
+        """
         snapshot = table.current_snapshot()
         assert snapshot is not None
         new = [one for one in snapshot.manifests(table.io) if one.added_snapshot_id == snapshot.snapshot_id]

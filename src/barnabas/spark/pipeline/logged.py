@@ -1,8 +1,8 @@
 """Tables whose format has a log: the files of a batch are written where they stay, and one commit adds them.
 
-A batch has a folder of its own, ``batch-0000000017-9f...``. A kill before the commit leaves one that the log does not
-know; it is removed before the batch is appended again. The log keeps the batch's id in the same commit as its files,
-so they are in the table together or not at all, and no reader sees a part of a batch.
+A batch has a folder of its own, ``batch-0000000017-9f...``. A kill before the commit leaves one that the log
+does not know; it is removed before the batch is appended again. The log keeps the batch's id in the same
+commit as its files, so they are in the table together or not at all, and no reader sees a part of a batch.
 """
 
 import re

@@ -2,37 +2,40 @@
 
 Theory of operation
 -------------------
-Spark gives a batch the same id and the same offsets each time that it plans it, until the checkpoint has the batch's
-commit. So a batch whose id is not above that of the table's last commit is in the table already. Everything of ours is
-in ``_barnabas``, which readers of tables leave out, as they do with all names that begin so::
+Spark gives a batch the same id and the same offsets each time that it plans it, until the checkpoint has the
+batch's commit. So a batch whose id is not above that of the table's last commit is in the table already.
+Everything of ours is in ``_barnabas``, which readers of tables leave out, as they do with all names that
+begin so::
 
     table/_barnabas/lock                      held by the one process that writes
-    table/_barnabas/commit.json               the last commit: query, batch, columns, and which files it publishes
-    table/_barnabas/compaction.json           files whose place a merged one is taking, else there is none
-    table/_barnabas/staging-9f.../...parquet  a batch or a merged file that is being written
+    table/_barnabas/commit.json               the last commit: query, batch, columns, and which files it
+    publishes table/_barnabas/compaction.json           files whose place a merged one is taking, else there
+    is none table/_barnabas/staging-9f.../...parquet  a batch or a merged file that is being written
     table/day=2013-01-01/batch-0000000017-00000.parquet
 
 An append has these steps, and a kill between any two of them is mended by the next start:
 
-1. Write the rows to a staging folder of a new name. Killed here: nothing refers to the folder, and it is removed.
+1. Write the rows to a staging folder of a new name. Killed here: nothing refers to the folder, and it is
+   removed.
 2. Synchronise the files, then replace commit.json in one rename: the batch is in the table from here on.
-3. Move each file to its place, under a name that has the batch's id. Killed here: the moves are done to their end
-   from what commit.json says, before anything else is.
+3. Move each file to its place, under a name that has the batch's id. Killed here: the moves are done to their
+   end from what commit.json says, before anything else is.
 4. Remove the staging folder, which says that 3 is finished.
 
-A reader sees the files of a batch one after the other, as it does with any plain folder of Parquet files. The module
-knows neither Spark nor Parquet: who appends hands it a function that fills the staging folder.
+A reader sees the files of a batch one after the other, as it does with any plain folder of Parquet files. The
+module knows neither Spark nor Parquet: who appends hands it a function that fills the staging folder.
 
 A compaction has these steps for each merged file, mended in the same way:
 
-1. Write the rows of some files of one folder to a file in staging, and synchronise it. Killed here: it is removed.
+1. Write the rows of some files of one folder to a file in staging, and synchronise it. Killed here: it is
+   removed.
 2. Write compaction.json in one rename: the merged file holds the rows from here on.
-3. Move the merged file next to its sources, then remove those. A reader that lists the folder in between sees their
-   rows twice; it never misses one. Killed here: the next start does both to their end.
+3. Move the merged file next to its sources, then remove those. A reader that lists the folder in between sees
+   their rows twice; it never misses one. Killed here: the next start does both to their end.
 4. Remove compaction.json, then the staging folder.
 
-A merged file is called ``batch-0000000003-00000-to-0000000017-00002.parquet`` after its first and last source. Names
-that are not of this form are somebody else's, and are left alone.
+A merged file is called ``batch-0000000003-00000-to-0000000017-00002.parquet`` after its first and last
+source. Names that are not of this form are somebody else's, and are left alone.
 """
 
 import itertools
@@ -65,7 +68,7 @@ _FILE: Final = re.compile(r"batch-(\d{10,})-(\d{5,})(?:-to-(\d{10,})-(\d{5,}))?\
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class TableCommit:
     """A batch that is in the table."""
 
     query: str
@@ -95,7 +98,7 @@ class ParquetFolder(Table):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.last: Commit | None = None
+        self.last: TableCommit | None = None
 
     def state(self, query: str | None) -> State | None:
         """What the last commit says."""
@@ -121,7 +124,9 @@ class ParquetFolder(Table):
     def append(
         self, query: str, batch: int, schema: dict[str, Any], layout: Sequence[str], write: Write
     ) -> None:
-        """Appends a batch that the table does not have; behind an append that has failed, `recover` comes first."""
+        """Appends a batch that the table does not have;
+        behind an append that has failed, `recover` comes first.
+        """
         assert self._lock is not None
         assert not self.has(query, batch)
         staging = self._ours / f"{_STAGING}{uuid.uuid4().hex}"
@@ -130,7 +135,7 @@ class ParquetFolder(Table):
             for number, staged in enumerate(sorted(write(staging)))
         }
         synchronise_files(staging, files, self._ours)
-        commit = Commit(query, batch, schema, list(layout), staging.name, files)
+        commit = TableCommit(query, batch, schema, list(layout), staging.name, files)
         self._replace("commit.json", commit)
         self.recover()
 
@@ -203,7 +208,7 @@ class ParquetFolder(Table):
         (self._ours / "compaction.json").unlink()
         synchronise(self._ours)
 
-    def _replace(self, name: str, commit: Commit | Merge) -> None:
+    def _replace(self, name: str, commit: TableCommit | Merge) -> None:
         """The commit point."""
         new = self._ours / f"{name}.new"
         new.write_text(json.dumps(asdict(commit)), encoding="utf-8")
@@ -211,7 +216,7 @@ class ParquetFolder(Table):
         new.replace(self._ours / name)
         synchronise(self._ours)
 
-    def _publish(self, commit: Commit) -> None:
+    def _publish(self, commit: TableCommit) -> None:
         folders = set()
         for staged, final in commit.files.items():
             source, target = self._ours / commit.staging / staged, self.folder / final
@@ -253,11 +258,13 @@ def _read_merge(folder: Path) -> Merge | None:
         raise PipelineError(f"{path} is no compaction of a pipeline: {error}") from None
 
 
-def read_commit(folder: Path) -> Commit | None:
-    """The last commit of a table, None where there is none. Raises PipelineError for a file that is no commit."""
+def read_commit(folder: Path) -> TableCommit | None:
+    """The last commit of a table, None where there is none.
+    Raises PipelineError for a file that is no commit.
+    """
     path = folder / OURS / "commit.json"
     try:
-        found = Commit(**json.loads(path.read_text(encoding="utf-8")))
+        found = TableCommit(**json.loads(path.read_text(encoding="utf-8")))
         _require_ours(found.staging, found.files.values())
         if not (
             isinstance(found.batch, int) and isinstance(found.schema, dict) and isinstance(found.layout, list)

@@ -1,4 +1,6 @@
-"""A table of a TOML file whose keys are asked for by name and type; a key that nothing asked for is refused."""
+"""A table of a TOML file whose keys are asked for by name and type;
+a key that nothing asked for is refused.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,7 +26,9 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 
 
 class Section:
-    """One table. Each method raises PipelineError for a value of another type; what may be a password is not shown."""
+    """One table. Each method raises PipelineError for a value of another type;
+    what may be a password is not shown.
+    """
 
     def __init__(self, values: Mapping[str, Any], path: str = "") -> None:
         self._values = dict(values)

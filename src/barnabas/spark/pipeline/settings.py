@@ -26,7 +26,8 @@ SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
 _SOURCE_OPTIONS: Final = (
-    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
+    "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "tasksPerBatch",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
@@ -45,7 +46,9 @@ class Format:
     """The fields of JSON and CSV as Spark's DDL says them."""
     delimiter: str = ","
     keep_malformed: bool = False
-    """Whether a value that does not fit becomes a row with it in ``_corrupt_record``; else it ends the query."""
+    """Whether a value that does not fit becomes a row with it in ``_corrupt_record``;
+    else it ends the query.
+    """
     decoder: "Decoder | None" = None
     """What reads the values of a format with a schema of its own, such as Avro."""
     ids: "SchemaIds | None" = None
@@ -146,7 +149,8 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
     zone = pipeline.spark.get("spark.sql.session.timeZone", "UTC")
     if pipeline.sink.event_time is not None and zone != "UTC":
         raise PipelineError(
-            f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders are named"
+            f"spark.sql.session.timeZone is {zone}: with sink.eventTime it must be UTC, in which its folders "
+            "are named"
         )
     for section in (restart, follow, top):
         section.close()
@@ -155,7 +159,9 @@ def _pipeline(top: Section, path: Path) -> Pipeline:
 
 
 def _keep_apart(pipeline: Pipeline, file: Path) -> None:
-    """Refuses places that lie within each other: what is written to one would be taken for a part of the other."""
+    """Refuses places that lie within each other:
+    what is written to one would be taken for a part of the other.
+    """
     table, checkpoint, log = pipeline.sink.path, pipeline.checkpoint, pipeline.log
     if table in (checkpoint, *checkpoint.parents):
         raise PipelineError(f"checkpoint {checkpoint} must not be in the table's folder")

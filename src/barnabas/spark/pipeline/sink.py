@@ -1,4 +1,5 @@
-"""The sink of a streaming query: its batches become Parquet files, which a table of some kind takes once; see `table`.
+"""The sink of a streaming query: its batches become Parquet files, which a table of some kind takes once; see
+`table`.
 
 The executors write the files; the driver hands their names to the table and sees no rows.
 """
@@ -27,7 +28,9 @@ _log = logging.getLogger("barnabas.spark")
 
 
 def open_table(sink: Sink) -> Table:
-    """The table of a kind, which nothing has looked at yet. Raises PipelineError where its packages are missing."""
+    """The table of a kind, which nothing has looked at yet.
+    Raises PipelineError where its packages are missing.
+    """
     try:
         if sink.kind == "delta":
             from barnabas.spark.pipeline.delta import DeltaFolder
@@ -39,13 +42,16 @@ def open_table(sink: Sink) -> Table:
             return IcebergFolder(sink.path, sink.table, sink.catalog)
     except ImportError as error:
         raise PipelineError(
-            f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install 'barnabas[lake]'"
+            f"sink.kind: {sink.kind} needs packages that are not here ({error.name}): pip install "
+            "'barnabas[lake]'"
         ) from error
     return ParquetFolder(sink.path)
 
 
 def compact(sink: Sink, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
-    """Makes large files of a table's small ones. Raises PipelineError where there is none, or a pipeline runs."""
+    """Makes large files of a table's small ones.
+    Raises PipelineError where there is none, or a pipeline runs.
+    """
     table = open_table(sink)
     if table.state(None) is None:
         raise PipelineError(f"{sink.path} has no table yet: run the pipeline first")
@@ -61,8 +67,8 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
     state = table.state(query_id(checkpoint))
     if state is not None and state.batch is None:
         raise PipelineError(
-            f"{sink.path} was written with another checkpoint: with this one its records would be read again. "
-            "Use that checkpoint, or give the pipeline another path"
+            f"{sink.path} was written with another checkpoint: with this one its records would be read "
+            "again. Use that checkpoint, or give the pipeline another path"
         )
     if state is not None and state.layout != list(sink.layout):
         raise PipelineError(
@@ -74,7 +80,8 @@ def table_schema(table: Table, sink: Sink, checkpoint: Path, rows: StructType) -
     for field in schema.fields:
         if not table.takes(field.jsonValue()):
             raise PipelineError(
-                f"column {field.name} is {field.dataType.simpleString()}, which {sink.kind} does not have: CAST it"
+                f"column {field.name} is {field.dataType.simpleString()}, which {sink.kind} does not have: "
+                "CAST it"
             )
     return schema
 
@@ -131,12 +138,12 @@ class BatchSink:
         query = query_id(self._checkpoint)
         assert query is not None
         if self._table.has(query, batch):
-            # It ended after the table's commit and before the checkpoint's. The rows are computed all the same:
-            # a query with state writes that state when they are.
+            # It ended after the table's commit and before the checkpoint's. The rows are computed all the
+            # same: a query with state writes that state when they are.
             frame.write.format("noop").mode("overwrite").save()
             return
-        # Were the batch's offsets lost with the machine, Spark would plan the batch with others, and the table
-        # would say of those that it has them.
+        # Were the batch's offsets lost with the machine, Spark would plan the batch with others, and the
+        # table would say of those that it has them.
         offsets = self._checkpoint / "offsets"
         for path in (offsets / str(batch), offsets):
             synchronise(path)
@@ -199,7 +206,9 @@ def complete(folder: Path, written: int) -> Iterator[tuple[str, int]]:
 
 
 def _told_apart(field: StructField) -> "Column":
-    """A column for folders of its values: Spark takes an empty text for null there, and both would be in one file."""
+    """A column for folders of its values:
+    Spark takes an empty text for null there, and both would be in one file.
+    """
     from pyspark.sql import functions as sql
 
     column = sql.col(f"`{field.name}`")

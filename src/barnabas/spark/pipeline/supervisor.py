@@ -1,8 +1,8 @@
 """Runs a pipeline: one streaming query, started again when it fails, and watched by people and tools.
 
-A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does no harm.
-The attempts are counted from the last batch that ended well: what fails now and then goes on for as long as it gets
-something done, and what cannot work ends soon, with the reason in one line.
+A stream that fails goes on from its checkpoint, and the table takes each batch once, so a start too many does
+no harm. The attempts are counted from the last batch that ended well: what fails now and then goes on for as
+long as it gets something done, and what cannot work ends soon, with the reason in one line.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from rich.markup import escape
 from barnabas.core.errors import BarnabasError
 from barnabas.spark import sessions
 from barnabas.spark.errors import PipelineError, first_line
-from barnabas.spark.follower import Follower, Totals
+from barnabas.spark.follower import QueryFollower, Totals
 from barnabas.spark.kafka import admin_client
 from barnabas.spark.pipeline import frames
 from barnabas.spark.pipeline.settings import Pipeline
@@ -45,7 +45,7 @@ _ANSWER_MS: Final = 5000
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What a run has done."""
 
     records_read: int = 0
@@ -79,9 +79,11 @@ def check(spark: "SparkSession", pipeline: Pipeline) -> "StructType":
 
 def run(
     spark: "SparkSession", pipeline: Pipeline, console: Console, stop: threading.Event | None = None
-) -> Outcome:
-    """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set. Raises PipelineError."""
-    outcome = Outcome()
+) -> RunOutcome:
+    """Runs the pipeline to its end, which with a time as its trigger is when `stop` is set.
+    Raises PipelineError.
+    """
+    outcome = RunOutcome()
     frame = frames.build(spark, pipeline)
     with BatchSink(pipeline.sink, pipeline.checkpoint, frame.schema) as sink:
         if pipeline.format.ids is not None:
@@ -153,7 +155,7 @@ class _Watch:
     pipeline: Pipeline
     console: Console
     stop: threading.Event
-    outcome: Outcome
+    outcome: RunOutcome
 
     def follow(self, query: "StreamingQuery") -> str | None:
         """Until the query ends or is to stop: the reason if it failed."""
@@ -165,7 +167,8 @@ class _Watch:
                     self._count(query, seen)
                     rate = seen.rows / (time.monotonic() - started)
                     status.update(
-                        f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} records, {rate:,.0f}/s"
+                        f"{escape(self.pipeline.name)}: batch {max(seen.last_batch, 0):,}, {seen.rows:,} "
+                        f"records, {rate:,.0f}/s"
                     )
             except (PySparkException, Py4JError, ConnectionError) as failure:
                 return first_line(failure)
@@ -174,7 +177,9 @@ class _Watch:
         return None
 
     def _end(self, query: "StreamingQuery", seen: Totals) -> None:
-        """Stops the query, in the middle of a batch too: the table takes it once, and the checkpoint knows where it began."""
+        """Stops the query, in the middle of a batch too:
+        the table takes it once, and the checkpoint knows where it began.
+        """
         try:
             query.stop()
             self._count(query, seen)
@@ -214,9 +219,9 @@ class _Watch:
             except (BarnabasError, OSError, Py4JError) as error:
                 self.say(f"the progress is not committed to the group {pipeline.group}: {error}")
 
-    def _follower(self, query: "StreamingQuery") -> Follower:
+    def _follower(self, query: "StreamingQuery") -> QueryFollower:
         pipeline = self.pipeline
-        follower = Follower(query, pipeline.source_options.client, pipeline.group, self.spark)
+        follower = QueryFollower(query, pipeline.source_options.client, pipeline.group, self.spark)
         try:
             if pipeline.metrics_port is not None:
                 follower.serve(pipeline.metrics_port)

@@ -55,7 +55,9 @@ class Table(ABC):
     """A table, for the one process that writes to it: ``with`` takes its lock."""
 
     keeps_partition_columns: ClassVar = False
-    """Whether files hold the columns that they are partitioned by; else only the names of their folders do."""
+    """Whether files hold the columns that they are partitioned by;
+    else only the names of their folders do.
+    """
     growth: ClassVar = Growth()
     """What the columns of the table may become."""
 
@@ -65,7 +67,9 @@ class Table(ABC):
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Raises PipelineError where another process writes, the folder holds something else or cannot be written to."""
+        """Raises PipelineError where another process writes, the folder holds something else or cannot be
+        written to.
+        """
         try:
             self._open()
         except OSError as error:
@@ -99,7 +103,9 @@ class Table(ABC):
 
     @abstractmethod
     def state(self, query: str | None) -> State | None:
-        """What the table holds, None where there is none. Needs no lock. Raises PipelineError for a damaged one."""
+        """What the table holds, None where there is none. Needs no lock.
+        Raises PipelineError for a damaged one.
+        """
 
     def has(self, query: str, batch: int) -> bool:
         """Whether a batch of the query is in the table already."""
@@ -113,7 +119,9 @@ class Table(ABC):
 
     @abstractmethod
     def recover(self) -> None:
-        """Finishes what was committed. Comes behind an append that has failed, as it may have committed or not."""
+        """Finishes what was committed.
+        Comes behind an append that has failed, as it may have committed or not.
+        """
 
     @abstractmethod
     def append(
@@ -123,7 +131,9 @@ class Table(ABC):
 
     @abstractmethod
     def compact(self, target_bytes: int, step: Step, *, dry_run: bool = False) -> Compacted:
-        """Makes large files of the small ones of each partition; rows and the last batch's id stay as they are."""
+        """Makes large files of the small ones of each partition;
+        rows and the last batch's id stay as they are.
+        """
 
 
 def synchronise(path: Path) -> None:

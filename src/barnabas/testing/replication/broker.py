@@ -1,4 +1,4 @@
-"""`Broker`: one machine's broker: the real controller, registration, replica manager and logs, without sockets."""
+"""One machine's broker: the real controller, registration, replica manager and logs, without sockets."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ from barnabas.testing.replication.channels import RETRY_MS, Channels, ToControll
 from barnabas.testing.replication.follower import LeaderCalls, fetchers
 from barnabas.testing.replication.judge import Judge
 from barnabas.testing.replication.store import SlowStore
-from barnabas.testing.replication.wire import Wire, on_the_wire
+from barnabas.testing.replication.wire import PartyNetwork, on_the_wire
 from barnabas.testing.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Brokers: TypeAlias = "dict[int, Broker]"
+Brokers: TypeAlias = "dict[int, SimulatedBroker]"
 
 _LISTENER: Final = "INTERNAL"
 _SHUTDOWN_TRIES: Final = 3
@@ -56,7 +56,7 @@ _VERSION: Final = 7
 """Of LeaderAndIsr."""
 
 
-class Broker:
+class SimulatedBroker:
     """One broker over all its lives; its disk stays."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Broker:
         *,
         clock: VirtualClock,
         rng: Random,
-        wire: Wire,
+        wire: PartyNetwork,
         ensemble: MemoryEnsemble,
         brokers: Brokers,
         judge: Judge,
@@ -333,6 +333,6 @@ class Broker:
         return f"<Broker {self.id} {'life ' + str(self.lives) if self.alive else 'dead'}>"
 
 
-def live(brokers: Brokers) -> Iterator[Broker]:
+def live(brokers: Brokers) -> Iterator[SimulatedBroker]:
     """The brokers that run."""
     return (broker for broker in brokers.values() if broker.alive)

@@ -12,7 +12,7 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.testing.clock import ProcessClock
-from barnabas.testing.replication.wire import LostCallError, Party, Wire, on_the_wire
+from barnabas.testing.replication.wire import LostCallError, Party, PartyNetwork, on_the_wire
 
 RETRY_MS: Final = 100.0
 
@@ -20,7 +20,7 @@ RETRY_MS: Final = 100.0
 class ControlledBroker(Party, Protocol):
     """What a way needs of the brokers at its two ends; each may be the controller."""
 
-    wire: Wire
+    wire: PartyNetwork
     clock: ProcessClock
     metadata: MetadataCache
     controller: KafkaController

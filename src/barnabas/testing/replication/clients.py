@@ -19,9 +19,9 @@ from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import ACKS_ALL, AppendResult
 from barnabas.testing.clock import VirtualClock
-from barnabas.testing.replication.broker import Broker, Brokers, live
+from barnabas.testing.replication.broker import Brokers, SimulatedBroker, live
 from barnabas.testing.replication.judge import Judge, values_of
-from barnabas.testing.replication.wire import Wire
+from barnabas.testing.replication.wire import PartyNetwork
 
 if TYPE_CHECKING:
     from barnabas.core.ids import Uuid
@@ -30,13 +30,13 @@ _TIMEOUT_MS: Final = 2_000
 _PATIENCE_MS: Final = 300
 
 
-class Client(ABC):
+class SimulatedClient(ABC):
     """One who finds leaders by asking any broker that it reaches."""
 
     life = 1
 
     def __init__(
-        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
+        self, name: str, clock: VirtualClock, rng: Random, wire: PartyNetwork, brokers: Brokers, judge: Judge
     ) -> None:
         self.name = name
         self.stopping = False
@@ -54,13 +54,13 @@ class Client(ABC):
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
         """Does one thing, and goes on after a pause of this mean until it is stopped."""
 
-    def _leader(self, tp: TopicPartition) -> Broker | None:
+    def _leader(self, tp: TopicPartition) -> SimulatedBroker | None:
         known = [broker.metadata for broker in live(self._brokers)]
         state = self._rng.choice(known).partition(tp) if known else None
         return None if state is None else self._brokers.get(state.leader)
 
 
-class Producer(Client):
+class SimulatedProducer(SimulatedClient):
     """Sends batches with acks=all, and now and then with acks=1, to whom nothing is promised."""
 
     def run(self, tps: list[TopicPartition], pause_ms: float) -> None:
@@ -101,7 +101,7 @@ class Unanswered(NamedTuple):
     batch: bytes
 
 
-class IdempotentProducer(Client):
+class IdempotentProducer(SimulatedClient):
     """Has up to five batches of a partition on their way, and sends again what got no answer.
 
     Its records may be there once only, and in order, whatever befalls the brokers. Where a leader refuses one
@@ -109,7 +109,7 @@ class IdempotentProducer(Client):
     """
 
     def __init__(
-        self, name: str, clock: VirtualClock, rng: Random, wire: Wire, brokers: Brokers, judge: Judge
+        self, name: str, clock: VirtualClock, rng: Random, wire: PartyNetwork, brokers: Brokers, judge: Judge
     ) -> None:
         super().__init__(name, clock, rng, wire, brokers, judge)
         self.unanswered: defaultdict[TopicPartition, list[Unanswered]] = defaultdict(list)
@@ -156,7 +156,7 @@ class IdempotentProducer(Client):
         self._sequences[tp] += len(values)
         return Unanswered(self._sequences[tp], values, bytes(batch))
 
-    def _append(self, leader: Broker, tp: TopicPartition, sent: Unanswered) -> Pending[AppendResult]:
+    def _append(self, leader: SimulatedBroker, tp: TopicPartition, sent: Unanswered) -> Pending[AppendResult]:
         appender = leader.replicas.appender
         answer = appender.acknowledge(
             [appender.append(tp, bytearray(sent.batch), ACKS_ALL)], ACKS_ALL, _TIMEOUT_MS
@@ -178,7 +178,7 @@ class IdempotentProducer(Client):
             self.unanswered[tp].remove(sent)
 
 
-class Consumer(Client):
+class SimulatedConsumer(SimulatedClient):
     """Reads every partition to its high watermark, from the beginning on: from leaders, or from any replica (KIP-392)."""
 
     def __init__(
@@ -186,7 +186,7 @@ class Consumer(Client):
         name: str,
         clock: VirtualClock,
         rng: Random,
-        wire: Wire,
+        wire: PartyNetwork,
         brokers: Brokers,
         judge: Judge,
         *,
@@ -206,7 +206,7 @@ class Consumer(Client):
             self._fetch(tp, server)
         self._clock.call_later(self._rng.expovariate(1 / pause_ms), lambda: self.run(tps, pause_ms))
 
-    def _fetch(self, tp: TopicPartition, server: Broker) -> None:
+    def _fetch(self, tp: TopicPartition, server: SimulatedBroker) -> None:
         position = self._positions.get(tp, 0)
         request = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=10_000)
         params = FetchParams(
@@ -233,7 +233,9 @@ class Consumer(Client):
 
         self._wire.call(self, server, read, answered)
 
-    def _seen(self, server: Broker, tp: TopicPartition, read: PartitionRead) -> list[tuple[int, bytes]]:
+    def _seen(
+        self, server: SimulatedBroker, tp: TopicPartition, read: PartitionRead
+    ) -> list[tuple[int, bytes]]:
         if read.found is None:
             return []
         records = read.found.records

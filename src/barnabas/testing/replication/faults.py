@@ -26,8 +26,8 @@ from barnabas.cluster.store.memory import MemoryTable
 from barnabas.core.ids import TopicPartition
 from barnabas.testing.clock import VirtualClock
 from barnabas.testing.replication import rare
-from barnabas.testing.replication.broker import Broker, Brokers, live
-from barnabas.testing.replication.wire import Wire
+from barnabas.testing.replication.broker import Brokers, SimulatedBroker, live
+from barnabas.testing.replication.wire import PartyNetwork
 from barnabas.testing.simulation.trace import Trace
 
 _SESSION_MS: Final = 1_500.0
@@ -47,7 +47,7 @@ class Faults:
         self,
         clock: VirtualClock,
         rng: Random,
-        wire: Wire,
+        wire: PartyNetwork,
         brokers: Brokers,
         table: MemoryTable,
         trace: Trace,
@@ -128,34 +128,34 @@ class Faults:
     def _soon(self, mean_ms: float, callback: Callable[[], object]) -> None:
         self._clock.call_later(self._rng.expovariate(1 / mean_ms), callback)
 
-    def _kill(self, victim: Broker) -> None:
+    def _kill(self, victim: SimulatedBroker) -> None:
         victim.kill()
         self._soon(2_000, victim.start)
 
-    def _restart(self, victim: Broker) -> None:
+    def _restart(self, victim: SimulatedBroker) -> None:
         victim.stop()
         self._clock.call_later(500 + self._rng.expovariate(1 / 1_000), victim.start)
 
-    def _expire(self, victim: Broker) -> None:
+    def _expire(self, victim: SimulatedBroker) -> None:
         victim.expire_session(min(self._rng.expovariate(1 / 1_000), _STALL_MS_MAX))
 
-    def _freeze(self, victim: Broker) -> None:
+    def _freeze(self, victim: SimulatedBroker) -> None:
         victim.freeze(_SESSION_MS, self._rng.expovariate(1 / 100))
         self._soon(2_500, victim.thaw)
 
-    def _cut(self, victim: Broker) -> None:
+    def _cut(self, victim: SimulatedBroker) -> None:
         others = [name for name in self._parties if name != victim.name]
         for other in self._rng.sample(others, self._rng.randint(1, len(others))):
             self._trace(f"fault: cut {victim.name} from {other}")
             self._wire.cut(victim.name, other)
         self._soon(2_500, self._wire.heal)
 
-    def _idle(self, victim: Broker) -> None:
+    def _idle(self, victim: SimulatedBroker) -> None:
         calls = victim.leader_calls
         calls.idle = True
         self._soon(2_500, lambda: setattr(calls, "idle", False))
 
-    def _stall(self, victim: Broker) -> None:
+    def _stall(self, victim: SimulatedBroker) -> None:
         stalled = [victim] if self._rng.random() < 0.7 else list(live(self._brokers))
         mean_ms = self._rng.choice([300.0, 2_000.0])
         calls_ms, answers_ms = self._rng.choice([(1, 0), (0, 1), (1, 1)])
@@ -164,13 +164,13 @@ class Faults:
             self._trace(f"fault: the store keeps {broker.name} waiting")
             broker.store.stall(calls_ms * by_ms, answers_ms * by_ms)
 
-    def _jump(self, victim: Broker) -> None:
+    def _jump(self, victim: SimulatedBroker) -> None:
         clock = victim.clock
         clock.ahead_ms += int(self._rng.choice([-1, 1]) * self._rng.expovariate(1 / 60_000))
         self._trace(f"fault: the clock of {victim.name} is {clock.ahead_ms} ms ahead")
         self._soon(3_000, lambda: setattr(clock, "ahead_ms", 0))
 
-    def _lose_disk(self, victim: Broker) -> None:
+    def _lose_disk(self, victim: SimulatedBroker) -> None:
         victim.kill()
         life = victim.lives
 
@@ -206,7 +206,7 @@ class Faults:
         )
 
 
-KINDS: Final[dict[str, Callable[[Faults, Broker], None]]] = {
+KINDS: Final[dict[str, Callable[[Faults, SimulatedBroker], None]]] = {
     "kill": Faults._kill,  # noqa: SLF001 - the table of this class
     "restart": Faults._restart,  # noqa: SLF001
     "session": Faults._expire,  # noqa: SLF001

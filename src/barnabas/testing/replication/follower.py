@@ -36,7 +36,7 @@ from barnabas.replica.partition import Isolation
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.testing.clock import ProcessClock
 from barnabas.testing.replication import rare
-from barnabas.testing.replication.wire import Party, Wire, on_the_wire
+from barnabas.testing.replication.wire import Party, PartyNetwork, on_the_wire
 
 _WAIT_MS: Final = 200
 _BACKOFF_MS: Final = 50
@@ -48,7 +48,7 @@ class FetchingBroker(Party, Protocol):
 
     id: int
     rng: Random
-    wire: Wire
+    wire: PartyNetwork
     clock: ProcessClock
     metadata: MetadataCache
     replicas: ReplicaManager

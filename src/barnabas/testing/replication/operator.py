@@ -9,14 +9,14 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from barnabas.cluster.controller.election_events import ElectionType
 from barnabas.cluster.metadata.topics import NewTopic, TopicAdmin, TopicDefaults
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.core.topic_config import TOPIC_CONFIG
+from barnabas.protocol.election_type import ElectionType
 from barnabas.testing.clock import VirtualClock
-from barnabas.testing.replication.broker import Broker, Brokers, live
-from barnabas.testing.replication.wire import Wire
+from barnabas.testing.replication.broker import Brokers, SimulatedBroker, live
+from barnabas.testing.replication.wire import PartyNetwork
 
 _PARTITIONS_MAX: Final = 4
 
@@ -31,7 +31,7 @@ class Operator:
         self,
         clock: VirtualClock,
         rng: Random,
-        wire: Wire,
+        wire: PartyNetwork,
         brokers: Brokers,
         partitions: list[TopicPartition],
         *,
@@ -68,7 +68,7 @@ class Operator:
 
     def _ask(
         self,
-        broker: Broker,
+        broker: SimulatedBroker,
         work: Callable[[], Pending[Any]],
         then: Callable[[], object] = lambda: None,
     ) -> None:
@@ -78,7 +78,7 @@ class Operator:
 
         self._wire.call(self, broker, work, answered)
 
-    def _move(self, broker: Broker) -> None:
+    def _move(self, broker: SimulatedBroker) -> None:
         """A reassignment, now and then the end of one."""
         controller = self._brokers.get(broker.metadata.controller_id)
         if controller is None:
@@ -89,13 +89,13 @@ class Operator:
         target = None if self._rng.random() < 0.1 else self._rng.sample(ids, size)
         self._ask(controller, lambda: controller.controller.alter_partition_reassignments({tp: target}))
 
-    def _elect(self, broker: Broker) -> None:
+    def _elect(self, broker: SimulatedBroker) -> None:
         controller = self._brokers.get(broker.metadata.controller_id)
         if controller is not None:
             wanted = list(self._partitions)
             self._ask(controller, lambda: controller.controller.elect_leaders(wanted, ElectionType.PREFERRED))
 
-    def _grow(self, broker: Broker) -> None:
+    def _grow(self, broker: SimulatedBroker) -> None:
         topic, number = self._partitions[0].topic, len(self._partitions)
         if number < _PARTITIONS_MAX:
             added = TopicPartition(topic, number)
@@ -105,25 +105,25 @@ class Operator:
                 lambda: None if added in self._partitions else self._partitions.append(added),
             )
 
-    def _create(self, broker: Broker) -> None:
+    def _create(self, broker: SimulatedBroker) -> None:
         topic = f"scratch-{next(self._numbers)}"
         self._topics.append(topic)
         new = NewTopic(topic, num_partitions=2, replication_factor=min(2, len(self._brokers)))
         self._ask(broker, lambda: topic_admin(broker, self._rng).create(new))
 
-    def _delete(self, broker: Broker) -> None:
+    def _delete(self, broker: SimulatedBroker) -> None:
         if self._topics:
             topic = self._topics.pop(self._rng.randrange(len(self._topics)))
             self._ask(broker, lambda: topic_admin(broker, self._rng).delete(topic))
 
 
-def topic_admin(broker: Broker, rng: Random) -> TopicAdmin:
+def topic_admin(broker: SimulatedBroker, rng: Random) -> TopicAdmin:
     """What a broker's handlers of CreateTopics, CreatePartitions and DeleteTopics work with."""
     defaults = TopicDefaults(1, 1, TOPIC_CONFIG.parse({}))
     return TopicAdmin(broker.store, broker.metadata, defaults, rng)
 
 
-DEEDS: Final[dict[str, Callable[[Operator, Broker], None]]] = {
+DEEDS: Final[dict[str, Callable[[Operator, SimulatedBroker], None]]] = {
     "move": Operator._move,  # noqa: SLF001 - the table of this class
     "elect": Operator._elect,  # noqa: SLF001
     "grow": Operator._grow,  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""`Scenario`: one seed of the model of replication, from an empty cluster to a verdict."""
+"""`ReplicationScenario`: one seed of the model of replication, from an empty cluster to a verdict."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -9,12 +9,17 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
 from barnabas.log.config import LogConfig
 from barnabas.testing.clock import VirtualClock
-from barnabas.testing.replication.broker import Broker, Brokers
-from barnabas.testing.replication.clients import Client, Consumer, IdempotentProducer, Producer
+from barnabas.testing.replication.broker import Brokers, SimulatedBroker
+from barnabas.testing.replication.clients import (
+    IdempotentProducer,
+    SimulatedClient,
+    SimulatedConsumer,
+    SimulatedProducer,
+)
 from barnabas.testing.replication.faults import Faults
 from barnabas.testing.replication.judge import IDEMPOTENT, Judge, JudgedEnsemble
 from barnabas.testing.replication.operator import DEEDS, Operator, topic_admin
-from barnabas.testing.replication.wire import Wire
+from barnabas.testing.replication.wire import PartyNetwork
 from barnabas.testing.simulation.trace import Trace
 
 LAG_MS: Final = 1_500
@@ -27,7 +32,7 @@ IDEMPOTENT_SHARE: Final = 0.3
 
 
 @dataclass(slots=True)
-class Report:
+class ReplicationReport:
     """What came of one seed."""
 
     seed: int
@@ -52,7 +57,7 @@ class Report:
         )
 
 
-class Scenario:
+class ReplicationScenario:
     """A cluster, its clients, its operator, and the faults that are injected."""
 
     def __init__(self, seed: int, seconds: float, sink: TextIO | None = None) -> None:
@@ -66,7 +71,7 @@ class Scenario:
         self._rng = new_rng()
         self.clock = VirtualClock()
         self.trace = Trace(self.clock.time_s, sink)
-        wire = Wire(self.clock, new_rng())
+        wire = PartyNetwork(self.clock, new_rng())
         ensemble = JudgedEnsemble(self.clock.time_ms)
         self.brokers: Brokers = {}
         count = self._rng.choice([2, 3, 3, 4])
@@ -80,7 +85,7 @@ class Scenario:
         )
         settings = {"replica.lag.time.max.ms": str(LAG_MS)}
         for broker_id in range(count):
-            self.brokers[broker_id] = Broker(
+            self.brokers[broker_id] = SimulatedBroker(
                 broker_id,
                 clock=self.clock,
                 rng=new_rng(),
@@ -94,10 +99,12 @@ class Scenario:
             )
         self._tps = [TopicPartition(_TOPIC, number) for number in range(self._rng.randint(1, 2))]
         nearest = self._rng.random() < 0.5
-        self._clients: list[Client] = [
-            Producer("producer-0", self.clock, new_rng(), wire, self.brokers, self.judge),
-            Producer("producer-1", self.clock, new_rng(), wire, self.brokers, self.judge),
-            Consumer("consumer-2", self.clock, new_rng(), wire, self.brokers, self.judge, nearest=nearest),
+        self._clients: list[SimulatedClient] = [
+            SimulatedProducer("producer-0", self.clock, new_rng(), wire, self.brokers, self.judge),
+            SimulatedProducer("producer-1", self.clock, new_rng(), wire, self.brokers, self.judge),
+            SimulatedConsumer(
+                "consumer-2", self.clock, new_rng(), wire, self.brokers, self.judge, nearest=nearest
+            ),
         ]
         # In some seeds, and by choices of its own, so that the other seeds stay what they are.
         self._own_rng = Random(f"{seed}/idempotent")
@@ -126,7 +133,7 @@ class Scenario:
             parties=[*(each.name for each in self.brokers.values()), *(each.name for each in self._clients)],
         )
 
-    def run(self) -> Report:
+    def run(self) -> ReplicationReport:
         """Lives through it and judges it."""
         for broker in self.brokers.values():
             broker.start()
@@ -154,9 +161,9 @@ class Scenario:
                     self.judge.unsent(tp, left[0].values, error)
         return self._report()
 
-    def _report(self) -> Report:
+    def _report(self) -> ReplicationReport:
         answers = self.judge.answers.values()
-        return Report(
+        return ReplicationReport(
             seed=self.seed,
             kinds=self._faults.kinds,
             brokers=len(self.brokers),

@@ -1,4 +1,4 @@
-"""`Wire`: calls between processes, which arrive late, overtake each other, get lost, or do not get through."""
+"""Calls between processes, which arrive late, overtake each other, get lost, or do not get through."""
 
 from collections.abc import Callable
 from random import Random
@@ -34,7 +34,7 @@ class LostCallError(Exception):
     """The call or its answer did not arrive: whether it was carried out is not known."""
 
 
-class Wire:
+class PartyNetwork:
     """All ways between all parties."""
 
     def __init__(self, clock: VirtualClock, rng: Random) -> None:

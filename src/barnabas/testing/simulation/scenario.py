@@ -37,7 +37,7 @@ _QUIET_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SeedPlan:
     """What a seed decided before the world began."""
 
     duration_s: float
@@ -51,7 +51,7 @@ class Plan:
     consumers: int
 
     @classmethod
-    def draw(cls, rng: Random, duration_s: float) -> "Plan":
+    def draw(cls, rng: Random, duration_s: float) -> "SeedPlan":
         """One plan, drawn at random."""
         kinds = tuple(sorted(rng.sample(sorted(KINDS), rng.randint(1, 4))))
         producers = [rng.choice(_PRODUCERS) for _ in range(rng.randint(1, 3))]
@@ -89,7 +89,7 @@ class Report:
     """What came of one seed."""
 
     seed: int
-    plan: Plan
+    plan: SeedPlan
     digest: str
     events: int
     virtual_s: float
@@ -116,7 +116,7 @@ class Scenario:
     def __init__(self, seed: int, duration_s: float, sink: TextIO | None = None) -> None:
         self.world = World(seed, sink)
         self.history = History()
-        self.plan = Plan.draw(self.world.new_rng(), duration_s)
+        self.plan = SeedPlan.draw(self.world.new_rng(), duration_s)
         self._rng = self.world.new_rng()
         self._machine = self.world.add_machine(self.plan.broker_config)
         self.history.deaths_s = self._machine.deaths_s

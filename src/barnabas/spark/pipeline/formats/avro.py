@@ -1,10 +1,10 @@
 """Avro: records by one schema, which is the one that they were written with.
 
-Spark's type of each Avro type is that of Spark's own ``from_avro``. The schema that values are read by is a variant of
-the given one with the same bytes, in which
+Spark's type of each Avro type is that of Spark's own ``from_avro``. The schema that values are read by is a
+variant of the given one with the same bytes, in which
 
-- a union of several types is of records with one field each (``member0`` and so on): Avro writes a record as its
-  fields, so the bytes are those of the member, and what comes back says which one it was;
+- a union of several types is of records with one field each (``member0`` and so on): Avro writes a record as
+  its fields, so the bytes are those of the member, and what comes back says which one it was;
 - logical types that Arrow makes of plain numbers are gone, which saves a Python object a value.
 """
 
@@ -51,7 +51,9 @@ _DECIMAL: Final = "barnabas-decimal"
 """Our name of the logical type decimal: fastavro's own reader takes minutes for a megabyte of digits."""
 _DECIMAL_BITS_MAX: Final = 127
 _ENUM: Final = "barnabas-enum"
-"""Our name of enums, which are read as whole numbers: fastavro's own reader counts a negative one from the last symbol."""
+"""Our name of enums, which are read as whole numbers:
+fastavro's own reader counts a negative one from the last symbol.
+"""
 _EXACT: Final = Context(prec=2 * _DIGITS_MAX)
 
 
@@ -92,7 +94,9 @@ class AvroDecoder:
         return _plan(self.schema).type
 
     def parse(self, value: bytes) -> dict[str, Any]:
-        """A record by the names of its fields. Raises an exception for a malformed one, trailing bytes among them."""
+        """A record by the names of its fields.
+        Raises an exception for a malformed one, trailing bytes among them.
+        """
         body = unframed(value) if self.confluent else value
         file = io.BytesIO(body)
         found: dict[str, Any] = fastavro.schemaless_reader(file, _plan(self.schema).reader)
@@ -106,20 +110,20 @@ class AvroDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _AvroPlan:
     type: spark.StructType
     arrow: pa.DataType
     reader: Any
 
 
 @cache
-def _plan(schema: str) -> _Plan:
+def _plan(schema: str) -> _AvroPlan:
     try:
         found = _Walk().read(fastavro.parse_schema(json.loads(schema)))
         if not isinstance(found.type, spark.StructType) or not found.type.fields:
             raise FormatError("must be of an Avro record with fields")
         require_columns_bounded(found.type)
-        return _Plan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
+        return _AvroPlan(found.type, arrow_type(found.type), fastavro.parse_schema(found.reader))
     except FormatError:
         raise
     except Exception as error:  # what is no schema fails in many ways
@@ -128,7 +132,9 @@ def _plan(schema: str) -> _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """An Avro type: Spark's, the schema that its values are read by, and whether a value may take no bytes at all."""
+    """An Avro type: Spark's, the schema that its values are read by, and whether a value may take no bytes at
+    all.
+    """
 
     type: spark.DataType
     reader: Any

@@ -27,7 +27,9 @@ _ARROW: Final[dict[type[spark.DataType], pa.DataType]] = {
 
 
 class Decoder(Protocol):
-    """Reads the values of one schema. It travels to the executors by pickle: it holds the schema as it was given."""
+    """Reads the values of one schema.
+    It travels to the executors by pickle: it holds the schema as it was given.
+    """
 
     @property
     def type(self) -> spark.StructType:
@@ -37,7 +39,9 @@ class Decoder(Protocol):
         """One value as this format's library has it. Raises some exception for a malformed one."""
 
     def column(self, parsed: Sequence[Any]) -> pa.StructArray:
-        """What `parse` gave, None for a null, as one array of `type`. Raises where one of them does not fit."""
+        """What `parse` gave, None for a null, as one array of `type`.
+        Raises where one of them does not fit.
+        """
 
 
 def column_of(
@@ -84,7 +88,9 @@ def arrow_type(kind: spark.DataType) -> pa.DataType:
 
 
 def require_columns_bounded(kind: spark.DataType) -> None:
-    """Raises FormatError for a type with too many columns: a short schema of types in types can have millions."""
+    """Raises FormatError for a type with too many columns:
+    a short schema of types in types can have millions.
+    """
     counts: dict[int, int] = {}
 
     def count(one: spark.DataType) -> int:
@@ -106,7 +112,9 @@ def _inner(kind: spark.DataType) -> list[spark.DataType]:
 
 
 def unframed(value: bytes) -> bytes:
-    """What is behind a schema registry's frame: a 0 and the 4 bytes of an id. Raises ValueError where there is none."""
+    """What is behind a schema registry's frame: a 0 and the 4 bytes of an id.
+    Raises ValueError where there is none.
+    """
     if len(value) < _FRAME_BYTES or value[0] != 0:
         raise ValueError("it does not begin with a 0 and the id of a schema")
     return value[_FRAME_BYTES:]

@@ -40,13 +40,16 @@ def decoded(
                 raise PipelineError(f"[MALFORMED_RECORD] {place} does not fit format.schema: {why}")
             return column
 
-    # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each field.
+    # Told that it is not deterministic, Spark computes it once a record: not again for each filter and each
+    # field.
     function = sql.arrow_udf(decode, kind).asNondeterministic()
     return frame.withColumn("value", function("value", "topic", "partition", "offset"))
 
 
 def with_malformed(column: pa.StructArray, values: pa.Array, malformed: dict[int, str]) -> pa.StructArray:
-    """The column with a field more, which has the bytes of the malformed values; their other fields are null."""
+    """The column with a field more, which has the bytes of the malformed values;
+    their other fields are null.
+    """
     rows = pa.array([row in malformed for row in range(len(values))], pa.bool_())
     corrupt = pc.if_else(rows, values.cast(pa.binary()), pa.scalar(None, pa.binary()))
     fields = [*column.type, pa.field(CORRUPT, pa.binary())]

@@ -1,8 +1,8 @@
 """Protobuf: messages by a descriptor set, which ``protoc --include_imports --descriptor_set_out`` writes.
 
 Spark's type of each field is that of Spark's own ``from_protobuf``, with its ``upcast.unsigned.ints`` and
-``emit.default.values``: an unsigned number stays one, and a field that cannot be absent has its default. Messages are
-read by protobuf's own C code and put into Arrow column by column.
+``emit.default.values``: an unsigned number stays one, and a field that cannot be absent has its default.
+Messages are read by protobuf's own C code and put into Arrow column by column.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +66,9 @@ class ProtobufDecoder:
         return self._plan().struct
 
     def parse(self, value: bytes) -> Message:
-        """A message. Raises an exception for a malformed one, and for one without a field that is required."""
+        """A message. Raises an exception for a malformed one, and for one without a field that is
+        required.
+        """
         plan = self._plan()
         found = plan.message.FromString(_body(value, plan.indexes) if self.confluent else value)
         if not found.IsInitialized():
@@ -81,12 +83,12 @@ class ProtobufDecoder:
         nulls = pa.array([one is None for one in parsed], pa.bool_())
         return pa.StructArray.from_arrays(column.flatten(), fields=list(column.type), mask=nulls)
 
-    def _plan(self) -> "_Plan":
+    def _plan(self) -> "_ProtobufPlan":
         return _plan(self.descriptors, self.message)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ProtobufPlan:
     struct: spark.StructType
     message: type[Message]
     build: _Build
@@ -95,7 +97,7 @@ class _Plan:
 
 
 @cache
-def _plan(descriptors: bytes, message: str) -> _Plan:
+def _plan(descriptors: bytes, message: str) -> _ProtobufPlan:
     descriptor = _find(descriptors, message)
     try:
         kind = _Types().struct(descriptor)
@@ -103,7 +105,7 @@ def _plan(descriptors: bytes, message: str) -> _Plan:
             raise FormatError(f"is {message}, which has no fields", "message")
         require_columns_bounded(kind)
         cls = message_factory.GetMessageClass(descriptor)
-        return _Plan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
+        return _ProtobufPlan(kind, cls, _structs(descriptor, kind), _indexes(descriptor))
     except RecursionError:
         raise FormatError("has messages in messages too deep for Spark", "message") from None
 
@@ -139,7 +141,9 @@ class _Types:
         """By full names, None while their own fields are looked at."""
 
     def struct(self, descriptor: Descriptor) -> spark.StructType:
-        """The type of a message, without fields that could have no columns: those of messages that have none."""
+        """The type of a message, without fields that could have no columns:
+        those of messages that have none.
+        """
         name = descriptor.full_name
         if name not in self._named:
             self._named[name] = None
@@ -264,7 +268,8 @@ def _micros(time: Any) -> int:
     return int(time.seconds * 1_000_000 + time.nanos // 1000)
 
 
-# The frame of a schema registry: behind its id are the indexes of the message in its file, from the outermost message on
+# The frame of a schema registry: behind its id are the indexes of the message in its file, from the outermost
+# message on
 
 
 def _body(value: bytes, indexes: tuple[bytes, ...]) -> bytes:
@@ -276,7 +281,9 @@ def _body(value: bytes, indexes: tuple[bytes, ...]) -> bytes:
 
 
 def _indexes(descriptor: Descriptor) -> tuple[bytes, ...]:
-    """The count of the indexes and then each of them, as zigzag varints; a 0 alone is the file's first message."""
+    """The count of the indexes and then each of them, as zigzag varints;
+    a 0 alone is the file's first message.
+    """
     path: list[int] = []
     inner: Descriptor | None = descriptor
     while inner is not None:

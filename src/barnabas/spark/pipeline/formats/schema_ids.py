@@ -82,7 +82,8 @@ class SchemaIds:
             if self._folder.is_dir():
                 return ()
             raise PipelineError(
-                f"{self._folder} is not here: the driver and all executors must share the file system of checkpoint"
+                f"{self._folder} is not here: the driver and all executors must share the file system of "
+                "checkpoint"
             ) from None
         except ValueError as error:
             raise PipelineError(f"{path} is no id of a schema: {error}") from None
@@ -112,6 +113,6 @@ def _require(found: int, allowed: Sequence[int], topic: str) -> None:
         ids = ", ".join(map(str, allowed))
         both = ", ".join(map(str, sorted({*allowed, found})))
         raise ValueError(
-            f"its schema has the id {found}, and of {topic} this pipeline reads {ids}. Where both have the schema of "
-            f"the file, say schemaIds = [{both}]"
+            f"its schema has the id {found}, and of {topic} this pipeline reads {ids}. Where both have the "
+            f"schema of the file, say schemaIds = [{both}]"
         )
