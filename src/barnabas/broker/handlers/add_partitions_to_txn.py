@@ -43,9 +43,8 @@ def _failed(
 ) -> Sliced[AddPartitionsToTxnResponse]:
     if version >= FROM_BROKERS_SINCE:
         return AddPartitionsToTxnResponse(error_code=error.code)
-    partitions = yield from _partitions(request.v3_and_below_topics)
     code = known_to_client(error.code, version, fenced_since=FENCED_SINCE)
-    topics = yield from _topic_results(dict.fromkeys(partitions, code))
+    topics = yield from _all_alike(request.v3_and_below_topics, code)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
@@ -62,14 +61,12 @@ def add_partitions_to_txn(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        codes = yield from _add(context, only)
-        topics = yield from _topic_results(codes)
+        topics = yield from _add(context, only)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     context.require_cluster(Operation.CLUSTER_ACTION)
     response = AddPartitionsToTxnResponse()
     for transaction in {each.transactional_id: each for each in request.transactions}.values():
-        codes = yield from _add(context, transaction)
-        topics = yield from _topic_results(codes)
+        topics = yield from _add(context, transaction)
         response.results_by_transaction.append(
             AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
         )
@@ -77,22 +74,46 @@ def add_partitions_to_txn(
     return response
 
 
-def _add(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> Sliced[Codes]:
-    """The code of each partition of one transaction."""
+def _add(
+    context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    """What becomes of the partitions of one transaction."""
     partitions = yield from _partitions(transaction.topics)
     refused = yield from _refused(context, partitions)
     if refused:
-        return {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in partitions}
+        return (
+            yield from _topic_results(
+                {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in partitions}
+            )
+        )
     coordinator = context.broker.transaction_coordinator
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
-            return coordinator.verify_partitions(transaction.transactional_id, producer, partitions)
+            verified = coordinator.verify_partitions(transaction.transactional_id, producer, partitions)
+            return (yield from _topic_results(verified))
         yield coordinator.add_partitions(transaction.transactional_id, producer, partitions)
         code = ErrorCode.NONE
     except KafkaError as error:
         code = known_to_client(error.code, context.version, fenced_since=FENCED_SINCE)
-    return dict.fromkeys(partitions, code)
+    return (yield from _all_alike(transaction.topics, code))
+
+
+def _all_alike(
+    topics: Iterable[AddPartitionsToTxnTopic], code: ErrorCode
+) -> Sliced[list[AddPartitionsToTxnTopicResult]]:
+    """The same code for all partitions, as often as the request names them."""
+    results = []
+    for topic in topics:
+        result = AddPartitionsToTxnTopicResult(name=topic.name)
+        results.append(result)
+        for partition in topic.partitions:
+            result.results_by_partition.append(
+                AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=code)
+            )
+            yield
+        yield
+    return results
 
 
 def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Sliced[dict[TopicPartition, None]]:

@@ -57,6 +57,9 @@ def write_txn_markers(
 ) -> Sliced[WriteTxnMarkersResponse]:
     if not context.authorize_cluster(Operation.ALTER):
         context.require_cluster(Operation.CLUSTER_ACTION)
+    if any(marker.producer_id < 0 or marker.producer_epoch < 0 for marker in request.markers):
+        # Kafka fails over a batch of nobody, and answers so for the whole request.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     codes: Codes = {}
     written: list[Pending[None]] = []
     for marker in request.markers:
@@ -132,8 +135,9 @@ def _response(codes: Codes) -> Sliced[WriteTxnMarkersResponse]:
                 WritableTxnMarkerPartitionResult(partition_index=tp.partition, error_code=code)
             )
             yield
-        response.markers.append(
-            WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))
-        )
+        if topics:
+            response.markers.append(
+                WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))
+            )
         yield
     return response
