@@ -31,7 +31,7 @@ SETTINGS = {
 
 @pytest.fixture
 def bootstrap(tmp_path, zookeeper, serve):
-    connect = f"{zookeeper}/mixed-transactions"
+    connect = f"{zookeeper}/{tmp_path.name}"
     jvm = kafka_harness.start_broker(tmp_path / "jvm", connect, JVM, SETTINGS)
     try:
         jvm.wait_until_listening()

@@ -39,6 +39,7 @@ def describe_transactions(
     may_describe = context.may(Operation.DESCRIBE)
     response = DescribeTransactionsResponse()
     for transactional_id in request.transactional_ids:
+        yield
         answer = TransactionState(transactional_id=transactional_id)
         response.transaction_states.append(answer)
         if not context.authorize(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id):
@@ -59,5 +60,4 @@ def describe_transactions(
                 topics.setdefault(topic, TopicData(topic=topic)).partitions.append(partition)
             yield
         answer.topics = list(topics.values())
-        yield
     return response

@@ -57,22 +57,25 @@ def write_txn_markers(
 ) -> Sliced[WriteTxnMarkersResponse]:
     if not context.authorize_cluster(Operation.ALTER):
         context.require_cluster(Operation.CLUSTER_ACTION)
-    if any(marker.producer_id < 0 or marker.producer_epoch < 0 for marker in request.markers):
-        # Kafka fails over a batch of nobody, and answers so for the whole request.
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     codes: Codes = {}
     written: list[Pending[None]] = []
     for marker in request.markers:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            # Kafka fails over a batch of nobody, and answers so for the whole request.
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         of_producer = codes.setdefault(marker.producer_id, {})
-        written.append((yield from _write(context, marker, of_producer)))
-    yield gather(written)
+        results = yield from _append(context, marker)
+        outcome = _acknowledge(context, marker, results, of_producer)
+        if outcome is not None:
+            written.append(outcome)
+        yield
+    if written:
+        yield gather(written)
     return (yield from _response(codes))
 
 
-def _write(
-    context: RequestContext, marker: WritableTxnMarker, codes: dict[TopicPartition, ErrorCode]
-) -> Sliced[Pending[None]]:
-    """Appends one transaction's markers; `codes` has what became of them when the Pending is done."""
+def _append(context: RequestContext, marker: WritableTxnMarker) -> Sliced[Results]:
+    """Appends one transaction's markers."""
     manager = context.broker.replica_manager
     kind = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     content = EndTransactionMarker(kind, marker.coordinator_epoch)
@@ -93,9 +96,22 @@ def _write(
             results.append(manager.appender.append(tp, bytearray(batch), ACKS_ALL, AppendOrigin.COORDINATOR))
             yield
         yield
-    outcome = manager.appender.acknowledge(results, ACKS_ALL, context.broker.config["request.timeout.ms"])
-    acknowledged = outcome if isinstance(outcome, Pending) else Pending.of(outcome)
-    return acknowledged.then(lambda done: _acknowledged(context, marker, done, codes))
+    return results
+
+
+def _acknowledge(
+    context: RequestContext,
+    marker: WritableTxnMarker,
+    results: Results,
+    codes: dict[TopicPartition, ErrorCode],
+) -> Pending[None] | None:
+    """Waits for the replicas, marker by marker: `codes` has what became of each, now or when the Pending is done."""
+    appender = context.broker.replica_manager.appender
+    outcome = appender.acknowledge(results, ACKS_ALL, context.broker.config["request.timeout.ms"])
+    if isinstance(outcome, Pending):
+        return outcome.then(lambda done: _acknowledged(context, marker, done, codes))
+    _acknowledged(context, marker, outcome, codes)
+    return None
 
 
 def _acknowledged(
