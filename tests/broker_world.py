@@ -269,6 +269,7 @@ class World:
             syncer=syncer,
             disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
+            on_log_start=self._log_start_moved,
         )
         for directory in directories:
             self.disk.mkdir(directory)
@@ -285,7 +286,6 @@ class World:
             alter_partition=self.isr,
             fetchers=self.fetchers,
         )
-        self.logs.on_log_start = self.replicas.log_start_moved
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()
@@ -438,6 +438,9 @@ class World:
                 ]
             }
         )
+
+    def _log_start_moved(self, tp):
+        self.replicas.log_start_moved(tp)
 
     def update_metadata(self, topics, *, topic_id=ZERO_UUID, brokers=(ME, OTHER), epoch=1, broker_epoch=7):
         request = UpdateMetadataRequest(

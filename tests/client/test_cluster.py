@@ -8,7 +8,7 @@ import pytest
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import PRODUCER_CONFIG, client_config
-from barnabas.client.group.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
+from barnabas.client.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
 from barnabas.client.retries import Attempts, Deadline
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff

@@ -23,7 +23,7 @@ from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
 from barnabas.core.pending import Pending, gather
-from barnabas.core.slices import Sliced, Work, run
+from barnabas.core.slices import Sliced, Work, further_steps
 from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
@@ -93,7 +93,12 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 def produce(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
-    return run(_Produce(context, request), context.broker.clock, AT_ONCE_MAX, PORTION, context.peer)
+    work = _Produce(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    if work.done:
+        answer: ProduceResponse | None = work.value
+        return answer
+    return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
 
 
 class _Produce(Work[ProduceResponse | None]):
