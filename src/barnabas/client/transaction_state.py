@@ -51,7 +51,7 @@ VALID_SOURCES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
 """From which states each state may be entered (``isTransitionValid``)."""
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     """What the answer to a transactional request leads to."""
 
     DONE = auto()
@@ -71,10 +71,10 @@ class Outcome(Enum):
     """Not authorised, or not foreseen: this producer can only be closed."""
 
 
-_O = Outcome
+_O = TransactionOutcome
 _C = ErrorCode
 
-_COMMON: Final[dict[ErrorCode, Outcome]] = {
+_COMMON: Final[dict[ErrorCode, TransactionOutcome]] = {
     _C.NONE: _O.DONE,
     _C.COORDINATOR_NOT_AVAILABLE: _O.MOVED,
     _C.NOT_COORDINATOR: _O.MOVED,
@@ -111,8 +111,8 @@ OFFSET_COMMIT: Final = {
     _C.STALE_MEMBER_EPOCH: _O.ABORT,
 }
 END: Final = _COMMON
-"""What each code means by the request that it answers; a code that is not there is `Outcome.DIE`
-(of ADD_PARTITIONS: `Outcome.ABORT`).
+"""What each code means by the request that it answers; a code that is not there is `TransactionOutcome.DIE`
+(of ADD_PARTITIONS: `TransactionOutcome.ABORT`).
 """
 
 FATAL_IN_PRODUCE: Final = frozenset(

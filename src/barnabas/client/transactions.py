@@ -39,7 +39,7 @@ from barnabas.client.errors import (
 )
 from barnabas.client.partition_queue import NO_IDENTITY, ProducerIdentity
 from barnabas.client.retries import Attempts, Deadline, is_retriable
-from barnabas.client.transaction_state import VALID_SOURCES, Outcome, TransactionState
+from barnabas.client.transaction_state import VALID_SOURCES, TransactionOutcome, TransactionState
 from barnabas.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, IllegalTransitionError, KafkaError
@@ -254,10 +254,10 @@ class TransactionManager:
         )
         versions = _INIT if bumped is NO_IDENTITY else _BUMP
 
-        async def attempt() -> Outcome:
+        async def attempt() -> TransactionOutcome:
             answer = await self._link.send(request, InitProducerIdResponse, versions=versions)
             outcome = self._judged(answer.error_code, codes.INIT_PRODUCER_ID, "InitProducerId")
-            if outcome is Outcome.DONE:
+            if outcome is TransactionOutcome.DONE:
                 self.identity = ProducerIdentity(
                     answer.producer_id, answer.producer_epoch, transactional=True
                 )
@@ -297,7 +297,7 @@ class TransactionManager:
                 self._partitions |= self._pending
                 self._pump()
 
-    async def _add(self, request: AddPartitionsToTxnRequest) -> Outcome:
+    async def _add(self, request: AddPartitionsToTxnRequest) -> TransactionOutcome:
         answer = await self._link.send(request, AddPartitionsToTxnResponse, versions=_ADD_PARTITIONS)
         return self._judged_all(
             (
@@ -307,7 +307,7 @@ class TransactionManager:
             ),
             codes.ADD_PARTITIONS,
             "AddPartitionsToTxn",
-            default=Outcome.ABORT,
+            default=TransactionOutcome.ABORT,
         )
 
     async def _commit_offsets(self, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
@@ -319,7 +319,7 @@ class TransactionManager:
             group_id=group.group_id,
         )
 
-        async def announce() -> Outcome:
+        async def announce() -> TransactionOutcome:
             answer = await self._link.send(request, AddOffsetsToTxnResponse, versions=_ADD_OFFSETS)
             return self._judged(answer.error_code, codes.ADD_OFFSETS, "AddOffsetsToTxn")
 
@@ -335,7 +335,7 @@ class TransactionManager:
 
     async def _commit_at(
         self, link: CoordinatorLink, offsets: Offsets, group: ConsumerGroupMetadata
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group.group_id,
@@ -406,7 +406,7 @@ class TransactionManager:
             committed=committed,
         )
 
-        async def attempt() -> Outcome:
+        async def attempt() -> TransactionOutcome:
             answer = await self._link.send(request, EndTxnResponse, versions=_END)
             return self._judged(answer.error_code, codes.END, "EndTxn")
 
@@ -414,24 +414,30 @@ class TransactionManager:
 
     # Answers.
 
-    async def _until_done(self, link: CoordinatorLink, attempt: Callable[[], Awaitable[Outcome]]) -> None:
+    async def _until_done(
+        self, link: CoordinatorLink, attempt: Callable[[], Awaitable[TransactionOutcome]]
+    ) -> None:
         """Repeats an attempt until it is done. Raises KafkaError, which is the state's error then."""
         attempts = Attempts(self._cluster.backoff)
-        while await self._once(link, attempt) is not Outcome.DONE:
+        while await self._once(link, attempt) is not TransactionOutcome.DONE:
             await attempts.another()
 
-    async def _while_open(self, link: CoordinatorLink, attempt: Callable[[], Awaitable[Outcome]]) -> bool:
+    async def _while_open(
+        self, link: CoordinatorLink, attempt: Callable[[], Awaitable[TransactionOutcome]]
+    ) -> bool:
         """Repeats an attempt as long as the transaction may be committed, and whether it is done. One that got
         no answer is repeated until there is one: what the coordinator knows decides about the end.
         """
         attempts = Attempts(self._cluster.backoff)
-        while (outcome := await self._once(link, attempt)) is not Outcome.DONE:
-            if outcome is not Outcome.UNKNOWN and self.state not in _OPEN:
+        while (outcome := await self._once(link, attempt)) is not TransactionOutcome.DONE:
+            if outcome is not TransactionOutcome.UNKNOWN and self.state not in _OPEN:
                 return False
             await attempts.another()
         return True
 
-    async def _once(self, link: CoordinatorLink, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def _once(
+        self, link: CoordinatorLink, attempt: Callable[[], Awaitable[TransactionOutcome]]
+    ) -> TransactionOutcome:
         try:
             await link.find()
             outcome = await attempt()
@@ -440,26 +446,30 @@ class TransactionManager:
                 if not isinstance(error, AbortableTransactionError | FatalTransactionError):
                     self._fail(_fatal(error))
                 raise
-            return Outcome.UNKNOWN
-        if outcome is Outcome.MOVED:
+            return TransactionOutcome.UNKNOWN
+        if outcome is TransactionOutcome.MOVED:
             link.lost("it is not the coordinator any more")
         return outcome
 
     def _judged(
-        self, number: int, table: Mapping[ErrorCode, Outcome], request: str, default: Outcome = Outcome.DIE
-    ) -> Outcome:
+        self,
+        number: int,
+        table: Mapping[ErrorCode, TransactionOutcome],
+        request: str,
+        default: TransactionOutcome = TransactionOutcome.DIE,
+    ) -> TransactionOutcome:
         """What an answer's code leads to; raises what ends the transaction or the producer."""
         code = ErrorCode.of(number)
         outcome = table.get(code, default)
-        if outcome in (Outcome.DONE, Outcome.AGAIN, Outcome.MOVED):
+        if outcome in (TransactionOutcome.DONE, TransactionOutcome.AGAIN, TransactionOutcome.MOVED):
             return outcome
         where = f"{code.message} ({request}, transactional id {self.transactional_id})"
-        if outcome is Outcome.FENCED:
+        if outcome is TransactionOutcome.FENCED:
             error: KafkaError = ProducerFencedError(ErrorCode.PRODUCER_FENCED, where)
-        elif outcome is Outcome.DIE or self.state not in _OPEN:
+        elif outcome is TransactionOutcome.DIE or self.state not in _OPEN:
             error = FatalTransactionError(code, where)
         else:
-            self._bump = self._bump or outcome is Outcome.BUMP
+            self._bump = self._bump or outcome is TransactionOutcome.BUMP
             error = AbortableTransactionError(code, where)
         self._fail(error)
         raise error
@@ -467,13 +477,16 @@ class TransactionManager:
     def _judged_all(
         self,
         numbers: Iterable[int],
-        table: Mapping[ErrorCode, Outcome],
+        table: Mapping[ErrorCode, TransactionOutcome],
         request: str,
-        default: Outcome = Outcome.DIE,
-    ) -> Outcome:
+        default: TransactionOutcome = TransactionOutcome.DIE,
+    ) -> TransactionOutcome:
         """What the codes of several partitions lead to: the first that ends something, else the slowest way."""
         outcomes = {self._judged(number, table, request, default) for number in sorted(numbers, key=_gravity)}
-        return next((each for each in (Outcome.MOVED, Outcome.AGAIN) if each in outcomes), Outcome.DONE)
+        return next(
+            (each for each in (TransactionOutcome.MOVED, TransactionOutcome.AGAIN) if each in outcomes),
+            TransactionOutcome.DONE,
+        )
 
     # The state.
 

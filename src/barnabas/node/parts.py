@@ -37,14 +37,16 @@ from barnabas.node.broker_clients import (
     controlled_shutdown_client,
     controller_client,
     fetcher_clients,
+    marker_client,
     to_controller_client,
 )
 from barnabas.node.channels import BrokerChannels, LocalBroker
 from barnabas.node.control_requests import ControlRequests
 from barnabas.node.controlled_shutdown import ControlledShutdown
-from barnabas.node.coordinators import group_coordinator
+from barnabas.node.coordinators import group_coordinator, transaction_coordinator
 from barnabas.node.isr_channel import IsrChannel
 from barnabas.node.leader_endpoint import FetchSettings, Follower, LeaderClient, leader_endpoints
+from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.node.to_controller import NodeToControllerChannelManager
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
@@ -77,6 +79,7 @@ class Foundation(NamedTuple):
     logs: LogManager
     registration: BrokerRegistration
     loader: Loader
+    transaction_loader: Loader
 
     def broker_epoch(self) -> int:
         return self.registration.broker_epoch
@@ -127,6 +130,22 @@ class Parts:
         self.group_coordinator = group_coordinator(
             config, clock, rng, replicas=self.replicas, metadata=self.metadata, loader=on.loader
         )
+        producer_ids = ProducerIdManager(on.broker_id, on.broker_epoch, self._forwarding_channel)
+        self._markers = TxnMarkerChannel(
+            on.broker_id,
+            on.listeners.inter_broker_name,
+            self.metadata,
+            local=local,
+            remote=marker_client(on.broker_id, config, clock, rng),
+        )
+        self.transaction_coordinator = transaction_coordinator(
+            config,
+            clock,
+            replicas=self.replicas,
+            channel=self._markers,
+            new_producer_id=producer_ids.generate,
+            loader=on.transaction_loader,
+        )
         self.finalized_features = FinalizedFeatures(on.store)
         self.services = local.services = BrokerServices(
             broker_id=on.broker_id,
@@ -138,7 +157,7 @@ class Parts:
             fetch_sessions=_fetch_sessions(on),
             topics=self._topics,
             controller=self.controller,
-            producer_ids=ProducerIdManager(on.broker_id, on.broker_epoch, self._forwarding_channel),
+            producer_ids=producer_ids,
             topic_configs=on.configs,
             config_admin=ConfigAdmin(on.broker_id, on.configs, self.metadata, on.dynamic_config),
             broker_epoch=on.broker_epoch,
@@ -146,6 +165,7 @@ class Parts:
             topic_changes=self._topic_changes,
             auto_topics=AutoTopics(self._topics, config),
             group_coordinator=self.group_coordinator,
+            transaction_coordinator=self.transaction_coordinator,
             finalized_features_epoch=lambda: self.finalized_features.epoch,
         )
 
@@ -196,12 +216,14 @@ class Parts:
         """Answers what waits, resigns, and closes the connections to other brokers."""
         self._closed = True
         self._topic_changes.shutdown()
+        self.transaction_coordinator.shutdown()
         self.group_coordinator.shutdown()
         self.fetchers.close()
         self.replicas.shutdown()
         self.controller.shutdown()
         for client in (*self._to_leaders, self._to_brokers):
             await client.close()
+        await self._markers.close()
         for channel in (self._alter_partition_channel, self._forwarding_channel):
             await channel.close()
 
