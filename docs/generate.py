@@ -1,5 +1,6 @@
 """Fills the generated parts of docs (`make docs`): in compatibility.md the table that answers ApiVersions and
-the differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's.
+the differences that `make parity` lets pass, in logs.md the lines and the loggers that stand for Kafka's, in
+architecture.md the stations of requests.
 
 A test compares the pages with what this would write, so that they cannot promise what the broker does not do.
 """
@@ -14,11 +15,14 @@ from barnabas.core.kafka_words import LOGGERS, WORDS
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
+sys.path.append(str(DOCS))
 
+import stations  # noqa: E402 - it stands in this folder
 from parity.allowed import table as parity_table  # noqa: E402 - it stands beside this folder
 
 PAGE = DOCS / "compatibility.md"
 LOGS_PAGE = DOCS / "logs.md"
+ARCHITECTURE_PAGE = DOCS / "architecture.md"
 GENUINE = DOCS.parent / "tests" / "golden" / "api-versions-3.9.2.txt"
 _APIS = re.compile(r"(<!-- apis: .*? -->).*?(<!-- end of apis -->)", re.DOTALL)
 _PARITY = re.compile(r"(<!-- parity: .*? -->).*?(<!-- end of parity -->)", re.DOTALL)
@@ -67,6 +71,16 @@ def logs_page() -> str:
     return text
 
 
+def architecture_page() -> str:
+    """The page of the architecture as it should be. Raises ValueError where a station is not there."""
+    if gone := stations.missing():
+        raise ValueError(f"docs/stations.py names what is not there: {', '.join(gone)}")
+    part = re.compile(r"(<!-- stations: .*? -->).*?(<!-- end of stations -->)", re.DOTALL)
+    text = ARCHITECTURE_PAGE.read_text()
+    return part.sub(lambda found: f"{found[1]}\n{stations.tables()}\n{found[2]}", text)
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
     LOGS_PAGE.write_text(logs_page())
+    ARCHITECTURE_PAGE.write_text(architecture_page())

@@ -12,6 +12,7 @@ from barnabas.broker.handlers import api_table
 from barnabas.broker.producer_ids import ProducerIdManager
 from barnabas.broker.services import BrokerServices
 from barnabas.broker.topic_changes import TopicChanges
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.topics import CreatedTopic
 from barnabas.coordinator.runtime.loading import Loader
@@ -31,8 +32,6 @@ from barnabas.node.marker_channel import TxnMarkerChannel
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.framing import RequestHeader, decode_response, encode_request
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from barnabas.protocol.messages.alter_partition import AlterPartitionResponse
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownResponse
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -131,14 +130,14 @@ class Controller:
     def is_topic_queued_for_deletion(self, topic):
         return topic in self.deleting
 
-    def controlled_shutdown(self, request):
-        return Pending.of(ControlledShutdownResponse(remaining_partitions=self.remaining))
+    def controlled_shutdown(self, broker_id, broker_epoch):
+        return Pending.of(self.remaining)
 
-    def allocate_producer_ids(self, request):
-        return Pending.of(AllocateProducerIdsResponse(producer_id_start=5000, producer_id_len=1000))
+    def allocate_producer_ids(self, broker_id, broker_epoch):
+        return Pending.of(ProducerIdBlock(5000, 1000))
 
-    def alter_partition(self, request, version):
-        return Pending.of(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    def alter_partition(self, broker_id, broker_epoch, proposals):
+        return Pending.failed(KafkaError(ErrorCode.STALE_BROKER_EPOCH))
 
 
 class TopicConfigs:
@@ -272,6 +271,7 @@ class World:
             syncer=syncer,
             disk_thread=disk_thread,
             log_config=lambda topic: self.log_config,
+            on_log_start=self._log_start_moved,
         )
         for directory in directories:
             self.disk.mkdir(directory)
@@ -288,7 +288,6 @@ class World:
             alter_partition=self.isr,
             fetchers=self.fetchers,
         )
-        self.logs.on_log_start = self.replicas.log_start_moved
         ids = itertools.count(1)
         self.sessions = FetchSessionCache(10, new_id=lambda: next(ids), now_ms=self.clock.time_ms)
         self.controller = Controller()
@@ -453,6 +452,9 @@ class World:
                 ]
             }
         )
+
+    def _log_start_moved(self, tp):
+        self.replicas.log_start_moved(tp)
 
     def update_metadata(self, topics, *, topic_id=ZERO_UUID, brokers=(ME, OTHER), epoch=1, broker_epoch=7):
         request = UpdateMetadataRequest(

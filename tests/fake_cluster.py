@@ -53,6 +53,8 @@ VERSIONS = {
     ApiKey.INIT_PRODUCER_ID: (0, 5),
     ApiKey.DESCRIBE_CONFIGS: (1, 4),
 }
+REMEMBERED = 5
+"""Batches of a producer that a broker recognises (``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``)."""
 
 
 class HangUpError(Exception):
@@ -249,7 +251,7 @@ class FakeCluster:
         return PartitionProduceResponse(index=data.index, error_code=error, base_offset=base)
 
     def _store(self, tp, batch):
-        """Kafka's sequence check, with a memory of every batch."""
+        """Kafka's sequence check, with its memory of the last five batches."""
         header = parse_header(batch)
         if header.producer_id < 0:
             return ErrorCode.NONE, self.append(*tp, batch)
@@ -265,6 +267,8 @@ class FakeCluster:
         base = self.append(*tp, batch)
         known["stored"][header.base_sequence] = base
         known["next"] += header.count
+        if len(known["stored"]) > REMEMBERED:
+            del known["stored"][min(known["stored"])]
         return ErrorCode.NONE, base
 
     async def _fetch(self, request, node_id):

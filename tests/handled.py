@@ -13,7 +13,7 @@ from standing_clock import Clock
 APIS = {api.request: api for api in api_table({"classic", "consumer"}).values()}
 
 
-def handled(coordinator, request, version=None, *, client_id="app"):
+def handled(coordinator, request, version=None, *, client_id="app", host="127.0.0.1"):
     """What the handler returns: a response, or the Pending of one.
     Raises KafkaError where the handler does.
     """
@@ -25,7 +25,7 @@ def handled(coordinator, request, version=None, *, client_id="app"):
         config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
     )
     header = RequestHeader(int(api.key), api.max_version if version is None else version, 0, client_id)
-    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 9999))
+    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), (host, 9999))
     return api.handler(RequestContext(services, header, peer, 0), request)
 
 

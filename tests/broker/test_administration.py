@@ -201,6 +201,17 @@ def test_elect_leaders_gives_up_when_the_time_is_over(world):
     assert elected(answer()) == {("moves", 0): ("REQUEST_TIMED_OUT", None)}
 
 
+def test_elect_leaders_waits_its_time_for_a_topic_that_is_deleted_meanwhile(world):
+    world.create("moves", leader=5)
+    world.controller.elections = {TopicPartition("moves", 0): 1}
+    answer = world.start(elect(("moves", 0)), 2)
+    world.delete("moves")
+    assert answer() is None
+    world.clock.advance(500)
+
+    assert elected(answer()) == {("moves", 0): ("REQUEST_TIMED_OUT", None)}
+
+
 def test_elect_leaders_is_the_controllers(world):
     world.controller.elections = KafkaError(ErrorCode.NOT_CONTROLLER)
     answer = world.send(elect(("moves", 0, 1)), 2)

@@ -10,7 +10,7 @@ import pytest
 from barnabas.broker.authorizer import Operation
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
-from barnabas.log import manager
+from barnabas.log import creation
 from barnabas.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -144,9 +144,23 @@ def test_to_ask_for_the_directory_of_now_gives_the_move_up(two_disks):
     here = "/data" if target == "/other" else "/other"
     assert alter(two_disks, target) is ErrorCode.NONE
     assert alter(two_disks, here) is ErrorCode.NONE
+    assert [one[3] for one in replicas(two_disks)] == [False]
     two_disks.clock.advance(0)
 
     assert [(one[0], one[3]) for one in replicas(two_disks)] == [(here, False)]
+
+
+def test_to_ask_once_more_for_where_it_moves_goes_on_with_what_is_copied(two_disks):
+    two_disks.create()
+    two_disks.produce(records=batch(5))
+    target = other_than(two_disks)
+    two_disks.replicas.quotas.alter_log_dirs.bound = 0
+    alter(two_disks, target)
+    two_disks.clock.advance(0)
+    future = two_disks.logs.futures.get(TP)
+
+    assert alter(two_disks, target) is ErrorCode.NONE
+    assert (two_disks.logs.futures.get(TP), future.log_end_offset) == (future, 5)
 
 
 @pytest.mark.parametrize("target", ["/data", "/other"])
@@ -232,7 +246,7 @@ def test_a_replica_that_is_stopped_while_it_moves_keeps_its_records(two_disks):
 
 
 def test_only_so_many_partitions_to_come_are_remembered(two_disks, monkeypatch):
-    monkeypatch.setattr(manager, "PREFERRED_MAX", 3)
+    monkeypatch.setattr(creation, "PREFERRED_MAX", 3)
     for partition in range(4):
         assert alter(two_disks, "/other", partition=partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     # What has no directory of its choice goes to the one with the fewest logs.

@@ -7,7 +7,7 @@ from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest, RemainingPartition
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -228,7 +228,7 @@ def test_a_deleted_topic_releases_those_who_wait(world):
 
 
 def test_controlled_shutdown(world):
-    world.controller.remaining = [RemainingPartition(topic_name="orders", partition_index=3)]
+    world.controller.remaining = [TopicPartition("orders", 3)]
     response = world.send(ControlledShutdownRequest(broker_id=2, broker_epoch=5), 3)
 
     [left] = response.remaining_partitions

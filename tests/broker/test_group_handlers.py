@@ -8,16 +8,17 @@ from barnabas.broker.handlers import api_table
 from barnabas.coordinator.classic.group import ClassicGroup
 from barnabas.coordinator.classic.members import JoinResult, LeavingMember, SyncResult
 from barnabas.coordinator.classic.states import ClassicGroupState
+from barnabas.coordinator.consumer.description import ConsumerGroupDescription
+from barnabas.coordinator.consumer.group import ConsumerGroup
+from barnabas.coordinator.consumer.member import HeartbeatResult
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
 )
 from barnabas.protocol.messages.delete_groups import DeleteGroupsRequest
 from barnabas.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -103,12 +104,12 @@ class Coordinator:
     def delete_group(self, group_id):
         return self._answer("delete_group", None, group_id)
 
-    def consumer_group_heartbeat(self, client, request):
-        good = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1)
-        return self._answer("consumer_group_heartbeat", good, client, request)
+    def consumer_group_heartbeat(self, heartbeat):
+        good = HeartbeatResult("m", 1, 5000)
+        return self._answer("consumer_group_heartbeat", good, heartbeat)
 
     def consumer_group_describe(self, group_id):
-        good = DescribedConsumerGroup(group_id=group_id, group_state="Stable")
+        good = ConsumerGroupDescription(ConsumerGroup(group_id), "uniform", [])
         return self._answer("consumer_group_describe", good, group_id)
 
 
@@ -722,7 +723,7 @@ def consumer_world(make):
 
 def test_members_of_consumer_groups_need_to_read_the_group(consumer_world, rights, coordinator):
     assert consumer_world.send(heartbeat(), 0).member_epoch == 1
-    assert coordinator.asked[0][1] == ("test", "/127.0.0.1")
+    assert coordinator.asked[0][1].client == ("test", "/127.0.0.1")
     rights.deny(Operation.READ, Resource.GROUP, "g")
     assert code(consumer_world.send(heartbeat(), 0).error_code) == "GROUP_AUTHORIZATION_FAILED"
 
@@ -761,4 +762,4 @@ def test_consumer_groups_are_described_to_who_may(consumer_world, rights):
     hidden, described = consumer_world.send(request, 0).groups
 
     assert code(hidden.error_code) == "GROUP_AUTHORIZATION_FAILED"
-    assert (described.group_state, described.authorized_operations) == ("Stable", 1 << 3 | 1 << 6 | 1 << 8)
+    assert (described.group_state, described.authorized_operations) == ("Empty", 1 << 3 | 1 << 6 | 1 << 8)

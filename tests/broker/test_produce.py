@@ -46,6 +46,14 @@ def test_old_versions_are_advertised_but_refused(world, version):
     assert world.partition().log.log_end_offset == 0
 
 
+def test_what_is_not_here_is_refused_with_no_offset_and_no_time(world):
+    world.create()
+    answer = answer_of(world.produce(partition=5))
+
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (answer.base_offset, answer.log_append_time_ms, answer.log_start_offset) == (-1, -1, -1)
+
+
 def test_acks_0_has_no_answer(world):
     world.create()
 
@@ -282,6 +290,22 @@ def test_the_wrong_broker_names_the_leader_from_version_10(world):
     assert answer_of(world.produce(version=9)).current_leader is None
 
 
+@pytest.mark.parametrize("many", [1, 500])
+def test_each_leader_is_named_once_however_many_partitions_are_elsewhere(world, make_batch, many):
+    world.create(partitions=many, leader=2, isr=(2, 1), epoch=3)
+    partitions = [PartitionProduceData(index=index, records=make_batch()) for index in range(many)]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1, topic_data=[TopicProduceData(name="orders", partition_data=partitions)]
+    )
+    response = world.send(request, 10)
+
+    answers = response.responses[0].partition_responses
+    assert {(each.error_code, each.current_leader.leader_id) for each in answers} == {
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+    }
+    assert [each.node_id for each in response.node_endpoints] == [2]
+
+
 def test_acks_all_waits_for_the_isr(world, make_batch):
     world.create(isr=(1, 2))
     data = PartitionProduceData(index=0, records=make_batch())
@@ -384,7 +408,7 @@ def test_handler_answers_at_once_where_nothing_waits(world, make_batch):
 def test_appends_without_a_descriptor_are_refused_with_an_error_that_clients_try_again(world):
     world.create()
     world.disk.descriptors = 0
-    world.logs._give_back_descriptors(OSError())
+    world.logs._errors.give_back_descriptors(OSError())
     refused = code_of(world.produce())
     world.disk.descriptors = None
 

@@ -60,6 +60,22 @@ def test_a_throttled_partition_is_left_out_and_another_is_not(world):
     assert found[1] > 0
 
 
+def test_the_broker_with_the_id_0_is_throttled_like_any(world, make_batch):
+    world.create(isr=(1,), replicas=(1, 0), topic_id=TOPIC_ID)
+    world.produce(records=make_batch(10))
+    quotas = world.replicas.quotas
+    quotas.topic_configured("orders", {LEADER_REPLICAS: "*"})
+    quotas.broker_configured({LEADER_RATE: 10})
+    before = world.replicas.topic_stats.total().bytes_out
+
+    assert sizes(world.send(fetch(0), 15))[0] > 0
+    assert world.replicas.topic_stats.total().bytes_out == before, "what a replica gets is no consumer's"
+    assert quotas.leader.is_exceeded()
+    answer = world.start(fetch(0), 15)
+    world.produce()
+    assert answer() is None
+
+
 @pytest.mark.usefixtures("quotas")
 def test_a_throttled_fetch_waits_its_time(world):
     answer = world.start(fetch(BEHIND), 15)

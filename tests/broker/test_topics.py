@@ -124,8 +124,12 @@ def test_internal_topics_have_a_configuration_of_their_own(make_world):
 
 
 def test_too_few_brokers_for_an_internal_topic(world):
-    assert codes(world.send(ask("__consumer_offsets"), 9)) == {
-        "__consumer_offsets": "INVALID_REPLICATION_FACTOR"
+    response = world.send(ask("__consumer_offsets", "nope"), 9)
+
+    assert codes(response)["__consumer_offsets"] == "INVALID_REPLICATION_FACTOR"
+    assert {each.name: each.is_internal for each in response.topics} == {
+        "__consumer_offsets": True,
+        "nope": False,
     }
 
 
@@ -529,7 +533,10 @@ def test_list_offsets_errors(world):
     assert list_offset(world, -1, epoch=4)[0] == "UNKNOWN_LEADER_EPOCH"
     world.create(isr=(1, 2), epoch=1)  # this epoch starts at 1, the high watermark is 0
     assert list_offset(world, -1)[0] == "OFFSET_NOT_AVAILABLE"
-    assert list_offset(world, -1, 4)[0] == "LEADER_NOT_AVAILABLE"
+    assert [list_offset(world, -1, version)[0] for version in (4, 5)] == [
+        "LEADER_NOT_AVAILABLE",
+        "OFFSET_NOT_AVAILABLE",
+    ]
     assert list_offset(world, -2)[0] == "NONE"
     world.create(leader=2, isr=(2, 1), epoch=2)
     assert list_offset(world, -1)[0] == "NOT_LEADER_OR_FOLLOWER"

@@ -205,6 +205,32 @@ def test_a_waiting_fetch_is_answered_with_all_of_a_turn(world, line, make_batch)
     assert len(response.responses[0].partitions[0].records) == 6 * len(make_batch())
 
 
+def test_a_waiting_fetch_is_answered_though_the_last_of_a_turn_is_a_duplicate(line, make_batch):
+    consumer = Line(line.world)
+    consumer.send(fetch(1, 1, wait_ms=500))
+    records = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+
+    line.send(*(produce(make_batch(**records), number) for number in range(2)))
+
+    assert produced(line) == [(number, ErrorCode.NONE, 1) for number in range(2)]
+    [(_, response)] = consumer.answers(ApiKey.FETCH, 11)
+    assert len(response.responses[0].partitions[0].records) == len(make_batch(**records))
+
+
+def test_what_a_turn_appends_is_counted_once_and_what_the_disk_refuses_is_not(world, line, make_batch):
+    records = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    before = world.replicas.topic_stats.total()
+    line.send(produce(make_batch(3), 1), *(produce(make_batch(2, **records), number) for number in (2, 3)))
+
+    counted = world.replicas.topic_stats.total()
+    assert counted.messages_in - before.messages_in == 3 + 2
+    assert counted.bytes_in - before.bytes_in == len(make_batch(3)) + len(make_batch(2, **records))
+    world.disk.fail("/data", "write")
+    line.send(*(produce(make_batch(), number) for number in (4, 5)))
+    after = world.replicas.topic_stats.total()
+    assert (after.messages_in, after.bytes_in) == (counted.messages_in, counted.bytes_in)
+
+
 def test_a_duplicate_of_what_waits_fails_with_it(world, line, make_batch):
     world.disk.fail("/data", "write")
     records = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}

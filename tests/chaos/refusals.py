@@ -15,8 +15,6 @@ import errno
 import os
 import random
 import shutil
-import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,12 +24,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import rounds_report
 from confluent_kafka.admin import AdminClient, NewTopic
 from kill_load import PARTITIONS, KeyedStream, Reader, Stream
+from refusing import Refusal, build
 
 from serving import ServeProcess, free_port
 
 KINDS = ("open", "write", "sync", "rename", "unlink", "truncate")
+"""Those that change a disk. What else the library knows is refused to the metadata store: `store_refusals.py`."""
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 LOAD_S = 1.2
 ENOUGH = 300
@@ -53,17 +54,6 @@ SETTINGS = {
 }
 
 
-def build(folder):
-    """The library, or None without a compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        return None
-    library = folder / "refuse.so"
-    source = Path(__file__).with_name("refuse.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return library
-
-
 class Round:
     """From a start that may be refused something to a start that is not, of the first of some brokers."""
 
@@ -77,17 +67,8 @@ class Round:
         self._kill = kill
         self._is_certain = bool(suffix)
         self._folders = [folder / f"data-{number}" for number in range(brokers)]
-        self._counts = folder / "counts"
-        self._counts.write_bytes(bytes(8 * len(KINDS)))
-        self._environment = {
-            "LD_PRELOAD": str(library),
-            "REFUSE_UNDER": str(self._folders[0]),
-            "REFUSE_SUFFIX": suffix,
-            "REFUSE_COUNTS": str(self._counts),
-            "REFUSE_KIND": str(-1 if kind is None else KINDS.index(kind)),
-            "REFUSE_AT": str(place),
-            "REFUSE_CODE": str(code),
-        }
+        self._refusal = Refusal(folder / "refusal", library, self._folders[0], suffix)
+        self._refusal.choose(kind, place, code)
         self._ports = [free_port() for _ in self._folders]
         self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         settings = dict(SETTINGS)
@@ -98,7 +79,7 @@ class Round:
     @property
     def calls(self):
         """How many calls of each kind there were."""
-        return dict(zip(KINDS, struct.unpack(f"{len(KINDS)}q", self._counts.read_bytes()), strict=True))
+        return {kind: self._refusal.calls[kind] for kind in KINDS}
 
     def run(self):
         """Topics are made, the first broker meets the refusal in its second life, and all are judged in the
@@ -153,7 +134,7 @@ class Round:
 
     def _meet_the_refusal(self, streams):
         before = dict(os.environ)
-        os.environ.update(self._environment)
+        os.environ.update(self._refusal.environment)
         try:
             server = self._spawned(0)
         finally:
@@ -224,11 +205,6 @@ def run_rounds(seed, rounds, folder, say=lambda _: None):
     return problems, figures
 
 
-def _say(line):
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -240,12 +216,11 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        done = run_rounds(given.seed, given.rounds, folder, _say)
+        done = run_rounds(given.seed, given.rounds, folder, rounds_report.say)
     if done is None:
         sys.exit("there is no C compiler (cc, gcc)")
     problems, figures = done
-    _say(f"{dict(figures)}, {len(problems)} problems")
-    sys.exit(bool(problems))
+    rounds_report.end(problems, figures)
 
 
 if __name__ == "__main__":

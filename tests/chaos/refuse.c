@@ -1,7 +1,7 @@
-/* A disk that refuses one call, once: preloaded into a broker and its children by refusals.py (LD_PRELOAD).
+/* A disk that refuses one call, once: preloaded into a process and its children by refusing.py (LD_PRELOAD).
  *
- * Calls on files below REFUSE_UNDER whose names end with REFUSE_SUFFIX are counted by kind, over all processes, in the file REFUSE_COUNTS; the call number
- * REFUSE_AT of the kind REFUSE_KIND fails with the number REFUSE_CODE.
+ * Calls on files below REFUSE_UNDER whose names end with REFUSE_SUFFIX are counted by kind, over all processes, in
+ * the file REFUSE_TABLE. It says too which one fails: the call number `at` of the kind `kind`, with `code`.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,44 +14,46 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { OPEN, WRITE, SYNC, RENAME, UNLINK, TRUNCATE, KINDS };
+enum kind { OPEN, WRITE, SYNC, RENAME, UNLINK, TRUNCATE, READ, MAP, LOOK, FOLDER, KINDS };
 
-static _Atomic long *counts;
+struct table {
+    _Atomic long counts[KINDS];
+    long kind, at, code;
+};
+
+static struct table *table;
 static const char *under, *suffix = "";
-static int refused_kind = -1, code;
-static long refused_at = -1;
 
 __attribute__((constructor)) static void begin(void) {
-    const char *file = getenv("REFUSE_COUNTS");
+    const char *file = getenv("REFUSE_TABLE");
     under = getenv("REFUSE_UNDER");
     if (!file || !under) return;
     int descriptor = open(file, O_RDWR | O_CLOEXEC);
     if (descriptor < 0) return;
-    void *shared = mmap(NULL, KINDS * sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    void *shared = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
     if (getenv("REFUSE_SUFFIX")) suffix = getenv("REFUSE_SUFFIX");
-    if (getenv("REFUSE_KIND")) refused_kind = atoi(getenv("REFUSE_KIND"));
-    if (getenv("REFUSE_AT")) refused_at = atol(getenv("REFUSE_AT"));
-    if (getenv("REFUSE_CODE")) code = atoi(getenv("REFUSE_CODE"));
-    if (shared != MAP_FAILED) counts = shared;
+    if (shared != MAP_FAILED) table = shared;
 }
 
 static int refuses_path(enum kind kind, const char *path) {
-    if (!counts || strncmp(path, under, strlen(under)) != 0) return 0;
+    if (!table || strncmp(path, under, strlen(under)) != 0) return 0;
     size_t length = strlen(path), end = strlen(suffix);
     if (length < end || strcmp(path + length - end, suffix) != 0) return 0;
-    if (atomic_fetch_add(&counts[kind], 1) != refused_at || (int)kind != refused_kind) return 0;
-    dprintf(2, "refused: call %ld of kind %d on %s\n", refused_at, kind, path);
-    errno = code;
+    long number = atomic_fetch_add(&table->counts[kind], 1);
+    if ((long)kind != table->kind || number != table->at) return 0;
+    dprintf(2, "refused: call %ld of kind %d on %s\n", number, kind, path);
+    errno = (int)table->code;
     return 1;
 }
 
 static int refuses(enum kind kind, int descriptor) {
     char link[32], path[PATH_MAX];
-    if (!counts) return 0;
+    if (!table || descriptor < 0) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
     ssize_t length = readlink(link, path, sizeof path - 1);
     if (length < 0) return 0;
@@ -112,3 +114,32 @@ int unlink(const char *path) { return refuses_path(UNLINK, path) ? -1 : NEXT(unl
 int unlinkat(int folder, const char *path, int flags) {
     return refuses_path(UNLINK, path) ? -1 : NEXT(unlinkat)(folder, path, flags);
 }
+int mkdir(const char *path, mode_t mode) {
+    return refuses_path(FOLDER, path) ? -1 : NEXT(mkdir)(path, mode);
+}
+ssize_t read(int file, void *data, size_t size) {
+    return refuses(READ, file) ? -1 : NEXT(read)(file, data, size);
+}
+ssize_t pread(int file, void *data, size_t size, off_t position) {
+    return refuses(READ, file) ? -1 : NEXT(pread)(file, data, size, position);
+}
+ssize_t pread64(int file, void *data, size_t size, off64_t position) {
+    return refuses(READ, file) ? -1 : NEXT(pread64)(file, data, size, position);
+}
+void *mmap(void *place, size_t size, int access, int flags, int file, off_t position) {
+    return refuses(MAP, file) ? MAP_FAILED : NEXT(mmap)(place, size, access, flags, file, position);
+}
+void *mmap64(void *place, size_t size, int access, int flags, int file, off64_t position) {
+    return refuses(MAP, file) ? MAP_FAILED : NEXT(mmap64)(place, size, access, flags, file, position);
+}
+
+#define LOOKS(name, type)                                                    \
+    int name(const char *path, struct type *found) {                         \
+        return refuses_path(LOOK, path) ? -1 : NEXT(name)(path, found);      \
+    }
+LOOKS(stat, stat)
+LOOKS(stat64, stat64)
+LOOKS(lstat, stat)
+LOOKS(lstat64, stat64)
+int fstat(int file, struct stat *found) { return refuses(LOOK, file) ? -1 : NEXT(fstat)(file, found); }
+int fstat64(int file, struct stat64 *found) { return refuses(LOOK, file) ? -1 : NEXT(fstat64)(file, found); }

@@ -5,11 +5,12 @@ import time
 
 import pytest
 import refusals
+import refusing
 
 
 @pytest.fixture
 def library(tmp_path):
-    found = refusals.build(tmp_path)
+    found = refusing.build(tmp_path)
     if found is None:
         pytest.skip("there is no C compiler (cc, gcc) for the library that refuses calls")
     return found

@@ -102,6 +102,18 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
             1,
             "Cannot execute because there is an existing partition assignment",
         )
+        # Throttles stay while anything moves.
+        assert reassign("--verify", *plan).stdout.splitlines()[1:] == [
+            "Reassignment of partition lone-0 is still in progress.",
+            "",
+        ]
+        assert reassign("--verify", *plan_of(tmp_path, p0=[3, 2])).stdout.splitlines()[1:] == [
+            "Reassignment of partition t-0 is completed.",
+            "",
+        ]
+        unknown = reassign("--execute", "--additional", *plan_of(tmp_path, p0=[9, 2]))
+        assert (unknown.exit_code, unknown.stderr) == (1, "Error: Unknown broker id 9\n")
+        plan = plan_of(tmp_path, "lone", p0=[1, 2])
         cancelled = (
             "Successfully cancelled partition reassignment for: lone-0\nNone of the specified "
             "partition moves are active."
@@ -116,6 +128,12 @@ def test_replicas_move_and_their_throttles_go(join_cluster, barnabas, tmp_path):
         assert reassign("--cancel", *plan, "--preserve-throttles").stdout == cancelled
         assert reassign("--list").stdout == "No partition reassignments found.\n"
         assert list(admin.topics.describe(["lone"])["lone"].partitions[0].replicas) == [3]
+        # The targets have their throttles removed, those that are gone too; here that cannot end well.
+        impatient = tmp_path / "impatient.properties"
+        impatient.write_text("default.api.timeout.ms=2000\nrequest.timeout.ms=2000\n")
+        arrived = plan_of(tmp_path, "lone", p0=[3])
+        verified = reassign("--verify", *arrived, "--command-config", str(impatient)).stdout.splitlines()
+        assert verified[-1] == "Clearing broker-level throttles on brokers 1,2,3"
 
     for server in servers[:2]:
         server.kill()

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 
 import pytest
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import PRODUCER_CONFIG, client_config
-from barnabas.client.group.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
+from barnabas.client.coordinator_link import COORDINATOR_ID_BASE, CoordinatorLink
 from barnabas.client.retries import Attempts, Deadline
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.backoff import ExponentialBackoff
@@ -83,6 +84,30 @@ def test_a_broker_that_is_lost_leads_to_fresh_metadata(run, fake):
             await answered.wait()
 
     run(scenario())
+
+
+def test_a_refresh_that_fails_when_its_caller_is_gone_leaves_no_error_behind(run, fake, caplog):
+    async def scenario():
+        async with fake() as broker, cluster_of(broker) as cluster:
+            asked, go_on = asyncio.Event(), asyncio.Event()
+
+            async def answer_late(request, node_id):
+                asked.set()
+                await go_on.wait()
+                return hangup(request, node_id)
+
+            broker.faults[ApiKey.METADATA].append(answer_late)
+            caller = asyncio.create_task(cluster.refresh())
+            await asked.wait()
+            caller.cancel()
+            await asyncio.gather(caller, return_exceptions=True)
+            asking = [each for each in asyncio.all_tasks() if "Cluster._ask" in repr(each)]
+            go_on.set()
+            await asyncio.wait(asking)  # which does not look at what they raised
+
+    run(scenario())
+    gc.collect()
+    assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
 def test_attempts_end_where_the_deadline_leaves_no_time_for_a_pause(run):

@@ -347,6 +347,16 @@ def test_what_arrives_for_a_paused_partition_waits_until_it_is_resumed(run, fake
     run(scenario_with(body, auto_offset_reset="earliest")(fake))
 
 
+def test_offsets_are_looked_up_at_a_broker_that_knows_the_oldest_version_alone(run, fake):
+    async def body(cluster, consumer):
+        cluster.versions[ApiKey.LIST_OFFSETS] = (1, 1)
+        assert await consumer.beginning_offsets([T0]) == {T0: 0}
+        assert await consumer.end_offsets([T0]) == {T0: 10}
+        assert (await consumer.offsets_for_times({T0: 1004}))[T0].offset == 4
+
+    run(scenario_with(body)(fake))
+
+
 def test_offsets_are_looked_up_at_a_leader_that_moved(run, fake):
     async def body(cluster, consumer):
         assert await consumer.end_offsets([T0]) == {T0: 10}

@@ -437,6 +437,25 @@ def test_a_member_that_was_thrown_out_hears_that_its_partitions_are_lost_and_com
     run(scenario())
 
 
+def test_a_member_of_another_generation_hears_that_its_partitions_are_lost_and_keeps_its_id(run, fake):
+    """Whoever is in the group now may have them, though the coordinator knows the member."""
+
+    async def scenario():
+        async with world(fake) as (cluster, group, members), consumer(cluster) as one:
+            diary = Diary()
+            one.subscribe("t", **diary.listeners())
+            members.add(one)
+            await until(lambda: len(one.assignment()) == 4)
+            before = group.generation
+            group.generation += 5
+            await until(lambda: group.generation == before + 6 and len(one.assignment()) == 4)
+            assert one.group_metadata().member_id == "m1"
+            assert [kind for kind, _ in diary.lines] == ["assigned", "lost", "assigned"]
+            await members.stop()
+
+    run(scenario())
+
+
 def test_without_a_listener_for_losses_a_loss_is_a_revocation(run, fake):
     async def scenario():
         async with world(fake) as (cluster, group, _), consumer(cluster) as one:

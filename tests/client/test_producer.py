@@ -153,6 +153,46 @@ def test_a_moved_leader_is_found(run, fake):
     run(scenario())
 
 
+def test_nothing_overtakes_a_batch_whose_answer_an_earlier_leader_owes(run, fake):
+    """The next leader had it, and took so many newer ones that it did not recognise it: it was stored twice."""
+
+    async def scenario():
+        async with (
+            fake(2) as cluster,
+            AsyncProducer(cluster.bootstrap, batch_size=1, **FAST) as producer,
+        ):
+            cluster.add_topic("t", 1)
+            cluster.add_topic("other", 2)
+            cluster.add_topic("new", 2)
+            await producer.send_and_wait("other", "x", partition=1)
+            stored, go_on = asyncio.Event(), asyncio.Event()
+
+            async def store_and_end(request, node_id):
+                cluster._produce(request, node_id)
+                stored.set()
+                await go_on.wait()
+                raise ConnectionError
+
+            cluster.faults[ApiKey.PRODUCE].append(store_and_end)
+            deliveries = [await producer.send("t", "0")]
+            await stored.wait()
+            cluster.leaders["t", 0] = 2
+            cluster.epochs["t", 0] += 1
+            # A new topic: metadata is asked for, of the broker that owes nothing.
+            await producer.send_and_wait("new", "x", partition=1)
+            deliveries += [await producer.send("t", str(number)) for number in range(1, 10)]
+            for _ in range(10):  # whatever goes to this broker before has its answer before
+                await producer.send_and_wait("new", "x", partition=1)
+            go_on.set()
+            async with asyncio.timeout(15):
+                assert [(await one).offset for one in deliveries] == list(range(10))
+
+            assert values(cluster) == [b"%d" % number for number in range(10)]
+            assert sequences_are_unbroken(cluster)
+
+    run(scenario())
+
+
 def test_a_refused_batch_fails_alone_and_the_next_goes_under_a_new_epoch(run, fake):
     async def scenario():
         async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
@@ -216,6 +256,17 @@ def test_a_broker_that_forgot_the_sequence_gets_a_new_epoch(run, fake):
             cluster.producers.clear()
             await producer.send_and_wait("t", "two")
             assert values(cluster) == [b"one", b"two"]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_the_first_batch_of_all_may_meet_a_broker_that_knows_another_sequence(run, fake, code):
+    async def scenario():
+        async with fake() as cluster, AsyncProducer(cluster.bootstrap, **FAST) as producer:
+            cluster.faults[ApiKey.PRODUCE].append(produce_error(code))
+            stored = await producer.send_and_wait("t", "one")
+            assert (stored.offset, values(cluster)) == (0, [b"one"])
 
     run(scenario())
 

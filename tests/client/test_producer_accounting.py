@@ -245,9 +245,11 @@ def test_a_first_record_that_fails_leaves_no_batch_behind(value, headers, on_wor
 def test_a_closed_accumulator_takes_nothing():
     made = accumulator()
     made.try_append("t", b"x", None, 0, 1, ())
-    made.close()
+    made.refuse_with(lambda: ClientClosedError("closed"))
     with pytest.raises(ClientClosedError):
         made.try_append("t", b"y", None, 0, 1, ())
+    with pytest.raises(ClientClosedError):
+        made.try_append_section("t", 0, b"y", 1, 1)
     assert made.held_records() == 1
 
 

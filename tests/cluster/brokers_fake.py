@@ -1,7 +1,12 @@
 """Brokers that do what the controller says, without a log or a network, and a cluster of them."""
 
 from itertools import count
+from types import SimpleNamespace
 
+from barnabas.broker.authorizer import AllowAll
+from barnabas.broker.context import RequestContext
+from barnabas.broker.dispatch import execute
+from barnabas.broker.handlers import api_table
 from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
@@ -15,8 +20,12 @@ from barnabas.core.broker_config import broker_config
 from barnabas.core.dynamic_broker_config import DynamicBrokerConfig
 from barnabas.core.errors import ErrorCode
 from barnabas.core.ids import TopicPartition
+from barnabas.core.pending import Pending
 from barnabas.core.topic_config import TOPIC_CONFIG
 from barnabas.network.endpoints import Endpoint
+from barnabas.network.peer import ListenerId, Peer
+from barnabas.node.control_requests import ControlRequests
+from barnabas.protocol.framing import RequestHeader
 from barnabas.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrRequest,
@@ -29,6 +38,7 @@ from barnabas.protocol.messages.stop_replica import (
     StopReplicaResponse,
 )
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from metadata_updates import apply
 
 NOW_MS = 1_700_000_000_000
 
@@ -82,6 +92,8 @@ class FakeBroker:
         self.failing_dirs = set()
         self.lacks = ()
         """Listeners that it does not have."""
+        self.answers_by_name = False
+        """Whether it answers LeaderAndIsr as before version 5."""
 
     def start(self) -> None:
         cluster = self.cluster
@@ -96,7 +108,7 @@ class FakeBroker:
         self.controller = KafkaController(
             ControllerConfig(self.id, "INTERNAL", **cluster.config),
             self.store,
-            Channel(cluster),
+            ControlRequests(Channel(cluster)),
             self.registration,
             cluster.clock,
             cluster.random_uuid,
@@ -142,7 +154,7 @@ class FakeBroker:
             return self._lead_or_follow(request)
         if isinstance(request, StopReplicaRequest):
             return self._stop(request)
-        self.cache.apply(request)
+        apply(self.cache, request)
         return UpdateMetadataResponse()
 
     def _lead_or_follow(self, request):
@@ -156,7 +168,12 @@ class FakeBroker:
                 self.led.pop(tp, None)
                 self.followed.pop(tp, None)
                 (self.led if state.leader == self.id else self.followed)[tp] = state
+                errors[-1].topic_name = topic.topic_name if self.answers_by_name else ""
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        if self.answers_by_name:
+            return LeaderAndIsrResponse(
+                partition_errors=[each for topic in topics for each in topic.partition_errors]
+            )
         return LeaderAndIsrResponse(topics=topics)
 
     def _stop(self, request):
@@ -214,6 +231,18 @@ class Channel:
                 self._cluster.held.append(lambda: on_response(response))
             else:
                 self._cluster.loop.call_soon(lambda: on_response(response))
+
+
+def ask(controller, request, version=None):
+    """What the handler of the request's API answers, now or later, on the broker of this controller."""
+    api = api_table({"classic"})[request.api]
+    services = SimpleNamespace(controller=controller, authorizer=AllowAll(), clock=controller._clock)
+    peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("127.0.0.1", 9999))
+    header = RequestHeader(request.api, api.max_version if version is None else version, 0, "broker")
+    outcome = execute(
+        api, RequestContext(services, header, peer, 0), request, lambda _api, _context, answer: answer
+    )
+    return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
 
 
 class FakeCluster:

@@ -15,6 +15,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from metadata_updates import apply, delta
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ID_T, ID_U = b"t" * 16, b"u" * 16
@@ -55,7 +56,7 @@ def update(*partitions, brokers=None, topic="t", topic_id=ID_T, controller=1):
 @pytest.fixture
 def cache():
     made = MetadataCache(1)
-    made.apply(update(partition(0, 1), partition(1, 2)))
+    apply(made, update(partition(0, 1), partition(1, 2)))
     return made
 
 
@@ -84,7 +85,7 @@ def test_it_answers_what_it_was_told(cache):
 
 
 def test_brokers_are_replaced_and_partitions_are_a_delta(cache):
-    cache.apply(update(partition(0, 2, epoch=4), brokers=[broker(2), broker(3)]))
+    apply(cache, update(partition(0, 2, epoch=4), brokers=[broker(2), broker(3)]))
 
     assert sorted(each.id for each in cache.alive_brokers()) == [2, 3]
     assert (cache.partition(T0).leader, cache.partition(T0).leader_epoch) == (2, 4)
@@ -92,19 +93,19 @@ def test_brokers_are_replaced_and_partitions_are_a_delta(cache):
 
 
 def test_an_update_without_partitions_keeps_them(cache):
-    assert cache.apply(update(brokers=[broker(1)], controller=-1)) == []
+    assert apply(cache, update(brokers=[broker(1)], controller=-1)) == []
 
     assert cache.partition(T0).leader == 1
     assert cache.controller_id == -1
 
 
 def test_leader_minus_two_deletes(cache):
-    assert cache.apply(update(partition(0, -2))) == [T0]
+    assert apply(cache, update(partition(0, -2))) == [T0]
     assert cache.partition(T0) is None
     assert cache.partition(T1) is not None
     assert cache.topic_id("t") == ID_T
 
-    assert cache.apply(update(partition(1, -2))) == [T1]
+    assert apply(cache, update(partition(1, -2))) == [T1]
     assert "t" not in cache
     assert cache.topic_name(ID_T) is None
 
@@ -113,20 +114,20 @@ def test_a_partition_deleted_and_made_again_in_one_request_is_there(cache):
     request = update(partition(0, -2))
     request.topic_states += update(partition(0, 2), topic_id=ID_U).topic_states
 
-    assert cache.apply(request) == []
+    assert apply(cache, request) == []
     assert cache.partition(T0).leader == 2
     assert (cache.topic_id("t"), cache.topic_name(ID_T)) == (ID_U, None)
 
 
 def test_a_topic_without_id_loses_the_one_it_had(cache):
-    cache.apply(update(partition(0, 1), topic_id=ZERO_UUID))
+    apply(cache, update(partition(0, 1), topic_id=ZERO_UUID))
 
     assert cache.topic_id("t") == ZERO_UUID
 
 
 def test_a_reader_keeps_the_state_it_took(cache):
     before = cache.snapshot
-    cache.apply(update(partition(0, 2), partition(1, -2), brokers=[broker(9)]))
+    apply(cache, update(partition(0, 2), partition(1, -2), brokers=[broker(9)]))
 
     assert before.partitions["t"][0].leader == 1
     assert 1 in before.partitions["t"]
@@ -145,7 +146,7 @@ def test_a_reader_keeps_the_state_it_took(cache):
 )
 def test_leaders_by_listener(leader, brokers, listener, listeners_as_errors, error, shown):
     cache = MetadataCache(2)
-    cache.apply(update(partition(0, leader, offline=[1]), brokers=brokers))
+    apply(cache, update(partition(0, leader, offline=[1]), brokers=brokers))
     (answer,) = cache.snapshot.describe(
         "t", listener, endpoints_as_errors=False, listeners_as_errors=listeners_as_errors
     )
@@ -155,7 +156,7 @@ def test_leaders_by_listener(leader, brokers, listener, listeners_as_errors, err
 
 def test_version_0_leaves_unreachable_replicas_out():
     cache = MetadataCache(1)
-    cache.apply(update(partition(0, 1, replicas=(1, 2, 3), isr=(1, 3)), brokers=[broker(1), broker(2)]))
+    apply(cache, update(partition(0, 1, replicas=(1, 2, 3), isr=(1, 3)), brokers=[broker(1), broker(2)]))
     (answer,) = cache.snapshot.describe("t", "A", endpoints_as_errors=True, listeners_as_errors=False)
 
     assert answer.error is ErrorCode.REPLICA_NOT_AVAILABLE
@@ -174,7 +175,7 @@ def test_requests_of_every_version(version):
             each.v0_host, each.v0_port, each.endpoints = each.endpoints[0].host, 7, []
     decoded, _ = UpdateMetadataRequest.decode(b"".join(request.encode(version)), version)
     cache = MetadataCache(1)
-    cache.apply(decoded)
+    apply(cache, decoded)
 
     assert cache.partition(T0).leader == 1
     listener = "PLAINTEXT" if version < 3 else "A"
@@ -184,24 +185,26 @@ def test_requests_of_every_version(version):
 
 def test_a_listener_of_an_unknown_protocol_is_told_to_clients(cache):
     strange = UpdateMetadataEndpoint(port=9, host="h", listener="A", security_protocol=17881)
-    cache.apply(update(brokers=[UpdateMetadataBroker(id=1, endpoints=[strange]), UpdateMetadataBroker(id=2)]))
+    apply(
+        cache, update(brokers=[UpdateMetadataBroker(id=1, endpoints=[strange]), UpdateMetadataBroker(id=2)])
+    )
     found = cache.broker_endpoint(1, "A")
     assert (found.host, found.port) == ("h", 9)
     assert cache.broker_endpoint(2, "PLAINTEXT") is None
 
 
 def test_a_topic_of_another_id_is_found_by_that_only(cache):
-    cache.apply(update(partition(0, 1), topic_id=ID_U))
+    apply(cache, update(partition(0, 1), topic_id=ID_U))
     assert (cache.topic_name(ID_T), cache.topic_name(ID_U), cache.topic_id("t")) == (None, "t", ID_U)
 
-    cache.apply(update(partition(0, 1), topic="u", topic_id=ID_T))
+    apply(cache, update(partition(0, 1), topic="u", topic_id=ID_T))
     assert (cache.topic_name(ID_T), cache.topic_name(ID_U)) == ("u", "t")
 
 
 def test_two_updates_must_not_cross(cache):
-    first = cache.apply_in_slices(update(partition(0, 2)))
+    first = cache.apply_in_slices(delta(update(partition(0, 2))))
     next(first)
-    cache.apply(update(partition(1, 1)))
+    apply(cache, update(partition(1, 1)))
 
     with pytest.raises(AssertionError, match="two updates crossed"):
         list(first)
@@ -209,9 +212,9 @@ def test_two_updates_must_not_cross(cache):
 
 def test_different_listeners_are_logged(caplog, cache):
     with caplog.at_level(logging.ERROR, "barnabas"):
-        cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
+        apply(cache, update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
 
-        cache.apply(update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
+        apply(cache, update(brokers=[broker(1, "A"), broker(2, "A", "B")]))
     assert len(caplog.records) == 1, "it is said once, although each update names all brokers"
     assert "listeners_not_identical" in caplog.text
     assert repr(cache) == "<MetadataCache 1 topics brokers=[1, 2] controller=1>"
@@ -220,6 +223,6 @@ def test_different_listeners_are_logged(caplog, cache):
 def test_listeners_that_differ_in_another_way_or_again_are_news(caplog, cache):
     same, more, other = ([broker(1, "A"), broker(2, *names)] for names in (("A",), ("A", "B"), ("A", "C")))
     for brokers in (more, other, same, more):
-        cache.apply(update(brokers=brokers))
+        apply(cache, update(brokers=brokers))
 
     assert len([each for each in caplog.messages if "listeners_not_identical" in each]) == 3

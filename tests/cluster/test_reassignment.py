@@ -3,8 +3,10 @@ by request and by znode, to the end, back, and over to another controller.
 """
 
 import pytest
+from brokers_fake import ask
 
 from barnabas.cluster.leadership import ReplicaAssignment
+from barnabas.cluster.metadata.registration import propagate_log_dir_event
 from barnabas.cluster.store import znodes
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -14,6 +16,7 @@ from barnabas.protocol.messages.alter_partition import (
     AlterPartitionRequestTopicData,
     BrokerState,
 )
+from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest
 
@@ -57,11 +60,13 @@ def catch_up(cluster, *isr, tp=T0):
         new_isr_with_epochs=[BrokerState(broker_id=each) for each in isr],
         partition_epoch=state.partition_epoch,
     )
-    topic = AlterPartitionRequestTopicData(topic_id=broker.cache.topic_id(tp.topic), partitions=[partition])
+    data, _ = cluster.wait(broker.store.get(znodes.topic_path(tp.topic)))
+    topic_id = znodes.decode_topic(data).topic_id
+    topic = AlterPartitionRequestTopicData(topic_id=topic_id, partitions=[partition])
     request = AlterPartitionRequest(
         broker_id=state.leader, broker_epoch=broker.registration.broker_epoch, topics=[topic]
     )
-    answer = cluster.wait(cluster.controller.controller.alter_partition(request, 3))
+    answer = cluster.wait(ask(cluster.controller.controller, request, 3))
     assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
     cluster.settle()
 
@@ -331,6 +336,57 @@ def test_a_topic_on_the_move_is_deleted(five):
     assert assignment(five) == ReplicaAssignment((0, 1))
 
 
+def mark_for_deletion(cluster, topic, *, then_stop):
+    """Marks a topic while the controller is deaf, and has another one find the mark."""
+    then_stop.controller._queue.close()
+    cluster.wait(cluster.brokers[4].store.create(znodes.delete_topic_path(topic)))
+    then_stop.stop()
+
+
+def test_a_successor_deletes_a_topic_when_its_move_is_over(five):
+    """What a deletion waits for may be a move; a move of a topic that goes is not driven on."""
+    five.create("u", {0: [1, 2]})
+    u0 = TopicPartition("u", 0)
+    reassign(five, 3, 4, tp=u0)
+    before = five.state("u").leader_epoch
+    mark_for_deletion(five, "u", then_stop=five.brokers[0])
+
+    assert five.state("u").leader_epoch == before
+    assert moving(five) == {u0: ReplicaAssignment((3, 4, 1, 2), (3, 4), (1, 2))}
+    catch_up(five, 1, 2, 3, 4, tp=u0)
+
+    assert moving(five) == {}
+    assert not [path for path in five.paths("/") if path.endswith("/u")]
+    assert all(u0 in five.brokers[each].deleted for each in (1, 2, 3, 4))
+
+
+def test_a_replica_that_a_move_brought_is_like_any_other(five):
+    """Its broker is asked what is left when it lost a log directory."""
+    reassign(five, 3, 4)
+    catch_up(five, 0, 1, 2, 3, 4)
+    five.brokers[4].failing_dirs.add(T0)
+    five.wait(propagate_log_dir_event(five.brokers[4].store, 4))
+    five.settle()
+
+    assert five.state("t").isr == (3,)
+    assert five.brokers[0].cache.partition(T0).offline_replicas == (4,)
+
+
+def test_a_leader_that_shuts_down_does_not_begin_another_epoch(five):
+    five.create("u", {0: [1, 2]})
+    u0 = TopicPartition("u", 0)
+    catch_up(five, 1, tp=u0)
+    before = five.state("u")
+    request = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
+    five.wait(ask(five.controller.controller, request))
+    five.settle()
+    assert reassign(five, 1, tp=u0) is None
+
+    assert assignment(five, u0) == ReplicaAssignment((1,))
+    assert (five.state("u").leader, five.state("u").isr) == (1, (1,))
+    assert five.state("u").leader_epoch == before.leader_epoch
+
+
 def test_leaders_are_not_rebalanced_while_a_partition_moves(five):
     five.create("u", {0: [4, 1]})
     five.brokers[4].stop()
@@ -364,6 +420,19 @@ def test_a_move_by_znode(five):
     write_znode(five, znodes.encode_reassignment({T0: (4, 3)}))
     assert assignment(five) == ReplicaAssignment((4, 3)), "the next znode is seen too"
     assert znodes.REASSIGN_PARTITIONS not in five.paths()
+
+
+def test_another_target_that_a_tool_wrote_meanwhile_stays_for_the_next_controller(five):
+    write_znode(five, znodes.encode_reassignment({T0: (3, 4)}))
+    later = znodes.encode_reassignment({T0: (3, 0)})
+    five.wait(five.brokers[4].store.set(znodes.REASSIGN_PARTITIONS, later))
+    catch_up(five, 0, 1, 2, 3, 4)
+    assert assignment(five) == ReplicaAssignment((3, 4))
+    assert five.ensemble.table.find(znodes.REASSIGN_PARTITIONS).data == later
+
+    five.controller.stop()
+    five.brokers[0].start()
+    assert moving(five)[T0].target == (3, 0)
 
 
 def test_what_cannot_move_goes_from_the_znode(five):

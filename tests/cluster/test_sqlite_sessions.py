@@ -202,6 +202,32 @@ def test_a_lock_that_somebody_holds_costs_a_number_and_no_more(loop, path, begin
     assert second.session_id > first.session_id
 
 
+def test_changes_that_everybody_has_heard_of_are_forgotten(loop, begin, path):
+    store = begin(session_timeout_ms=30)
+    for number in range(20):
+        loop.wait(store.create(f"/{number}"))
+    connection = sqlite3.connect(path, timeout=5)
+    deadline = time.monotonic() + 20
+    while connection.execute("SELECT count(*) FROM change").fetchone() != (1,):  # the last has the number
+        loop.wait(store.exists("/"))
+        assert time.monotonic() < deadline
+    connection.close()
+
+
+def test_a_session_whose_lock_cannot_be_looked_at_counts_as_alive(loop, begin, path):
+    """As where no descriptor is left, or no access: its heartbeats will settle it."""
+    first = begin()
+    loop.wait(first.create("/mine", ephemeral=True))
+    lock = path.with_name("store.db.sessions") / f"{first.session_id}.lock"
+    kept = lock.rename(lock.with_name("kept"))
+    lock.symlink_to(lock)
+
+    second = begin()
+
+    assert loop.wait(second.children("/")) == ["mine"]
+    kept.rename(lock)
+
+
 class Full:
     """A call that fails as on a full disk, so many times on a store's thread, before or after it did its
     work.
@@ -300,6 +326,20 @@ def test_a_start_that_fails_at_a_step_leaves_nothing(loop, path, begin, monkeypa
     # A lock file that could not be locked stays, empty, until the next sweep.
     assert len(session_files(path)) == (step in ("flock", "samestat"))
     assert files_of(begin()) == session_files(path)
+
+
+def test_a_start_that_failed_says_so_when_its_file_is_closed(loop, path, begin, monkeypatch):
+    """Before that, the next start in this process found SQLite's shared memory of the first, which was read-only."""
+    loop.wait(begin().close())
+    order, close = [], Database.close
+    monkeypatch.setattr(Database, "next_number", Full(Database.next_number, 1))
+    monkeypatch.setattr(Database, "close", lambda database: (close(database), order.append("closed")))
+    store = SqliteStore(path, lambda told: (order.append("told"), loop.call_soon(told)))
+    started = store.start()
+    loop.until(lambda: started.done)
+
+    assert isinstance(started.error, StoreUnusableError)
+    assert order == ["closed", "told"]
 
 
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=STEP_IDS)

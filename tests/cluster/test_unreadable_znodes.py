@@ -4,6 +4,7 @@ import logging
 from itertools import pairwise
 
 import pytest
+from brokers_fake import ask
 
 from barnabas.cluster.metadata.registration import cluster_id
 from barnabas.cluster.store import znodes
@@ -55,7 +56,7 @@ def furnish(cluster):
 def allocate(cluster):
     broker = cluster.controller
     request = AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.registration.broker_epoch)
-    answer = broker.controller.allocate_producer_ids(request)
+    answer = ask(broker.controller, request)
     cluster.settle()
     return answer.result()
 

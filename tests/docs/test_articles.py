@@ -16,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
     *sorted((DOCS / "articles").glob("*.md")),
-    *(DOCS / f"{name}.md" for name in ("glossary", "faults", "wire", "onboarding")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("architecture", "glossary", "faults", "wire", "onboarding", "recipes")
+    ),
 ]
 STATION = re.compile(r"`([\w/]+\.py)`(?: `([\w.]+)`)?")
 

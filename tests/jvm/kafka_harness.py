@@ -76,6 +76,10 @@ TOOLS_OF_3: Final = {
 # Kafka 3.9 leaves the two libraries that ZooKeeper's metrics want to its distribution.
 _ZOOKEEPER_EXTRAS: Final = ("io.dropwizard.metrics:metrics-core:4.1.12.1",)
 _LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
+_LOG_OPTIONS: Final = [
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.logFile=System.err",
+]
 
 
 class UnavailableError(Exception):
@@ -135,6 +139,21 @@ def _fetch_connector(version: str, folder: Path) -> None:
             partial.rename(folder)
 
 
+def streams_command(source: Path) -> list[str]:
+    """The command that runs a file of Java with Kafka Streams, whose jars Maven fetches the first time."""
+    folder = cache_folder() / f"kafka-streams-{ZOOKEEPER_ERA}"
+    if not folder.is_dir():
+        _need_maven(f"Kafka Streams {ZOOKEEPER_ERA}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            partial = Path(work, "jars")
+            coordinate = f"org.apache.kafka:kafka-streams:{ZOOKEEPER_ERA}"
+            _fetch([coordinate, _LOG_BINDING], partial, Path(work, "pom.xml"))
+            if not folder.is_dir():
+                partial.rename(folder)
+    return [java(), *TOOL_OPTIONS, *_LOG_OPTIONS, "-cp", f"{folder}/*", str(source)]
+
+
 def _need_maven(what: str) -> None:
     java()
     if not shutil.which("mvn"):
@@ -174,8 +193,7 @@ def _keep_one_log_binding(folder: Path) -> None:
 
 def java_command(version: str, main: str, options: Sequence[str]) -> list[str]:
     """The command that runs a class, or a file of Java, with the jars of this Kafka version."""
-    log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.logFile=System.err"]
-    return [java(), *options, *log, "-cp", f"{artifacts(version)}/*", main]
+    return [java(), *options, *_LOG_OPTIONS, "-cp", f"{artifacts(version)}/*", main]
 
 
 class Server:

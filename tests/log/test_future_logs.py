@@ -23,10 +23,12 @@ def new_world():
     log.leader_epochs.assign(7, RECORDS)  # a leader that has not written yet
     log.high_watermark = RECORDS
     log.maybe_increment_log_start_offset(3)
+    log.first_dirty_offset = 5
     log.flush()
     manager.checkpoint_recovery_points()
     manager.checkpoint_high_watermarks()
     manager.checkpoint_log_start_offsets()
+    manager.checkpoint_cleaner_offsets(log)
     return world, manager
 
 
@@ -85,6 +87,7 @@ def test_a_moved_log_is_the_same_log():
     # As in Kafka, epoch 7 comes back with its first record.
     assert (values(log), log.leader_epochs.entries) == (before, epochs[:-1])
     assert (log.log_start_offset, log.high_watermark, log.recovery_point) == (3, RECORDS, RECORDS)
+    assert log.first_dirty_offset == 5
     assert put(log, RECORDS - 1, 7).duplicate, "producers are remembered"
     assert put(log, RECORDS, 7).first_offset == RECORDS
     manager.shutdown()
@@ -94,6 +97,23 @@ def test_a_moved_log_is_the_same_log():
         len(before) + 1,
         b"1" * 16,
     )
+
+
+def test_the_checkpoints_of_both_directories_say_where_the_partition_is():
+    """Another start, or a JVM broker, would go by those of a partition that has left."""
+    world, manager = new_world()
+    move(manager)
+
+    files = {
+        "recovery-point-offset-checkpoint": RECORDS,
+        "replication-offset-checkpoint": RECORDS,
+        "cleaner-offset-checkpoint": 5,
+    }
+    for name, offset in files.items():
+        assert world.disk.read(f"/data/{name}") == b"0\n0\n", name
+        assert world.disk.read(f"/other/{name}") == b"0\n1\norders 0 %d\n" % offset, name
+    # The name of its first segment says where the copy starts.
+    assert world.disk.read("/data/log-start-offset-checkpoint") == b"0\n0\n"
 
 
 def steps_of_a_move():
@@ -123,6 +143,7 @@ def test_whatever_step_is_the_last_the_partition_is_whole_and_in_one_directory(l
 
         assert len(directories_of(world)) == 1, step
         assert (values(log), log.log_start_offset) == (before, 3), step
+        assert log.first_dirty_offset == 5, f"what was cleaned is cleaned once more after step {step}"
         moved.add(log.directory)
         # What is in the future log is gone on with, or begun again.
         if log.directory == "/data/orders-0":

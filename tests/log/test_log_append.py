@@ -10,6 +10,7 @@ from barnabas.core.slices import in_one_piece
 from barnabas.log.producers import AppendOrigin
 from barnabas.log.results import UnexpectedAppendOffsetError
 from barnabas.records.batch import (
+    HEADER_SIZE,
     TimestampType,
     batch_headers,
     build_batch,
@@ -213,6 +214,18 @@ def test_recompression_keeps_the_size_limit_and_refuses_damage(world):
     assert refused(log, with_field(broken, ">h", 21, Codec.ZSTD)) is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize(("excess", "code"), [(0, None), (1, ErrorCode.MESSAGE_TOO_LARGE)])
+def test_a_batch_may_decompress_to_64_times_max_message_bytes(world, excess, code):
+    log = world.log(cleanup_policy=("compact",), max_message_bytes=1000)
+    beside = len(build_batch([Record(0, NOW_MS, b"k", bytes(60_000))])) - HEADER_SIZE - 60_000
+    record = Record(0, NOW_MS, b"k", bytes(64_000 - beside + excess))
+    records = build_batch([record], codec=Codec.ZSTD)
+    assert len(records) < 1000
+
+    error = log.validate_heavy(records, NOW_MS).error
+    assert (None if error is None else error.code) is code
+
+
 def test_recompression_sets_append_time(world):
     log = world.log(compression_type="zstd", message_timestamp_type="LogAppendTime")
     log.append(batch(2, timestamp=5), 0, NOW_MS)
@@ -234,6 +247,15 @@ class TestFollower:
         assert (info.first_offset, info.last_offset, info.size) == (0, 7, len(data))
         assert follower.read(0, 1 << 20).records.read() == data
         assert follower.leader_epochs.entries == leader.leader_epochs.entries
+
+    @pytest.mark.parametrize("epochs", [[0, 0, 1], [0, 3, 3], [7, 5], [4, 4, 2, 6]])
+    def test_a_record_has_the_epoch_that_its_leader_wrote(self, world, epochs):
+        """Also the one of a leader that a newer epoch, without a record so far, has come before."""
+        follower = world.log()
+        for offset, epoch in enumerate(epochs):
+            follower.append_as_follower(build_batch([Record(offset, 1, b"k", b"v")], leader_epoch=epoch))
+            latest = follower.leader_epochs.entries[-1]
+            assert (latest.epoch, latest.start_offset <= offset) == (epoch, True)
 
     def test_gaps_are_kept(self, world):
         follower = world.log()

@@ -144,7 +144,7 @@ def test_a_log_that_moves_takes_what_it_knows_along():
     last = sent(log)
     log.high_watermark = log.log_end_offset
     log.maybe_increment_log_start_offset(log.log_end_offset)
-    future = manager.futures.create(TP, "/other", None, "1" * 32)
+    future = manager.futures.create(TP, "/other", None)
     future.truncate_fully_and_start_at(log.log_start_offset)
     manager.futures.replace_current(log, future)
     assert_known(log, last)
@@ -220,6 +220,22 @@ class TestTheFile:
         caplog.clear()
         assert_known(world.reload(), last)
         assert "batches_unreadable" not in caplog.text
+
+    def test_what_lies_behind_the_snapshot_in_the_same_segment_does_not_count_for_it(self, world):
+        """A truncation goes back to a snapshot that lies in the middle of a segment."""
+        log = world.log()
+        sent(log, others=0)
+        log.close()
+        end_offset = log.log_end_offset
+        world.disk.remove(f"{FOLDER}/{end_offset:020d}.batches")
+        log = world.reload()
+        before = [each.last_sequence for each in log.producers.producers[7].batches]
+        for number in (1, 2):
+            log.append(batch(producer_id=7, producer_epoch=0, base_sequence=before[-1] + number), 0, NOW_MS)
+        log.truncate_to(end_offset + 1)
+
+        known = [each.last_sequence for each in log.producers.producers[7].batches]
+        assert known == [*before, before[-1] + 1][-5:]
 
     def test_only_so_much_of_the_log_is_read_for_it(self):
         world = World()

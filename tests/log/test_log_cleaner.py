@@ -43,7 +43,6 @@ def test_a_reader_finds_the_next_record_behind_one_that_is_gone():
     first = world.the_log.read(3, 1000, min_one_message=True)
 
     assert first.first_offset == 20
-    assert world.the_log.offset_for_timestamp is not None
 
 
 def test_what_lies_in_the_active_segment_or_above_the_high_watermark_is_neither_removed_nor_counted():
@@ -151,6 +150,25 @@ def test_the_last_batch_of_a_producer_stays_without_records_so_that_its_next_one
     assert idempotent(world, 2, b"2").duplicate
 
 
+def test_a_tombstone_that_was_the_last_of_its_producer_leaves_the_empty_batch_that_kafka_leaves():
+    """Its delete horizon has passed: a time of -1 would not be one."""
+    world = CompactedWorld(delete_retention_ms=1000)
+    idempotent(world, 0, None)
+    world.put((b"z", b"1"))
+    world.roll()
+    world.clean()
+    assert world.headers()[0].delete_horizon_ms is not None
+
+    world.clock.advance(1000)
+    world.put((b"z", b"2"))
+    world.roll()
+    world.clean()
+
+    empty = world.headers()[0]
+    assert (empty.count, empty.last_offset, empty.base_timestamp) == (0, 0, -1)
+    assert (empty.attributes, empty.delete_horizon_ms) == (0, None)
+
+
 def test_a_producer_that_has_expired_leaves_nothing_behind():
     world = CompactedWorld()
     idempotent(world, 0, b"0")
@@ -211,6 +229,25 @@ def test_a_commit_marker_stays_as_long_as_records_of_its_transaction_do():
     [marker] = [header for header in world.headers() if header.is_control]
     assert marker.delete_horizon_ms is None
     assert world.values()[b"k"] == b"committed"
+
+
+def test_each_cleaned_segment_has_the_aborted_transactions_of_its_own_markers():
+    world = CompactedWorld(segment_bytes=400)
+    for sequence in range(6):
+        idempotent(world, sequence, b"aborted", transactional=True)
+        world.end_transaction(7, committed=False)
+        world.put((b"%d" % sequence, b"x" * 100))
+    world.roll()
+    log = world.the_log
+    before = log.aborted_transactions(0, log.log_end_offset)
+
+    world.clean()
+
+    assert len(log.segments) > 3
+    assert [txn.first_offset for txn in before] == list(range(0, 18, 3))
+    assert log.aborted_transactions(0, log.log_end_offset) == before
+    world.restart(clean=True)
+    assert world.the_log.aborted_transactions(0, log.log_end_offset) == before
 
 
 def test_records_of_an_open_transaction_are_not_cleaned():

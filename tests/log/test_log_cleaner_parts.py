@@ -1,9 +1,10 @@
 """The parts of the cleaner by themselves: the offset map, the frames of records, the groups of segments."""
 
+import struct
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from barnabas.core.errors import KafkaError
@@ -12,7 +13,9 @@ from barnabas.log.cleaner.frames import frames_of, later_base, timestamp_delta
 from barnabas.log.cleaner.grouping import group_segments
 from barnabas.log.cleaner.offset_map import KEYLESS, SLOT_BYTES, OffsetMap, fingerprints
 from barnabas.log.cleaner.transactions import CleanedTransactions
+from barnabas.log.txn_index import AbortedTxn
 from barnabas.records.batch import HEADER_SIZE, build_batch, parse_header
+from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
 from barnabas.records.record import Record, decode_records, make_record
 
 KEYS = st.binary(max_size=40)
@@ -110,14 +113,19 @@ def test_a_section_that_is_cut_is_refused(cut):
         frames_of(section * 2, 1)
 
 
-class Segment:
-    def __init__(self, base_offset, size, entries=1):
-        self.base_offset = base_offset
-        self.size = size
-        self.index = self.time_index = self
+class Index:
+    ENTRY = struct.Struct(">QH")
+
+    def __init__(self, entries):
         self.entries = entries
 
-    ENTRY = type("Entry", (), {"size": 10})
+
+class Segment:
+    def __init__(self, base_offset, size, entries=1, time_entries=1):
+        self.base_offset = base_offset
+        self.size = size
+        self.index = Index(entries)
+        self.time_index = Index(time_entries)
 
 
 def groups(segments, *, size_max=100, index_bytes_max=1000, end_offset=10**10):
@@ -130,8 +138,62 @@ def groups(segments, *, size_max=100, index_bytes_max=1000, end_offset=10**10):
 def test_groups_end_where_bytes_indexes_or_offsets_would_not_fit_into_one_segment():
     assert groups([Segment(0, 60), Segment(1, 40), Segment(2, 1)], end_offset=3) == [[0, 1], [2]]
     assert groups([Segment(0, 1, 50), Segment(1, 1, 50), Segment(2, 1, 1)], end_offset=3) == [[0, 1], [2]]
+    assert groups([Segment(0, 1, 1, 50), Segment(1, 1, 1, 50), Segment(2, 1, 1, 1)], end_offset=3) == [
+        [0, 1],
+        [2],
+    ]
     assert groups([Segment(0, 1), Segment(5, 1)], end_offset=2**31) == [[0, 5]]
     assert groups([Segment(0, 1), Segment(5, 1)], end_offset=2**31 + 1) == [[0], [5]]
     # An empty segment has no offsets of its own.
     assert groups([Segment(0, 1), Segment(5, 0)], end_offset=2**40) == [[0, 5]]
     assert groups([]) == []
+
+
+class Transaction:
+    """One of a log, as an outsider sees it: which batches of it there were and which an earlier cleaning has left."""
+
+    def __init__(self, producer_id, first_offset):
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.is_aborted = False
+        self.records_left = False
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 2), st.sampled_from(["data", "data that is gone", "commit", "abort"])),
+        max_size=20,
+    )
+)
+@example([(1, "data"), (1, "abort"), (1, "data that is gone"), (1, "abort")])
+@example([(1, "data"), (1, "commit"), (1, "data that is gone"), (1, "commit")])
+def test_a_marker_goes_with_the_last_records_of_its_own_transaction(steps):
+    batches, aborted, running = [], [], {}
+    for offset, (producer_id, kind) in enumerate(steps):
+        if kind in {"commit", "abort"}:
+            transaction = running.pop(producer_id, None)
+            if transaction is not None and kind == "abort":
+                transaction.is_aborted = True
+                aborted.append(AbortedTxn(producer_id, transaction.first_offset, offset, offset + 1))
+        else:
+            transaction = running.setdefault(producer_id, Transaction(producer_id, offset))
+            transaction.records_left = transaction.records_left or kind == "data"
+        batches.append((kind, transaction))
+
+    cleaned, kept = CleanedTransactions(aborted), []
+    for offset, (producer_id, _) in enumerate(steps):
+        kind, transaction = batches[offset]
+        if kind == "data":
+            batch = build_batch(
+                [Record(offset, 0, b"k", b"v", [])], producer_id=producer_id, transactional=True
+            )
+            assert cleaned.on_batch(parse_header(batch)) == transaction.is_aborted
+        elif kind in {"commit", "abort"}:
+            marker = EndTransactionMarker(ControlType[kind.upper()], 0)
+            batch = build_marker(marker, timestamp=0, producer_id=producer_id, producer_epoch=0)
+            header = parse_header(batch)._replace(base_offset=offset)
+            may_go = transaction is None or not transaction.records_left
+            assert cleaned.on_control_batch(batch, header) == may_go, (offset, steps)
+            if kind == "abort" and not may_go:
+                kept.append((producer_id, transaction.first_offset))
+    assert [(txn.producer_id, txn.first_offset) for txn in cleaned.retained] == kept

@@ -65,6 +65,17 @@ def test_what_the_cleaners_say_of_themselves():
     assert 0 < cleaner.since_last_look_ms < 15_000
 
 
+def test_cleaners_that_were_stopped_do_nothing_more():
+    world = dirty(CompactedWorld())
+    begun = []
+    world.offload.before = begun.append
+    world.cleaner.startup()
+    world.cleaner.shutdown()
+    world.clock.advance(60_000)
+
+    assert (begun, len(world.records())) == ([], 20)
+
+
 def test_a_log_is_cleaned_when_more_than_the_ratio_is_dirty():
     world = dirty(CompactedWorld(min_cleanable_dirty_ratio=0.5))
     world.clean()
@@ -121,6 +132,21 @@ def test_the_dirtiest_log_comes_first():
     assert world.cleaner.dirtiest().log.tp == OTHER
     world.clean()
     assert world.cleaner.dirtiest().log is first
+
+
+def test_a_log_that_moves_to_another_directory_does_not_keep_the_cleaners_from_the_others():
+    world = dirty(CompactedWorld())
+    world.clean()
+    for number in range(10):
+        world.put((b"k", b"%d" % number))
+    world.roll()
+    less_dirty, world.the_log = world.the_log, world.manager_.get_or_create(OTHER)
+    dirty(world)
+    world.manager_.create_future(OTHER, world.root)
+
+    assert world.cleaner.dirtiest().log is less_dirty
+    world.manager_.futures.delete(OTHER)
+    assert world.cleaner.dirtiest().log is world.the_log
 
 
 def test_where_the_dirty_part_begins_survives_a_restart_and_a_truncation_takes_it_back():
@@ -335,7 +361,7 @@ def test_no_file_goes_that_the_log_reads():
     world = dirty(CompactedWorld())
 
     with pytest.raises(AssertionError, match="is read by"):
-        world.the_log.remove_files([world.the_log.segments[1].index.path])
+        world.the_log.segments.remove_files([world.the_log.segments[1].index.path])
 
     assert world.disk.exists(world.the_log.segments[1].index.path)
 

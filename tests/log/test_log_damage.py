@@ -32,6 +32,22 @@ class Later:
         return outcome
 
 
+class Slow:
+    """An offload that works at once, and answers when the test says so."""
+
+    def __init__(self):
+        self.answers = []
+
+    def run(self, function, /, *args, **kwargs):
+        outcome = Pending()
+        self.answers.append((outcome, function(*args, **kwargs)))
+        return outcome
+
+    def answer(self):
+        for outcome, result in self.answers:
+            outcome.complete(result)
+
+
 LARGE = 100_000
 """Of values of this size even a segment with a few batches is scanned in a child process."""
 
@@ -127,10 +143,13 @@ class TestIndexes:
     @pytest.mark.parametrize("segment", [0, 1, -1])
     def test_a_time_index_is_rebuilt_from_the_log(self, segment, how, caplog):
         world, manager, log = running()
-        damage(world, manager, f"{log.segments[segment].base_offset:020d}.timeindex", how)
+        name = f"{log.segments[segment].base_offset:020d}.timeindex"
+        before = world.disk.read(f"{ROOT}/{name}")
+        damage(world, manager, name, how)
 
         for number in range(30):
             assert in_one_piece(log.offset_for_timestamp(NOW_MS + number)).offset == number
+        assert len(world.disk.read(f"{ROOT}/{name}")) == len(before)
         assert len(warnings_of(caplog)) == 1
         for number in range(30, 60):
             log.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
@@ -190,24 +209,13 @@ class TestIndexes:
         """Its entries led beyond the end, into what was appended there later."""
         world, manager, log = running(value_bytes=2 * LARGE)
         assert log.active.size > IN_PLACE_SCAN_BYTES
-
-        class Slow:
-            def __init__(self):
-                self.scans = []
-
-            def run(self, function, /, *args, **kwargs):
-                outcome = Pending()
-                self.scans.append((outcome, function(*args, **kwargs)))
-                return outcome
-
         slow = manager._resources.offload = Slow()
         log.segments._recent.clear()
         damage(world, manager, f"{log.active.base_offset:020d}.index", "emptied")
         assert code_of(log.read, 29, 100) is ErrorCode.KAFKA_STORAGE_ERROR
         log.truncate_to(log.active.base_offset + 1)
         end = log.log_end_offset
-        for outcome, scanned in slow.scans:
-            outcome.complete(scanned)
+        slow.answer()
         log.append(batch(size=3 * LARGE), 0, NOW_MS)
         fill(log, 3)
         log.segments._recent.clear()
@@ -215,6 +223,24 @@ class TestIndexes:
         assert [log.read(offset, 1).first_offset for offset in range(end, end + 4)] == list(
             range(end, end + 4)
         )
+
+    @pytest.mark.parametrize("end", ["retention", "deletion"])
+    def test_what_was_scanned_of_a_segment_that_is_gone_leaves_no_file_behind(self, end):
+        world, manager, log = running(value_bytes=LARGE, file_delete_delay_ms=0)
+        slow = manager._resources.offload = Slow()
+        base = log.segments[0].base_offset
+        damage(world, manager, f"{base:020d}.index", "emptied")
+        assert code_of(log.read, base + 1, 100) is ErrorCode.KAFKA_STORAGE_ERROR
+        if end == "retention":
+            log.maybe_increment_log_start_offset(log.segments[1].base_offset)
+            assert manager.clean_up() == 1
+        else:
+            manager.delete(TP)
+        world.clock.advance()
+        slow.answer()
+
+        left = world.disk.listdir(ROOT) if world.disk.exists(ROOT) else []
+        assert [name for name in left if name.startswith(f"{base:020d}")] == []
 
     def test_an_index_that_cannot_be_rebuilt_is_done_without(self, caplog):
         world, manager, log = running(value_bytes=LARGE)

@@ -43,19 +43,17 @@ def test_end_offsets(disk):
     assert cache.end_offset_for(-1, 25) == (-1, -1)
 
 
-def test_epochs_of_offsets(disk):
+def test_the_latest_epoch_and_the_earliest(disk):
     cache = cache_of(disk, (2, 6), (4, 11))
 
-    assert [cache.epoch_for_offset(offset) for offset in (5, 6, 10, 11, 99)] == [None, 2, 2, 4, 4]
-    assert (cache.latest_epoch, cache.previous_epoch(), cache.earliest) == (4, 2, (2, 6))
+    assert (cache.latest_epoch, cache.earliest) == (4, (2, 6))
 
 
 def test_an_empty_cache(disk):
     cache = cache_of(disk)
 
-    assert (cache.latest_epoch, cache.previous_epoch(), cache.earliest) == (None, None, None)
+    assert (cache.latest_epoch, cache.earliest) == (None, None)
     assert cache.end_offset_for(0, 5) == (-1, -1)
-    assert cache.epoch_for_offset(0) is None
 
 
 def test_contradictions_go(disk):

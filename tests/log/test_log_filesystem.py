@@ -102,6 +102,23 @@ def test_a_system_that_takes_a_part_of_a_vector_is_given_the_rest(tmp_path, monk
     assert file.pread(20, 0) == b"\0abcdefghij"
 
 
+def test_what_is_said_to_be_synced_has_been_given_to_the_system(tmp_path, monkeypatch):
+    """No test can take the power away, so this one asks which files the system was told to write."""
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        call = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda fd, call=call: (synced.append(os.fstat(fd).st_ino), call(fd)))
+    filesystem, path, parent = OsFilesystem(), tmp_path / "a", tmp_path.stat().st_ino
+
+    filesystem.write_atomic(str(path), b"not yet", sync=False)
+    assert synced == []
+    filesystem.write_atomic(str(path), b"now")
+    assert synced == [path.stat().st_ino, parent], "the name lasts no longer than the directory"
+    filesystem.open(str(path)).sync()
+    filesystem.sync_directory(str(tmp_path))
+    assert synced[2:] == [path.stat().st_ino, parent]
+
+
 def test_opening_what_is_not_there(disk):
     filesystem, root = disk
 

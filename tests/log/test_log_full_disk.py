@@ -88,9 +88,11 @@ def test_a_write_that_fits_in_part_leaves_nothing_in_the_file(world, turns):
     fill(log, 2)
     before, size = values_of(log), log.active.size
     world.disk.capacity = world.disk.used + PAGE
-    turn = WriteTurn() if turns else None
+    turn = WriteTurn()
+    if turns:
+        log.join(turn)
     try:
-        log.append(batch(1, size=3 * PAGE), 0, NOW_MS, turn=turn)
+        log.append(batch(1, size=3 * PAGE), 0, NOW_MS)
     except KafkaError:
         assert not turns
     else:

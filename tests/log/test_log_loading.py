@@ -86,7 +86,7 @@ def test_how_far_it_is_is_said_about_once_a_second(world, caplog):
 
 
 def test_what_is_recovered_counts_although_others_are_still_at_it(world, monkeypatch):
-    monkeypatch.setattr("barnabas.log.manager.CHECKPOINT_AFTER_BYTES", 1)
+    monkeypatch.setattr("barnabas.log.start.CHECKPOINT_AFTER_BYTES", 1)
     _, offload, _ = starting(world, 3)
     offload.finish(1)  # the second log of the first directory
 
@@ -158,3 +158,19 @@ def test_what_was_appended_before_a_kill_and_not_synced_is_synced_by_the_start()
     world.disk.crash()
 
     assert world.started().get(log.tp).log_end_offset == 6
+
+
+def test_a_log_that_has_lost_everything_vouches_for_nothing_that_comes_later():
+    """A recovery point beyond its end would have later records taken for synced after the next kill."""
+    world = World()
+    manager = world.started()
+    log = fill(manager.get_or_create(TopicPartition("t", 0)), 10)
+    log.flush()
+    manager.checkpoint_recovery_points()
+    manager.shutdown(clean=False)
+    world.disk.open(log.active.path).truncate(0)
+    points = "/data/recovery-point-offset-checkpoint"
+    assert world.disk.read(points) == b"0\n1\nt 0 10\n"
+
+    assert world.started().get(log.tp).log_end_offset == 0
+    assert world.disk.read(points) == b"0\n1\nt 0 0\n"

@@ -8,6 +8,7 @@ from barnabas.log.producer_snapshot import SnapshotError, decode_snapshot, encod
 from barnabas.log.producers import AppendOrigin
 from barnabas.records.batch import SEQUENCE_MAX
 from barnabas.records.control import ControlType, EndTransactionMarker, build_marker
+from barnabas.testing.disk import SimulatedFilesystem
 
 
 def send(log, sequence, count=1, *, producer_id=7, epoch=0, transactional=False):
@@ -154,6 +155,7 @@ class TestTransactions:
         assert found(6, 18) == [(12, 17)]
         assert found(0, 12) == [(0, 5)]
         assert found(6, 12) == []
+        assert found(6, 13) == [(12, 17)]
         assert [txn.last_stable_offset for txn in log.aborted_transactions(0, 18)] == [6, 18]
 
     def test_interleaved_transactions_note_how_far_readers_may_go(self, world):
@@ -215,6 +217,44 @@ class TestSurvival:
         ) == (sorted(expected[0]), *expected[1:])
         assert send(log, 11, producer_id=1).duplicate
         assert code_of(send, log, 13, producer_id=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def test_batches_of_an_older_epoch_are_no_duplicates_of_the_next_one(self, world):
+        """As one it would be acknowledged and not stored. A start has read them without looking into them."""
+        log = world.log()
+        for sequence in range(5):
+            send(log, sequence)
+        log.close()
+        log = world.reload()
+
+        assert [send(log, sequence, epoch=1).duplicate for sequence in range(5)] == [False] * 5
+        assert log.log_end_offset == 10
+        assert send(log, 4, epoch=1).first_offset == 9
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_a_clean_stop_keeps_producers_through_a_loss_of_power(self, seed):
+        world = World(SimulatedFilesystem(seed=seed))
+        manager = world.started()
+        manager.get_or_create(TP).append(batch(), 0, NOW_MS)
+        manager.shutdown()
+        manager = world.started()
+        log = manager.get(TP)
+        for sequence in range(3):
+            send(log, sequence)
+        manager.shutdown()
+        world.disk.crash()
+        log = world.started().get(TP)
+
+        assert log.snapshots.offsets[-1] == 4, "the start has read it, and no batches instead"
+        assert [send(log, sequence).duplicate for sequence in range(4)] == [True, True, True, False]
+
+    def test_a_log_whose_snapshots_went_with_its_records_is_closed_like_any(self, world):
+        log = world.log()
+        send(log, 0)
+        log.roll(NOW_MS)
+        log.truncate_to(0)
+        log.close()
+
+        assert (world.reload().log_end_offset, world.failures) == (0, [])
 
     def test_a_lost_or_damaged_snapshot_is_replayed_from_the_log(self):
         world = World(segment_bytes=600)

@@ -183,6 +183,9 @@ class TestTime:
     def test_greatest_timestamp(self, world):
         assert in_one_piece(self.log().max_timestamp_offset()) == (1050, 6, 4)
         assert in_one_piece(world.log().max_timestamp_offset()) is None
+        epoch = world.log(TP._replace(partition=1))
+        epoch.append(batch(timestamp=0), 4, NOW_MS)
+        assert in_one_piece(epoch.max_timestamp_offset()) == (0, 0, 4)
 
     def test_greatest_timestamp_of_an_older_segment(self):
         log = self.log()

@@ -65,6 +65,11 @@ class TestRoll:
 
         # 48 bytes are six offsets or four times, one of which is kept free; equal times make no entry.
         assert bases(log) == [0, 7]
+        rising = World(index_interval_bytes=0, segment_index_bytes=48).log()
+        for number in range(12):
+            rising.append(batch(timestamp=NOW_MS + number), 0, NOW_MS)
+        assert bases(rising) == [0, 4, 8]
+        assert [segment.time_index.entries for segment in rising.segments] == [3, 3, 3]
 
     def test_when_offsets_do_not_fit_relative(self, world):
         log = world.log()
@@ -73,6 +78,19 @@ class TestRoll:
 
         assert bases(log) == [0, 2**31]
         assert [offset for offset, _ in values_of(log)] == [0, 2**31 - 1, 2**31]
+
+    def test_each_segment_begins_with_a_snapshot_also_behind_a_gap(self):
+        """A start after a kill would replay the segment before, too."""
+        world = World(segment_bytes=200)
+        log = world.log()
+        for offset in (5, 50, 500):
+            records = [Record(offset, NOW_MS, b"k", bytes(100))]
+            log.append_as_follower(
+                build_batch(records, producer_id=1, producer_epoch=0, base_sequence=offset)
+            )
+
+        assert bases(log) == [0, 50, 500]
+        assert log.snapshots.offsets == (50, 500)
 
     def test_files_as_kafka_leaves_them(self):
         world = World(segment_bytes=400, index_interval_bytes=100, segment_index_bytes=1001)
@@ -284,7 +302,7 @@ class TestRetention:
 
     def test_a_segment_that_cannot_be_renamed_for_want_of_room_goes_with_the_next_clean_up(self):
         log, _ = self.log(retention_ms=3500)
-        disk = log._resources.filesystem
+        disk = log.resources.filesystem
         disk.fail(f"{log.directory}/{2:020d}.timeindex", "name", errno.ENOSPC)
         _, files = delete_old_segments(log, NOW_MS)
         assert {file.rpartition("/")[2][:20] for file in files} == {f"{0:020d}"}

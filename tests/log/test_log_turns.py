@@ -41,10 +41,16 @@ def counted_writes(world):
     return writes
 
 
+def append(log, turn, records, epoch=0, **options):
+    """An append that may wait for the end of a turn."""
+    log.join(turn)
+    return log.append(records, epoch, NOW_MS, **options)
+
+
 def deferred(log, turn, *batches, **options):
     """Appends that wait; what each was answered."""
-    infos = [log.append(each, 0, NOW_MS, turn=turn, **options) for each in batches]
-    assert log.unwritten is not None
+    infos = [append(log, turn, each, **options) for each in batches]
+    assert log.unwritten.buffers
     return infos
 
 
@@ -173,7 +179,7 @@ def test_an_index_is_made_again_with_what_waited(world, log, turn):
 def test_what_is_not_plain_and_small_is_written_at_once_behind_the_rest(log, turn, epoch, records):
     deferred(log, turn, batch(2))
 
-    log.append(records(), epoch, NOW_MS, turn=turn)
+    append(log, turn, records(), epoch)
 
     assert log.unwritten is None
     assert [offset for offset, _ in values_of(log)] == [0, 1, 2, 3]
@@ -182,9 +188,9 @@ def test_what_is_not_plain_and_small_is_written_at_once_behind_the_rest(log, tur
 def test_what_waits_is_bounded(world, log, turn):
     writes = counted_writes(world)
     for _ in range(30):
-        log.append(batch(size=WAITING_BYTES_MAX // 10), 0, NOW_MS, turn=turn)
+        append(log, turn, batch(size=WAITING_BYTES_MAX // 10))
     for _ in range(2500):
-        log.append(batch(), 0, NOW_MS, turn=turn)
+        append(log, turn, batch())
     turn.write()
 
     assert 6 <= len(writes) <= 12
@@ -194,7 +200,7 @@ def test_what_waits_is_bounded(world, log, turn):
 def test_no_write_of_what_waited_is_larger_than_the_bound(world, log, turn):
     writes = counted_writes(world)
     for _ in range(30):
-        log.append(batch(size=WAITING_BYTES_MAX * 3 // 10), 0, NOW_MS, turn=turn)
+        append(log, turn, batch(size=WAITING_BYTES_MAX * 3 // 10))
     turn.write()
 
     assert len(writes) == 15, "three wait, and the fourth has them written and goes by itself"
@@ -202,7 +208,7 @@ def test_no_write_of_what_waited_is_larger_than_the_bound(world, log, turn):
 
 def test_the_first_batch_of_a_segment_does_not_wait(world, turn):
     log = world.log()
-    log.append(batch(), 0, NOW_MS, turn=turn)
+    append(log, turn, batch())
 
     assert log.unwritten is None
     assert log.size
@@ -210,7 +216,7 @@ def test_the_first_batch_of_a_segment_does_not_wait(world, turn):
 
 def test_nor_does_the_first_batch_of_a_later_segment(log, turn):
     log.roll(NOW_MS)
-    log.append(batch(), 0, NOW_MS, turn=turn)
+    append(log, turn, batch())
 
     assert log.unwritten is None
     assert log.active.size
@@ -305,7 +311,7 @@ class TestRefused:
         world.disk.fail(PATH, "read")
 
         with pytest.raises(KafkaError) as caught:
-            again.append(batch(), 0, NOW_MS, turn=turn)
+            append(again, turn, batch())
 
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert (again.log_end_offset, again.offline) == (1, True)
@@ -324,10 +330,10 @@ class TestRefused:
         world.disk.descriptors = world.disk.open_files
 
         with pytest.raises(KafkaError) as caught:
-            log.append(batch(), 0, NOW_MS, turn=turn)
+            append(log, turn, batch())
 
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert (log.log_end_offset, log.offline, log.unwritten) == (1, False, None)
+        assert (log.log_end_offset, log.offline, log.unwritten.buffers) == (1, False, [])
 
 
 def cut_writes(world, taken):
@@ -367,7 +373,7 @@ class TestProducers:
     def test_a_gap_in_the_same_turn(self, log, turn):
         deferred(log, turn, idempotent(0, 2))
         with pytest.raises(KafkaError) as caught:
-            log.append(idempotent(5), 0, NOW_MS, turn=turn)
+            append(log, turn, idempotent(5))
 
         assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -413,10 +419,8 @@ def test_a_turn_leaves_what_appends_one_by_one_leave(steps, interval, segment_by
         if producer is not None:
             options = {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequences[producer]}
             sequences[producer] += count
-        infos = [
-            log.append(batch(count, size=size, timestamp=time, **options), 0, NOW_MS, turn=each)
-            for log, each in zip(logs, (turn, None), strict=True)
-        ]
+        logs[0].join(turn)
+        infos = [log.append(batch(count, size=size, timestamp=time, **options), 0, NOW_MS) for log in logs]
         assert repr(infos[0]) == repr(infos[1])
         if ends:
             turn.write()

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mutation_table import HERE, Mutation, load
+from mutation_table import HERE, ROOT, Mutation, load
 
 
 @pytest.mark.parametrize("folder", [path.stem for path in HERE.glob("*.toml")])
@@ -18,6 +18,7 @@ def test_each_planted_bug_has_a_place_in_the_source(folder):
     for mutation in mutations:
         assert mutation.mutated()
         assert mutation.why
+        assert [name for name in mutation.tests if not (ROOT / name.partition("::")[0]).exists()] == []
 
 
 def test_an_entry_whose_text_is_gone_is_refused():

@@ -197,6 +197,38 @@ def test_the_inter_broker_listener_takes_the_descriptor_of_an_idle_client():
     asyncio.run(main())
 
 
+def test_a_listener_for_clients_takes_no_descriptor_from_another_one():
+    async def main():
+        server = SocketServer(LoopClock(asyncio.get_running_loop()), inter_broker_listener="INTERNAL")
+        ports = [server.bind(Endpoint(name, "127.0.0.1", 0)).port for name in ("A", "B", "INTERNAL")]
+        server.start(FunctionService(echo))
+        server._descriptors = Room(1)
+        idle = await RawClient.connect(ports[0])
+        assert await idle.ask(b"1") == b"1"
+        refused = await RawClient.connect(ports[1])
+        assert await refused.is_closed()
+        assert await idle.ask(b"still") == b"still"
+        for each in (idle, refused):
+            await each.close()
+        await server.stop(grace_ms=0)
+
+    asyncio.run(main())
+
+
+def test_a_listener_rests_when_connections_come_faster_than_they_may(serve):
+    async def scenario(harness):
+        failing = fail_accepts(harness, [])
+        clients = [await RawClient.connect(harness.port) for _ in range(10)]
+        # The clock stands still, so this rest has no end.
+        await asyncio.sleep(0.02)
+        assert failing.accepts < len(clients)
+        assert await clients[0].ask(b"1") == b"1"
+        for client in clients:
+            await client.close()
+
+    serve(scenario, clock=StandingClock, creation_rate_max=1, quota_samples=2, quota_window_ms=1000)
+
+
 def test_a_connection_that_cannot_be_set_up_is_not_counted(serve, monkeypatch):
     def refuse(sock, settings):
         if len(refused) < 2:

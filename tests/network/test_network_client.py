@@ -15,7 +15,6 @@ from barnabas.network.client import NetworkClient
 from barnabas.network.clock import LoopClock
 from barnabas.network.endpoints import Endpoint
 from barnabas.network.errors import DisconnectedError, RequestTimedOutError
-from barnabas.network.metadata_updater import ManualMetadataUpdater
 from barnabas.network.node_link import ClientSettings, Node
 from barnabas.network.selector import Selector, completed
 from barnabas.network.socket_server import SocketServer
@@ -81,15 +80,28 @@ class FakeBroker:
         return MetadataResponse(brokers=brokers, cluster_id="fake")
 
 
+class Nodes:
+    """A metadata updater whose nodes a test sets."""
+
+    def __init__(self):
+        self.nodes = []
+
+    def fetch_nodes(self):
+        return self.nodes
+
+    def handle_server_disconnect(self, node, error):
+        pass
+
+
 class Client:
     """A network client on sockets whose node 0 is at an address."""
 
     def __init__(self, clock=None):
-        self.updater = ManualMetadataUpdater()
+        self.updater = Nodes()
         self.network = NetworkClient(Selector(clock), self.updater, FAST, Random(1))
 
     def set_node(self, host, port):
-        self.updater.set_nodes([Node(0, host, port)])
+        self.updater.nodes = [Node(0, host, port)]
 
     def request(self, request, **options):
         return self.network.request(self.updater.fetch_nodes()[0], request, **options)
@@ -206,7 +218,7 @@ def test_a_dead_bootstrap_server_is_passed_over():
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             dead = Node(-1, "127.0.0.1", unused.getsockname()[1])
-            client.updater.set_nodes([dead, Node(-2, "127.0.0.1", broker.port)])
+            client.updater.nodes = [dead, Node(-2, "127.0.0.1", broker.port)]
             with pytest.raises(DisconnectedError):
                 await completed(client.network.request(dead, MetadataRequest()))
             for _ in range(5):

@@ -31,6 +31,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from barnabas.replica.hosted import HostedPartitions
+from metadata_updates import apply
 from standing_clock import Clock
 
 
@@ -158,7 +159,8 @@ class World:
 
     def update(self, *brokers, **replicas):
         endpoints = [UpdateMetadataEndpoint(port=9, host="h", listener="PLAINTEXT", security_protocol=0)]
-        self.metadata.apply(
+        apply(
+            self.metadata,
             UpdateMetadataRequest(
                 controller_id=2,
                 live_brokers=[UpdateMetadataBroker(id=broker, endpoints=endpoints) for broker in brokers],
@@ -169,7 +171,7 @@ class World:
                     )
                     for topic, broker in replicas.items()
                 ],
-            )
+            ),
         )
 
     def host(self, topic):

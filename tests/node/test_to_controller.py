@@ -35,6 +35,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataEndpoint,
     UpdateMetadataRequest,
 )
+from metadata_updates import apply
 from standing_clock import Clock
 
 ME = 1
@@ -94,8 +95,9 @@ class World:
         return Pending.of(AllocateProducerIdsResponse(producer_id_start=5))
 
     def controller_is(self, controller_id, live=(1, 2, 3)):
-        self.metadata.apply(
-            UpdateMetadataRequest(controller_id=controller_id, live_brokers=[broker(each) for each in live])
+        apply(
+            self.metadata,
+            UpdateMetadataRequest(controller_id=controller_id, live_brokers=[broker(each) for each in live]),
         )
 
     def channel(self, **options):

@@ -55,6 +55,13 @@ def test_the_page_of_the_logs_is_the_table_of_kafkas_words():
     assert generate.logs_page() == generate.LOGS_PAGE.read_text(), "run `make docs`"
 
 
+def test_each_station_of_the_walks_is_where_the_page_says():
+    generate = load_generator()
+
+    assert generate.stations.missing() == []
+    assert generate.architecture_page() == generate.ARCHITECTURE_PAGE.read_text(), "run `make docs`"
+
+
 def test_every_byte_of_the_request_that_is_drawn_belongs_to_a_field():
     wire = load("docs_wire", ROOT / "docs" / "wire.py")
 

@@ -6,6 +6,7 @@ from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import ZERO_UUID, TopicPartition
 from barnabas.core.pending import Pending
+from barnabas.node.isr_channel import IsrChannel
 from barnabas.protocol.messages.alter_partition import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
@@ -52,7 +53,7 @@ def channel():
 
 @pytest.fixture
 def manager(channel, clock):
-    return AlterPartitionManager(1, lambda: 9, channel, clock)
+    return AlterPartitionManager(1, lambda: 9, IsrChannel(channel, clock), clock)
 
 
 def propose(manager, partition, *isr, topic_id=TOPIC_ID):
@@ -135,7 +136,7 @@ def test_who_hears_the_decision_may_propose_again(manager, channel):
 
 def test_many_decisions_are_heard_in_slices_and_new_proposals_go_together(channel):
     clock = TickingClock()
-    manager = AlterPartitionManager(1, lambda: 9, channel, clock)
+    manager = AlterPartitionManager(1, lambda: 9, IsrChannel(channel, clock), clock)
     propose(manager, 1000, 1)
     decisions = [propose(manager, number, 1) for number in range(200)]
     again = []

@@ -3,6 +3,8 @@
 import pytest
 from replica_rig import TP, Rig
 
+from barnabas.broker.handlers.leader_and_isr import take_roles
+from barnabas.broker.handlers.update_metadata import take_over
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.broker_config import broker_config
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -39,6 +41,7 @@ class Managed:
         rig = self.rig = Rig()
         self.checkpoints = 0
         self.isr = IsrDecisions()
+        self.fetchers = Fetchers()
         rig.logs.checkpoint_high_watermarks = self._checkpointed
         self.replicas = ReplicaManager(
             1,
@@ -47,20 +50,20 @@ class Managed:
             logs=rig.logs,
             metadata=MetadataCache(1),
             alter_partition=self.isr,
-            fetchers=Fetchers(),
+            fetchers=self.fetchers,
         )
         self.replicas.start()
 
     def _checkpointed(self):
         self.checkpoints += 1
 
-    def lead(self, isr=(1, 2), replicas=(1, 2)):
+    def lead(self, isr=(1, 2), replicas=(1, 2), leader=1):
         state = LeaderAndIsrPartitionState(
-            partition_index=0, leader=1, isr=list(isr), replicas=list(replicas)
+            partition_index=0, leader=leader, isr=list(isr), replicas=list(replicas)
         )
         topic = LeaderAndIsrTopicState(topic_name="orders", topic_id=ONE, partition_states=[state])
         request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(take_roles(self.replicas, request, 7))
         self.rig.clock.advance()
         self.rig.partition = self.replicas.partition(TP)
 
@@ -69,7 +72,7 @@ class Managed:
         request = UpdateMetadataRequest(
             controller_epoch=1, live_brokers=[UpdateMetadataBroker(id=each) for each in brokers]
         )
-        self.replicas.control_queue.run(self.replicas.update_metadata(request))
+        self.replicas.control_queue.run(take_over(self.replicas, request))
         self.rig.clock.advance()
 
     def delete(self):
@@ -77,7 +80,7 @@ class Managed:
         gone = UpdateMetadataPartitionState(partition_index=0, leader=LEADER_DURING_DELETE)
         topic = UpdateMetadataTopicState(topic_name=TP.topic, topic_id=ONE, partition_states=[gone])
         request = UpdateMetadataRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.control_queue.run(self.replicas.update_metadata(request))
+        self.replicas.control_queue.run(take_over(self.replicas, request))
         self.rig.clock.advance()
 
     def produce(self):
@@ -194,3 +197,12 @@ def test_a_failed_log_directory_is_told_to_all_who_wait(managed):
 
     assert produce.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
     assert fetch.result()[0].error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_nothing_is_copied_to_a_failed_log_directory(managed):
+    managed.live(1, 2)
+    managed.lead(leader=2)
+    assert managed.fetchers.fetching == {TP: (2, 0)}
+
+    managed.replicas.log_directory_failed([TP])
+    assert managed.fetchers.fetching == {}

@@ -6,6 +6,9 @@ from replica_rig import LAG_MS
 from barnabas.cluster.leadership import LeaderAndIsr
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.log.leader_epochs import EpochEnd
+from barnabas.log.results import UnexpectedAppendOffsetError
+from barnabas.records.batch import build_batch
+from barnabas.records.record import Record
 from barnabas.replica.partition import Role
 
 
@@ -466,3 +469,24 @@ def test_epochs_end_where_the_next_begins(rig):
     assert not end(9).known
     assert code(lambda: end(2, current=4)) is ErrorCode.FENCED_LEADER_EPOCH
     assert code(lambda: end(2, current=6)) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_follower_with_records_is_not_begun_again_by_a_batch_that_reaches_over_its_end(rig):
+    """Only an empty log begins with a batch in the middle of which the leader's log starts."""
+    rig.follow()
+    rig.partition.append_as_follower(batch_at(0, count=5))
+    straddling = batch_at(3, count=5)
+
+    with pytest.raises(UnexpectedAppendOffsetError):
+        rig.partition.append_as_follower(straddling)
+
+    log = rig.partition.log
+    assert (log.log_start_offset, log.log_end_offset) == (0, 5)
+    log.truncate_fully_and_start_at(4)
+    rig.partition.append_as_follower(straddling)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 8)
+
+
+def batch_at(offset, count):
+    """So many records as the leader has them from this offset on."""
+    return build_batch([Record(offset + number, 1, b"k", b"v") for number in range(count)], leader_epoch=0)

@@ -2,15 +2,17 @@
 
 import errno
 from collections import deque
+from ctypes import c_int32
 
 import pytest
 from replica_rig import Rig
 
 from barnabas.core.errors import ErrorCode
-from barnabas.core.ids import TopicPartition
+from barnabas.core.ids import TopicPartition, java_hash
 from barnabas.core.pending import Pending
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
+from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -25,7 +27,6 @@ from barnabas.protocol.messages.list_offsets import (
 )
 from barnabas.records.batch import build_batch, stamp
 from barnabas.records.record import Record
-from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
 from barnabas.replica.partition import Partition
 from barnabas.replica.quota import ReplicationQuotaManager
@@ -124,12 +125,16 @@ class Following:
         self.cuts = 0
         self.truncation_fails = False
         self.quota = ReplicationQuotaManager(self.rig.clock.monotonic_ms, samples=11, window_ms=1000)
-        self.manager = ReplicaFetcherManager(
-            Follower(ME, lambda: BROKER_EPOCH),
+        self.end_points = leader_endpoints(
             self.leaders,
             lambda broker: Node(broker, "there", 9092),
-            self.rig.clock,
+            Follower(ME, lambda: BROKER_EPOCH),
             SETTINGS,
+            self.rig.clock,
+        )
+        self.manager = ReplicaFetcherManager(
+            self.end_points,
+            self.rig.clock,
             backoff_ms=BACKOFF_MS,
             truncated=self._truncated,
             quota=self.quota,
@@ -779,15 +784,31 @@ def test_a_fetcher_whose_partitions_all_go_while_its_session_begins_ends(beginni
     assert following.manager.fetchers == []
 
 
+def test_partitions_are_spread_over_fetchers_as_kafka_spreads_them():
+    """Operators and quotas know them by their names. The hash of the topic is negative, as Java's int."""
+    following = Following(fetchers=3)
+    following.follow(*range(7))
+
+    expected = [abs(c_int32(31 * java_hash(TOPIC) + number).value) % 3 for number in range(7)]
+    found = [
+        fetcher.name
+        for number in range(7)
+        for fetcher in following.manager.fetchers
+        if TopicPartition(TOPIC, number) in fetcher
+    ]
+    assert found == [f"ReplicaFetcherThread-{each}-{LEADER}" for each in expected]
+    assert {name[-3] for name in found} == {"0", "1", "2"}
+
+
 def test_other_numbers_of_fetchers_copy_the_same_partitions():
     following = Following(fetchers=4)
-    following.manager.resize(following.leaders[:1])
+    following.manager.resize(following.end_points[:1])
     following.follow(*range(8))
     for number in (4, 2):
-        following.manager.resize(following.leaders[:number])
+        following.manager.resize(following.end_points[:number])
         following.clock.advance()
         copied = [len(fetcher) for fetcher in following.manager.fetchers]
         assert (len(copied), sum(copied)) == (number, 8)
     following.manager.begin_shutdown()
-    following.manager.resize(following.leaders)
+    following.manager.resize(following.end_points)
     assert following.manager.fetchers == []

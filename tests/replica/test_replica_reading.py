@@ -34,6 +34,7 @@ from barnabas.replica.offsets import (
 from barnabas.replica.partition import Isolation
 from barnabas.replica.produce import Wake
 from barnabas.replica.purgatory import Purgatory
+from metadata_updates import apply
 
 WAIT_MS = 500
 
@@ -342,7 +343,7 @@ def test_a_partition_that_is_elsewhere_is_not_unknown():
     cache = MetadataCache(1)
     state = UpdateMetadataPartitionState(partition_index=0, leader=2, replicas=[2], isr=[2])
     topic = UpdateMetadataTopicState(topic_name="orders", partition_states=[state])
-    cache.apply(UpdateMetadataRequest(controller_id=1, topic_states=[topic]))
+    apply(cache, UpdateMetadataRequest(controller_id=1, topic_states=[topic]))
     hosted = HostedPartitions(cache)
 
     assert code(hosted.serve, TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -19,6 +19,7 @@ from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.partition import Isolation
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.selector import LEADER_SELECTOR, RACK_AWARE_SELECTOR, replica_selector
+from metadata_updates import apply
 
 RACKS = {1: "a", 2: "b", 3: "b", 4: "c"}
 LISTENER = "CLIENTS"
@@ -44,7 +45,7 @@ class Racks:
     def live(self, *brokers, listener=LISTENER, racks=RACKS):
         endpoints = [UpdateMetadataEndpoint(listener=listener, host="there", port=9092, security_protocol=0)]
         live = [UpdateMetadataBroker(id=each, endpoints=endpoints, rack=racks[each]) for each in brokers]
-        self.metadata.apply(UpdateMetadataRequest(live_brokers=live))
+        apply(self.metadata, UpdateMetadataRequest(live_brokers=live))
 
     def ask(self, rack="b", offset=2, **fields):
         params = FetchParams(

@@ -2,10 +2,13 @@
 
 import errno
 import logging
+from types import SimpleNamespace
 
 import pytest
 from replica_rig import TP, Rig
 
+from barnabas.broker.handlers.leader_and_isr import take_roles
+from barnabas.broker.handlers.stop_replica import stop_replicas
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
@@ -76,6 +79,9 @@ class Broker:
         self.changes = StateChanges(
             self.hosted, self.rig.ports, self.rig.logs, self.fetchers, wake, self.rig.clock, listeners
         )
+        self.manager = SimpleNamespace(
+            become_leader_or_follower=self.changes.leader_and_isr, stop_replicas=self.changes.stop_replicas
+        )
 
     def order(self, *states, controller_epoch=1, topic_id=ONE, version=7):
         """{partition: code}."""
@@ -87,7 +93,7 @@ class Broker:
         request = LeaderAndIsrRequest(
             controller_id=9, controller_epoch=controller_epoch, topic_states=[topic]
         )
-        response = in_one_piece(self.changes.leader_and_isr(request, version))
+        response = in_one_piece(take_roles(self.manager, request, version))
         return {
             each.partition_index: ErrorCode.of(each.error_code)
             for topic in response.topics
@@ -103,7 +109,7 @@ class Broker:
             controller_epoch=controller_epoch,
             topic_states=[StopReplicaTopicState(topic_name="orders", partition_states=[state])],
         )
-        (found,) = in_one_piece(self.changes.stop_replicas(request)).partition_errors
+        (found,) = in_one_piece(stop_replicas(self.manager, request)).partition_errors
         return ErrorCode.of(found.error_code)
 
     def role(self, tp=TP):
@@ -308,7 +314,7 @@ def test_a_name_that_is_no_directory_is_refused(broker, name):
     state = LeaderAndIsrPartitionState(**lead())
     topic = LeaderAndIsrTopicState(topic_name=name, topic_id=TWO, partition_states=[state])
     request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
-    answer = in_one_piece(broker.changes.leader_and_isr(request, 7))
+    answer = in_one_piece(take_roles(broker.manager, request, 7))
 
     assert answer.topics[0].partition_errors[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert len(broker.hosted) == 0

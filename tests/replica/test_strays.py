@@ -6,6 +6,8 @@ import pytest
 from replica_rig import TP
 from test_manager import ONE, Managed
 
+from barnabas.broker.handlers.leader_and_isr import take_roles
+from barnabas.broker.handlers.update_metadata import take_over
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.decisions import Decision
 from barnabas.core.pending import Pending
@@ -67,7 +69,7 @@ class Moved(Managed):
                 UpdateMetadataTopicState(topic_name=TP.topic, topic_id=ONE, partition_states=[state])
             ],
         )
-        self.replicas.control_queue.run(self.replicas.update_metadata(request))
+        self.replicas.control_queue.run(take_over(self.replicas, request))
         self.rig.clock.advance()
 
     def follow(self, epoch):
@@ -76,7 +78,7 @@ class Moved(Managed):
         )
         topic = LeaderAndIsrTopicState(topic_name=TP.topic, topic_id=ONE, partition_states=[state])
         request = LeaderAndIsrRequest(controller_epoch=1, topic_states=[topic])
-        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(take_roles(self.replicas, request, 7))
         self.rig.clock.advance()
 
     def look(self, times=1):

@@ -145,12 +145,12 @@ def test_metrics_as_prometheus_reads_them(broker, tp):
             lines = answer.read().decode().splitlines()
 
     query = 'query="a \\"job\\""'
-    assert f"barnabas_spark_input_rows_total{{{query}}} 20" in lines
-    assert f"barnabas_spark_batch_seconds_count{{{query}}} 2" in lines
+    assert f"barnabas_spark_input_rows_total{{{query}}} 20.0" in lines
+    assert f"barnabas_spark_batch_seconds_count{{{query}}} 2.0" in lines
     assert f"barnabas_spark_batch_seconds_sum{{{query}}} 0.5" in lines
     assert f"barnabas_spark_processed_rows_per_second{{{query}}} 50.0" in lines
-    labels = f'{query},topic="{tp.topic}",partition="0"'
-    assert f"barnabas_spark_lag_records{{{labels}}} 6" in lines
+    labels = f'partition="0",{query},topic="{tp.topic}"'
+    assert f"barnabas_spark_lag_records{{{labels}}} 6.0" in lines
     assert f"barnabas_spark_lag_seconds{{{labels}}} 5.0" in lines
 
 

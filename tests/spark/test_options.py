@@ -1,11 +1,19 @@
 """Options of the data source: the official connector's names, defaults, order of checks and words."""
 
+from pathlib import Path
+
 import pytest
 
 from barnabas.core.ids import TopicPartition
 from barnabas.spark.errors import OptionError
 from barnabas.spark.offsets import OffsetSpec, SpecKind
-from barnabas.spark.options import check_reading, parse_duration_ms, sink_options, source_options
+from barnabas.spark.options import (
+    SOURCE_OPTIONS,
+    check_reading,
+    parse_duration_ms,
+    sink_options,
+    source_options,
+)
 from barnabas.spark.source import TopicSource
 
 BASE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a"}
@@ -293,3 +301,9 @@ def test_corrupt_batches_fail_or_are_skipped():
         OptionError, match="Invalid value maybe for option corruptBatches: it must be fail or"
     ):
         source_options({**given, "corruptBatches": "maybe"}, streaming=True)
+
+
+def test_each_option_of_the_source_is_on_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+
+    assert [name for name in SOURCE_OPTIONS if f"`{name}`" not in page] == []

@@ -1,12 +1,15 @@
 """What a handler is given besides the request: who asks, how, and of whom (``RequestContext``)."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barnabas.broker.authorizer import CLUSTER_NAME, SUPPORTED, Operation, Resource
 from barnabas.broker.services import BrokerServices
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.network.peer import Peer
 from barnabas.protocol.framing import RequestHeader
+
+if TYPE_CHECKING:
+    from barnabas.core.slices import Work
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The client id that may write to internal topics (``AdminUtils.ADMIN_CLIENT_ID``)."""
@@ -28,25 +31,15 @@ class Permissions(dict[str, bool]):
         return allowed
 
 
-class Deferred:
-    """A request that was answered before its turn has ended, which may prove the answer wrong."""
-
-    __slots__ = ()
-
-    def answer_again(self, context: "RequestContext") -> Any:
-        """The answer as it is now, a response or None (a native response is no subclass of `Response`)."""
-        raise NotImplementedError
-
-
 class RequestContext:
     """The circumstances of one request."""
 
     __slots__ = (
         "arrived_ms",
         "broker",
-        "deferred",
         "handled_ms",
         "header",
+        "late",
         "metrics_key",
         "peer",
         "size",
@@ -69,8 +62,8 @@ class RequestContext:
         """On the monotonic clock; 0 for a request that came in no frame."""
         self.handled_ms = 0.0
         """When the handler returned, where the answer comes later than that; else 0."""
-        self.deferred: Deferred | None = None
-        """Set by a handler that has deferred a part of its work until the turn ends."""
+        self.late: Work[Any] | None = None
+        """What the handler has left to do when the turn ends, until the dispatcher takes it."""
 
     @property
     def principal(self) -> Any:

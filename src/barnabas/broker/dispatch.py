@@ -12,11 +12,11 @@ Until its handler was called the connection is held: what a client asked later i
 A handler returns a response, a `Pending` of one, or None for no answer. It raises `KafkaError` to have the
 whole request answered with that code; any other exception is a bug, answered UNKNOWN_SERVER_ERROR and logged
 once. Every response leaves through `_finish`: there, and only there, throttling happens. Where requests came together,
-`end_turn` writes what they have appended, and corrects the answers to what could not be written (docs/decisions/0015).
+`end_turn` writes what they have appended, and makes their answers then (docs/decisions/0015).
 """
 
 from collections.abc import Callable, Generator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.broker.api_error import api_error
 from barnabas.broker.context import RequestContext
@@ -27,7 +27,7 @@ from barnabas.core.chunks import Chunks
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import REQUESTS, EventLog
 from barnabas.core.pending import Pending
-from barnabas.core.slices import in_slices
+from barnabas.core.slices import ALL, Work, in_one_piece, in_slices
 from barnabas.network.errors import CloseConnection
 from barnabas.network.peer import Peer
 from barnabas.protocol.api import ApiKey
@@ -119,13 +119,29 @@ def _when_handled(
 
 
 def _failed(api: Api, context: RequestContext, request: Request, error: BaseException) -> Outcome:
+    refusal = _refusal(api, context, request, error)
+    if isinstance(refusal, Generator):
+        return in_slices(refusal, context.broker.clock, holder=context.peer)
+    outcome: Outcome = refusal
+    return outcome
+
+
+def _refusal(api: Api, context: RequestContext, request: Request, error: BaseException) -> Any:
     error = api_error(_log, "request.failed", error, api=api.key.name, version=context.version)
-    refusal = api.failed(request, error, context.version)
-    return (
-        in_slices(refusal, context.broker.clock, holder=context.peer)
-        if isinstance(refusal, Generator)
-        else refusal
-    )
+    return api.failed(request, error, context.version)
+
+
+def _late_response(api: Api, context: RequestContext, request: Request, work: Work[Any]) -> Any:
+    """What the rest of the work comes to, as in `execute`; it waits for nothing, and has a few entries."""
+    try:
+        work.step(ALL)
+    except CloseConnection:
+        raise
+    except Exception as error:
+        refusal = _refusal(api, context, request, error)
+        return in_one_piece(refusal) if isinstance(refusal, Generator) else refusal
+    assert work.done, "it waits for nothing else"
+    return work.value
 
 
 def _unreadable(api: Api, context: RequestContext, error: ProtocolError) -> CloseConnection:
@@ -144,9 +160,10 @@ class Dispatcher:
     __slots__ = (
         "_apis",
         "_clock",
-        "_deferred",
         "_elements_max",
+        "_ends_turn",
         "_in_turn",
+        "_late",
         "_quotas",
         "_request_log",
         "_services",
@@ -161,10 +178,10 @@ class Dispatcher:
         self._apis = dict(services.api_table)
         self.metrics = request_metrics(self._apis)
         """What was asked so far."""
-        self._in_turn = False
+        self._in_turn = self._ends_turn = False
         self._request_log = EventLog(REQUESTS) if EventLog(REQUESTS).has_debug else None
-        self._deferred: list[tuple[RequestContext, Chunks | Pending[Chunks | None] | None]] = []
-        """Requests of this turn that have deferred a part of their work, and what they were answered."""
+        self._late: list[tuple[Api, RequestContext, Request, Work[Any], Chunks]] = []
+        """Requests of this turn that wait for its end: what is left to do, and where their answers come."""
 
     def handle(self, peer: Peer, frame: memoryview) -> Chunks | Pending[Chunks | None] | None:
         """The answer to a frame, with its length in front; raises CloseConnection."""
@@ -193,9 +210,11 @@ class Dispatcher:
             # What was asked first is done first.
             self._services.replica_manager.appender.write_turn()
         outcome = execute(api, context, request, self._finish)
-        if context.deferred is not None:
-            self._deferred.append((context, outcome))
-        if isinstance(outcome, Pending):
+        if context.late is not None:
+            assert isinstance(outcome, list), "what is late is no Pending"
+            self._late.append((api, context, request, context.late, outcome))
+            context.late = None
+        elif isinstance(outcome, Pending):
             context.handled_ms = self._clock.monotonic_ms()
         return outcome
 
@@ -205,24 +224,25 @@ class Dispatcher:
         self._services.replica_manager.appender.begin_turn()
 
     def end_turn(self) -> None:
-        """As `Service.end_turn`: writes, and corrects the answers to what could not be written."""
+        """As `Service.end_turn`: writes, and makes the answers that say what was written."""
         self._in_turn = False
-        deferred, self._deferred = self._deferred, []
-        if not self._services.replica_manager.appender.end_turn():
-            return
+        late, self._late = self._late, []
+        self._services.replica_manager.appender.end_turn()
         closing: CloseConnection | None = None
-        for context, outcome in deferred:
-            assert context.deferred is not None, "it is why the request is here"
-            try:
-                answer = context.deferred.answer_again(context)
-            except CloseConnection as failed:
-                closing = failed
-                continue
-            # A Pending was not completed before the write, and is with what came of it. An answer of chunks is nowhere
-            # else yet: its request is small, so that it was encoded at once, and the connection takes it after this.
-            if answer is not None and isinstance(outcome, list):
-                answer.throttle_time_ms = context.throttle_ms
-                outcome[:] = encode_response(context.header.correlation_id, answer, context.version)
+        self._ends_turn = True
+        try:
+            for api, context, request, work, chunks in late:
+                try:
+                    response = _late_response(api, context, request, work)
+                except CloseConnection as failed:  # of acks=0; the others are answered
+                    closing = failed
+                    continue
+                answer = self._finish(api, context, response)
+                assert not isinstance(answer, Pending), "what is late is as small as what is answered at once"
+                if answer is not None:
+                    chunks += answer
+        finally:
+            self._ends_turn = False
         if closing is not None:
             raise closing
 
@@ -255,7 +275,7 @@ class Dispatcher:
         return answer
 
     def _unsupported(self, header: RequestHeader) -> Chunks:
-        if header.api_key == _API_VERSIONS and _API_VERSIONS in self._apis:
+        if header.api_key == _API_VERSIONS:
             # In the oldest format, with the one entry that a client needs to ask again (KIP-511).
             api = self._apis[_API_VERSIONS]
             entry = ApiVersion(
@@ -269,13 +289,21 @@ class Dispatcher:
         )
 
     def _finish(
-        self, api: Api, context: RequestContext, response: Response | None
+        self, api: Api, context: RequestContext, response: Response | Work[Any] | None
     ) -> Chunks | Pending[Chunks | None] | None:
-        """The one point through which every response leaves."""
-        if api.throttled:
+        """The one point through which every response leaves; work that waits for its turn to end gets a place here."""
+        if api.throttled and not self._ends_turn:
             throttle_ms = self._quotas.throttle_ms(context.peer, context.header, context.size)
             if throttle_ms > 0:
-                self._throttle(context, response, throttle_ms)
+                # A client that ignores what the response asks is muted: its requests are not read (KIP-219).
+                context.throttle_ms = throttle_ms
+                context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
+        if isinstance(response, Work):
+            context.late = response
+            return []
+        if context.throttle_ms > 0 and response is not None:
+            # The response asks the client to wait.
+            response.throttle_time_ms = context.throttle_ms  # type: ignore[attr-defined]
         if self._request_log is not None:
             self._log_request(self._request_log, api, context)
         version = context.version
@@ -295,6 +323,8 @@ class Dispatcher:
         correlation_id = context.header.correlation_id
         chunks = encode_small_response(correlation_id, response, version)
         if chunks is None:
+            if self._ends_turn:
+                return encode_response(correlation_id, response, version)
             return in_slices(encode_response_in_steps(correlation_id, response, version), self._clock)
         return chunks
 
@@ -314,13 +344,6 @@ class Dispatcher:
             total_ms=round(self._clock.monotonic_ms() - context.arrived_ms, 3),
             throttle_ms=context.throttle_ms,
         )
-
-    def _throttle(self, context: RequestContext, response: Response | None, throttle_ms: int) -> None:
-        # The response asks the client to wait. A client that ignores it is muted: its requests are not read (KIP-219).
-        if response is not None:
-            response.throttle_time_ms = throttle_ms  # type: ignore[attr-defined]
-        context.throttle_ms = throttle_ms
-        context.peer.mute_until(self._clock.monotonic_ms() + throttle_ms)
 
     def __repr__(self) -> str:
         return f"<Dispatcher {len(self._apis)} APIs>"

@@ -3,7 +3,7 @@
 Everything here is handed in by `barnabas.node`; a handler constructs nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,8 +14,9 @@ from barnabas.broker.registry import ApiTable
 from barnabas.broker.topic_changes import TopicChanges
 from barnabas.broker.topics import Topics
 from barnabas.cluster.controller.election_events import ElectionResult
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.cluster.controller.reassignment import Target
-from barnabas.cluster.leadership import ReplicaAssignment
+from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignment
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.cluster.metadata.config_admin import Change
 from barnabas.coordinator.group_coordinator import GroupCoordinator
@@ -28,15 +29,6 @@ from barnabas.core.pending import Pending
 from barnabas.network.peer import Peer
 from barnabas.protocol.election_type import ElectionType
 from barnabas.protocol.framing import RequestHeader
-from barnabas.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from barnabas.protocol.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
 
@@ -76,9 +68,9 @@ class ControllerPort(Protocol):
         """Whether the controller has yet to delete a topic."""
 
     def alter_partition(
-        self, request: AlterPartitionRequest, version: int
-    ) -> Pending[AlterPartitionResponse]:
-        """Decides on ISR changes that a leader proposes."""
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    ) -> Pending[list[IsrVerdict]]:
+        """Decides on ISR changes that a leader proposes; the verdict on each."""
 
     def elect_leaders(
         self, partitions: Iterable[TopicPartition], kind: ElectionType
@@ -95,12 +87,10 @@ class ControllerPort(Protocol):
     ) -> Pending[dict[TopicPartition, ReplicaAssignment]]:
         """Of these partitions or of all, the ones on the move."""
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
-        """Moves leaderships away from a broker that is about to stop."""
+    def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
+        """Moves leaderships away from a broker that is about to stop; what it still leads."""
 
-    def allocate_producer_ids(
-        self, request: AllocateProducerIdsRequest
-    ) -> Pending[AllocateProducerIdsResponse]:
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
         """Gives a broker its next block of producer ids."""
 
 

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from barnabas.client.consumer import AsyncConsumer
     from barnabas.client.errors import (
+        AbortableTransactionError,
         ClientClosedError,
         ClientTimeoutError,
         CommitFailedError,
         DeliveryError,
+        FatalTransactionError,
         GroupError,
         InvalidRecordError,
         NoOffsetError,
+        ProducerFencedError,
         RecordTooLargeError,
+        TransactionStateError,
     )
     from barnabas.client.producer import AsyncProducer
     from barnabas.client.producer_batch import Delivery
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
     from barnabas.records.batch import TimestampType
 
 _HOMES = {
+    "AbortableTransactionError": "barnabas.client.errors",
+    "FatalTransactionError": "barnabas.client.errors",
+    "ProducerFencedError": "barnabas.client.errors",
+    "TransactionStateError": "barnabas.client.errors",
     "AsyncConsumer": "barnabas.client.consumer",
     "AsyncProducer": "barnabas.client.producer",
     "ClientClosedError": "barnabas.client.errors",
@@ -57,6 +65,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AbortableTransactionError",
     "AsyncConsumer",
     "AsyncProducer",
     "ClientClosedError",
@@ -67,17 +76,20 @@ __all__ = [
     "ConsumerRecord",
     "Delivery",
     "DeliveryError",
+    "FatalTransactionError",
     "GroupError",
     "InvalidRecordError",
     "NoOffsetError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
+    "ProducerFencedError",
     "RawFetch",
     "RecordMetadata",
     "RecordTooLargeError",
     "TimestampType",
     "TopicPartition",
+    "TransactionStateError",
 ]
 
 

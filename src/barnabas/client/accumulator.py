@@ -7,15 +7,18 @@ something new to consider: a batch was opened, or one is full.
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from barnabas.client.errors import ClientClosedError, InvalidRecordError, RecordTooLargeError
+from barnabas.client.errors import InvalidRecordError, RecordTooLargeError
 from barnabas.client.partition_queue import PartitionQueue, ProducerIdentity
 from barnabas.client.partitioner import StickyPartitioner, key_hash
 from barnabas.client.producer_batch import Delivery, ProducerBatch
 from barnabas.client.types import Headers
 from barnabas.core.ids import TopicPartition
 from barnabas.records.compression import Codec
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _LOCK_S: Final = 1.0
 
@@ -60,7 +63,7 @@ class RecordAccumulator:
         self._lock = threading.Lock()
         self._topics: dict[str, TopicQueues] = {}
         self._active: dict[PartitionQueue, None] = {}
-        self._closed = False
+        self._refusal: Callable[[], Exception] | None = None
 
     def knows(self, topic: str) -> bool:
         return topic in self._topics
@@ -89,12 +92,12 @@ class RecordAccumulator:
         timestamp: int,
         headers: Headers,
     ) -> Delivery | None:
-        """Adds a record; None when the topic is not known yet or there is no room. Raises ClientClosedError,
-        InvalidRecordError.
+        """Adds a record; None when the topic is not known yet or there is no room. Raises InvalidRecordError,
+        and what `refuse_with` says.
         """
         with self._lock:
-            if self._closed:
-                raise ClientClosedError("The producer was closed")
+            if self._refusal is not None:
+                raise self._refusal()
             known = self._topics.get(topic)
             if known is None or self.waiting_bytes >= self._buffer_bytes:
                 return None
@@ -118,8 +121,8 @@ class RecordAccumulator:
     ) -> Delivery | None:
         """Adds a batch of records that are encoded already; as `try_append`, for the last of them."""
         with self._lock:
-            if self._closed:
-                raise ClientClosedError("The producer was closed")
+            if self._refusal is not None:
+                raise self._refusal()
             known = self._topics.get(topic)
             if known is None or not self.has_room:
                 return None
@@ -140,7 +143,7 @@ class RecordAccumulator:
         return Delivery(batch, 0, timestamp)
 
     def _enqueue(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A new batch waits at the end of its queue. Raises RecordTooLargeError and ClientClosedError."""
+        """A new batch waits at the end of its queue. Raises RecordTooLargeError, and what `on_work` raises."""
         if batch.size_bytes > self._request_bytes_max:
             raise RecordTooLargeError(
                 f"A record of {batch.size_bytes} bytes is larger than max.request.size,"
@@ -187,10 +190,12 @@ class RecordAccumulator:
         if not queue.waiting and not queue.in_flight:
             self._active.pop(queue, None)
 
-    def close(self) -> None:
-        """Refuses records from now on. Under the lock, so that no thread can add one after the last look."""
+    def refuse_with(self, refusal: Callable[[], Exception] | None) -> None:
+        """Refuses records from now on with this error, or takes them again. Under the lock, so that no thread
+        can add one after the last look.
+        """
         with self._lock:
-            self._closed = True
+            self._refusal = refusal
 
     def held_records(self) -> int:
         """How many records have neither been stored nor given up; 0 where the lock cannot be had, because its
@@ -207,6 +212,10 @@ class RecordAccumulator:
         """Every batch that has neither been stored nor given up, oldest first within a partition."""
         with self._lock:
             return [(queue, batch) for queue in self._active for batch in (*queue.in_flight, *queue.waiting)]
+
+    def outcomes(self) -> "list[Future[tuple[int, int]]]":
+        """The outcomes of all of them."""
+        return [batch.future for _, batch in self.unfinished()]
 
     def waiting(self) -> Iterable[tuple[PartitionQueue, ProducerBatch]]:
         """Those of them that no broker has been asked about at the moment."""

@@ -71,6 +71,19 @@ PRODUCER_CONFIG: Final = ConfigTable(
             "How batches are compressed.",
             one_of("none", "gzip", "snappy", "lz4", "zstd"),
         ),
+        ConfigKey(
+            "transactional.id",
+            _STRING,
+            None,
+            "A name under which a producer's transactions are known; a newer producer of the name fences it.",
+        ),
+        ConfigKey(
+            "transaction.timeout.ms",
+            _INT,
+            60_000,
+            "How long a transaction may be open before the coordinator aborts it.",
+            at_least(1),
+        ),
         ConfigKey("max.request.size", _INT, 1_048_576, "The largest request, in bytes.", at_least(1)),
         ConfigKey(
             "max.in.flight.requests.per.connection", _INT, 5, "Unanswered requests a broker.", at_least(1)
@@ -175,6 +188,13 @@ def producer_config(options: Mapping[str, Any]) -> Config:
     config = client_config(PRODUCER_CONFIG, {name: _plain(value) for name, value in options.items()})
     asked_for = config.source("enable.idempotence") is not Source.DEFAULT
     obstacle = _idempotence_obstacle(config) if config["enable.idempotence"] else None
+    if config["transactional.id"] is not None:
+        if obstacle:
+            raise ConfigError(f"Must set {obstacle} in order to use a transactional.id.")
+        if not config["enable.idempotence"]:
+            raise ConfigError("Cannot set a transactional.id without also enabling idempotence.")
+        if not config["transactional.id"]:
+            raise ConfigError("Invalid value for configuration transactional.id: it must not be empty")
     if obstacle and asked_for:
         raise ConfigError(f"Must set {obstacle} in order to use the idempotent producer.")
     return config.with_values({"enable.idempotence": "false"}, Source.DEFAULT) if obstacle else config

@@ -42,6 +42,34 @@ class DeliveryError(KafkaError):
         self.tp = tp
 
 
+class AbortableTransactionError(KafkaError):
+    """Something of the open transaction failed. Abort it: the producer can begin another one."""
+
+    @property
+    def retriable(self) -> bool:
+        """Never by itself: the whole transaction has to be done again."""
+        return False
+
+
+class FatalTransactionError(KafkaError):
+    """This producer can do nothing more with its transactional id: close it."""
+
+    @property
+    def retriable(self) -> bool:
+        """Never, whatever the code may mean elsewhere."""
+        return False
+
+
+class ProducerFencedError(FatalTransactionError):
+    """A newer producer has the transactional id, or the coordinator gave this one up
+    (``ProducerFencedException``).
+    """
+
+
+class TransactionStateError(BarnabasError, RuntimeError):
+    """A call that does not fit where the transaction is; the text says which call would."""
+
+
 class GroupError(KafkaError):
     """The group refuses this member as it is; trying again does not help. The text names the group."""
 

@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-New batches go out one after the other without waiting for answers. A batch that has to be sent again goes
+New batches go out one after the other without waiting for answers, while the leader stays the same (`sent_to`). A batch that has to be sent again goes
 back to its old place and is sent only when nothing of the partition is in flight: so retries keep the order
 (Kafka's ``RecordAccumulator.shouldStopDrainBatchesForPartition`` reaches the same with sequence numbers).
 
@@ -30,6 +30,8 @@ class ProducerIdentity:
 
     producer_id: int
     epoch: int
+    transactional: bool = False
+    """Whether its batches belong to transactions: then only the coordinator gives new epochs."""
 
 
 NO_IDENTITY = ProducerIdentity(-1, -1)
@@ -45,6 +47,7 @@ class PartitionQueue:
         "_renumber",
         "identity",
         "in_flight",
+        "sent_to",
         "tp",
         "waiting",
     )
@@ -53,7 +56,10 @@ class PartitionQueue:
         self.tp = tp
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
+        self.sent_to = -1
+        """The broker that has, or had, what is in flight."""
         self.identity: ProducerIdentity | None = None
+        """Under what batches are sent: the producer's, its epoch moved on where this partition needed it."""
         self._next_number = 0
         self._next_sequence = 0
         self._new_epoch = False
@@ -86,7 +92,13 @@ class PartitionQueue:
             self._restart_sequence()
         batch = self.waiting.popleft()
         if identity is not NO_IDENTITY and batch.base_sequence == NO_SEQUENCE:
-            self.identity = self.identity or identity
+            if self.identity is None:
+                self.identity = identity
+            elif identity.transactional and identity != self.identity:
+                # The next epoch of a transactional id: nothing of the one before is on its way.
+                self.identity = identity
+                self._next_sequence = 0
+                self._new_epoch = False
             batch.base_sequence = self._next_sequence
             self._next_sequence = (self._next_sequence + batch.count) & SEQUENCE_MAX
         batch.attempts += 1
@@ -96,7 +108,12 @@ class PartitionQueue:
     def encode(self, batch: ProducerBatch) -> bytes:
         """The bytes of a batch that was taken."""
         identity = self.identity or NO_IDENTITY
-        return batch.builder.encode(identity.producer_id, identity.epoch, batch.base_sequence)
+        return batch.builder.encode(
+            identity.producer_id,
+            identity.epoch,
+            batch.base_sequence,
+            transactional=identity.transactional,
+        )
 
     def is_first_unacknowledged(self, batch: ProducerBatch) -> bool:
         """Whether nothing older is unanswered or waits to be sent again."""

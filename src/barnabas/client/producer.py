@@ -12,14 +12,20 @@ hop between threads for each record.
 """
 
 import asyncio
+import contextlib
 import time
 import warnings
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 from barnabas.client.accumulator import RecordAccumulator
 from barnabas.client.cluster import Cluster
 from barnabas.client.config import BootstrapServers, producer_config
-from barnabas.client.errors import ClientClosedError, ClientTimeoutError
+from barnabas.client.errors import (
+    ClientClosedError,
+    ClientTimeoutError,
+    FatalTransactionError,
+)
 from barnabas.client.metadata import ClusterMetadata
 from barnabas.client.producer_batch import Delivery, ProducerBatch
 from barnabas.client.record_arguments import (
@@ -32,8 +38,11 @@ from barnabas.client.record_arguments import (
 from barnabas.client.retries import Deadline
 from barnabas.client.sender import Sender
 from barnabas.client.topic_names import check_valid, plain_topic
-from barnabas.client.types import Headers, RecordMetadata
+from barnabas.client.transactions import TransactionManager
+from barnabas.client.types import ConsumerGroupMetadata, Headers, OffsetAndMetadata, RecordMetadata
+from barnabas.core.errors import BarnabasError, ConfigError
 from barnabas.core.eventlog import EventLog
+from barnabas.core.ids import TopicPartition
 from barnabas.records.batch import HEADER_SIZE
 from barnabas.records.compression import Codec
 
@@ -72,7 +81,22 @@ class AsyncProducer:
             monotonic=time.monotonic,
             on_work=self._wake,
         )
-        self._sender = Sender(config, self._cluster, self._accumulator, self._batch_finished)
+        self._transactions = (
+            None
+            if config["transactional.id"] is None
+            else TransactionManager(
+                config,
+                self._cluster,
+                self._accumulator,
+                pump=self._pump,
+                give_up_waiting=lambda error, never_sent: self._sender.give_up_waiting(
+                    error, never_sent=never_sent
+                ),
+            )
+        )
+        self._sender = Sender(
+            config, self._cluster, self._accumulator, self._batch_finished, self._transactions
+        )
         self._woken = False
         self._closed = False
         self._ended = asyncio.Event()
@@ -214,6 +238,9 @@ class AsyncProducer:
         self._woken = False
         self._sender.pump()
 
+    def _pump(self) -> None:
+        self._sender.pump()
+
     def _metadata_changed(self, metadata: ClusterMetadata) -> None:
         for name, topic in metadata.topics.items():
             if topic.available:
@@ -221,7 +248,8 @@ class AsyncProducer:
         self._sender.pump()
 
     def _batch_finished(self, batch: ProducerBatch, error: Exception | None) -> None:
-        if error is not None and not batch.is_observed and self._failure is None:
+        # A transaction has its own way to say that something in it failed.
+        if error is not None and not batch.is_observed and self._transactions is None and not self._failure:
             self._failure = error
         if self._room and self._accumulator.has_room:
             waiting, self._room = self._room, []
@@ -236,6 +264,11 @@ class AsyncProducer:
         no record is lost in silence. Raises ClientClosedError where the event loop that the producer ran on
         is closed.
         """
+        await self._drain()
+        if self._transactions is not None:
+            self._transactions.raise_error()
+
+    async def _drain(self) -> None:
         self._check_loop()
         batches = [batch for _, batch in self._accumulator.unfinished()]
         self._sender.hurry += 1
@@ -249,16 +282,94 @@ class AsyncProducer:
         if failure is not None:
             raise failure
 
+    # Transactions.
+
+    async def init_transactions(self) -> None:
+        """Makes this the only producer of its ``transactional_id``: older ones are fenced, what they left open
+        is ended. `begin_transaction` needs it; `transaction` does it by itself.
+
+        Raises ConfigError without a ``transactional_id``, KafkaError where it may not be used,
+        ClientTimeoutError.
+        """
+        self._attach()
+        await self._transactional().init()
+
+    def begin_transaction(self) -> None:
+        """From now on what is sent belongs to a new transaction. Raises TransactionStateError while one is
+        open, FatalTransactionError once this producer was fenced.
+        """
+        self._transactional().begin()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Commits offsets of a consumer's group with the transaction (``sendOffsetsToTransaction``): they are
+        valid when it is committed, and never where it is aborted. `group` is the consumer's
+        ``group_metadata()``, by which a member that is out of the group is refused.
+
+        Raises AbortableTransactionError, FatalTransactionError, ClientTimeoutError.
+        """
+        await self._transactional().send_offsets(offsets, group)
+
+    async def commit_transaction(self) -> None:
+        """Waits until every record of the transaction is stored, and commits it.
+
+        Raises AbortableTransactionError where something of it failed: then `abort_transaction`.
+        FatalTransactionError: close the producer. ClientTimeoutError: the end is not known within
+        ``max.block.ms``, call it again.
+        """
+        await self._transactional().commit()
+
+    async def abort_transaction(self) -> None:
+        """Aborts the transaction: no reader of committed records will see any of it. Raises as
+        `commit_transaction`.
+        """
+        await self._transactional().abort()
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """``async with producer.transaction():`` begins one, and commits it at the end of the block; an
+        exception of the block aborts it, and goes on. Raises as `commit_transaction`, after the abort.
+        """
+        await self.init_transactions()
+        self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except FatalTransactionError:
+            raise
+        except BaseException as error:
+            await self._abort_after(error)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Aborts what can be aborted; the error that led here is the one that matters."""
+        if isinstance(error, ClientTimeoutError) and not self._transactional().can_abort:
+            return  # its end is being written
+        try:
+            await self.abort_transaction()
+        except (BarnabasError, OSError) as second:
+            error.add_note(f"The transaction could not be aborted: {second}")
+
+    def _transactional(self) -> TransactionManager:
+        if self._transactions is None:
+            raise ConfigError("This producer has no transactions: give it a transactional_id")
+        if self._closed:
+            raise ClientClosedError("The producer was closed")
+        return self._transactions
+
     async def close(self) -> None:
-        """Flushes and closes the connections; raises as `flush`. Harmless when repeated: a second call waits
-        for the first.
+        """Flushes and closes the connections; raises as `flush`. A transaction that is open is aborted.
+        Harmless when repeated: a second call waits for the first.
         """
         if self._closed:
             await self._ended.wait()
             return
         self._closed = True
         try:
-            await self.flush()
+            if self._transactions is not None and self._transactions.can_abort:
+                await self._transactions.abort()
+            await self._drain()
         finally:
             await self.abort()
 

@@ -28,6 +28,7 @@ from barnabas.client.errors import ClientClosedError, ClientTimeoutError, Delive
 from barnabas.client.partition_queue import NO_IDENTITY, PartitionQueue, ProducerIdentity
 from barnabas.client.producer_batch import ProducerBatch
 from barnabas.client.retries import Deadline
+from barnabas.client.transactions import PRODUCE_VERSIONS, TransactionManager
 from barnabas.core.config import Config
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -66,17 +67,20 @@ class Sender:
         cluster: Cluster,
         accumulator: RecordAccumulator,
         on_finished: Callable[[ProducerBatch, Exception | None], object],
+        transactions: TransactionManager | None,
     ) -> None:
         self._config = config
         self._cluster = cluster
         self._accumulator = accumulator
         self._on_finished = on_finished
+        self._transactions = transactions
         self._acks = _ACKS[config["acks"]]
         self._linger_s = config["linger.ms"] / 1000
         self._delivery_s = config["delivery.timeout.ms"] / 1000
         self._request_bytes_max = config["max.request.size"]
         self._in_flight_max = config["max.in.flight.requests.per.connection"]
         self._identity: ProducerIdentity | None = None if config["enable.idempotence"] else NO_IDENTITY
+        self._versions = PRODUCE_VERSIONS if transactions is not None else None
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._expire_at = 0.0
@@ -95,8 +99,11 @@ class Sender:
         if now >= self._expire_at:
             self._expire(now)
         self._cluster.refresh_if_old()
-        due = self._accumulator.due(0.0 if self.hurry else self._linger_s)
+        ending = self._transactions is not None and self._transactions.is_ending
+        due = self._accumulator.due(0.0 if self.hurry or ending else self._linger_s)
         ready = [queue for at, queue in due if at <= now]
+        if self._transactions is not None:
+            ready = self._admitted(ready, self._transactions)
         if ready and self._identity is None:
             self._identify()
         elif ready:
@@ -104,6 +111,18 @@ class Sender:
         later = [at for at, _ in due if at > now]
         if due or self._accumulator.waiting_bytes:
             self._arm(min([*later, self._expire_at]) - now)
+
+    def _admitted(
+        self, ready: list[PartitionQueue], transactions: TransactionManager
+    ) -> list[PartitionQueue]:
+        """Those of them that may be sent in the transaction as it is; under its id and epoch."""
+        if transactions.identity is not NO_IDENTITY:
+            self._identity = transactions.identity
+        return [
+            queue
+            for queue in ready
+            if transactions.admits(queue.tp, sent_before=queue.waiting[0].attempts > 0)
+        ]
 
     def _pump_soon(self) -> None:
         """In the next turn: many answers may come in one, and the caller may be inside of `pump`."""
@@ -119,12 +138,22 @@ class Sender:
     def _send_ready(self, ready: list[PartitionQueue]) -> None:
         by_leader: dict[int, list[PartitionQueue]] = {}
         for queue in ready:
-            by_leader.setdefault(self._cluster.metadata.leader(queue.tp), []).append(queue)
+            leader = self._cluster.metadata.leader(queue.tp)
+            if leader < 0 or self._may_send(queue, leader):
+                by_leader.setdefault(leader, []).append(queue)
         if by_leader.pop(-1, None):
             self._cluster.refresh_soon()
         for node_id, queues in by_leader.items():
             while queues and self._has_room(node_id):
-                self._send(node_id, self._drain(queues))
+                self._send(node_id, self._drain(node_id, queues))
+
+    def _may_send(self, queue: PartitionQueue, leader: int) -> bool:
+        """Whether no batch of an idempotent producer overtakes one whose answer another broker owes.
+
+        The earlier leader may have stored and replicated that batch. The next one would take the newer ones, and
+        after five of them not recognise it when it is sent again. (librdkafka drains a partition in the same way.)
+        """
+        return not queue.in_flight or queue.sent_to == leader or self._identity is NO_IDENTITY
 
     def _has_room(self, node_id: int) -> bool:
         """Whether a request to the node may be made now.
@@ -136,7 +165,7 @@ class Sender:
         requests = network.in_flight_request_count(node_id)
         return not requests or (requests < self._in_flight_max and network.is_ready(node_id))
 
-    def _drain(self, queues: list[PartitionQueue]) -> Sent:
+    def _drain(self, node_id: int, queues: list[PartitionQueue]) -> Sent:
         """The first batches of as many of these partitions as fit into one request; they leave the list."""
         assert self._identity is not None
         sent: Sent = []
@@ -144,6 +173,7 @@ class Sender:
         while queues and (not sent or size + queues[0].waiting[0].size_bytes <= self._request_bytes_max):
             queue = queues.pop(0)
             batch = self._accumulator.take(queue, self._identity)
+            queue.sent_to = node_id
             size += batch.size_bytes
             sent.append((queue, batch))
         return sent
@@ -155,7 +185,9 @@ class Sender:
         except Exception as error:
             self._refuse(node_id, sent, error)
             return
-        call = self._cluster.request(node_id, request, expects_response=self._acks != 0)
+        call = self._cluster.request(
+            node_id, request, versions=self._versions, expects_response=self._acks != 0
+        )
         call.when_done(lambda done: self._completed(node_id, sent, done))
 
     def _completed(self, node_id: int, sent: Sent, call: Pending[Any]) -> None:
@@ -192,7 +224,10 @@ class Sender:
             data = PartitionProduceData(index=queue.tp.partition, records=queue.encode(batch))
             topics[name].partition_data.append(data)
         return ProduceRequest(
-            acks=self._acks, timeout_ms=self._config["request.timeout.ms"], topic_data=list(topics.values())
+            transactional_id=self._config["transactional.id"],
+            acks=self._acks,
+            timeout_ms=self._config["request.timeout.ms"],
+            topic_data=list(topics.values()),
         )
 
     def _request_failed(self, sent: Sent, error: BaseException) -> None:
@@ -229,9 +264,15 @@ class Sender:
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._stored(queue, batch, -1, -1)  # the broker has it, but forgot where
         elif code in _LOST_SEQUENCE and batch.base_sequence >= 0:
-            if queue.is_first_unacknowledged(batch):
+            error = DeliveryError(queue.tp, code, answer.error_message)
+            if not queue.is_first_unacknowledged(batch):
+                self._again(queue, batch, error)
+            elif self._transactions is not None:
+                # What came before may be lost, or this producer be fenced: the transaction cannot be whole.
+                self._give_up(queue, batch, error)
+            else:
                 queue.restart()
-            self._again(queue, batch, DeliveryError(queue.tp, code, answer.error_message))
+                self._again(queue, batch, error)
         else:
             error = DeliveryError(queue.tp, code, answer.error_message)
             if code.retriable:
@@ -250,13 +291,24 @@ class Sender:
         if now - batch.created_at >= self._delivery_s:
             self._give_up(queue, batch, self._expired(batch, error))
             return
+        if self._transactions is not None and self._transactions.is_fatal:
+            self._give_up(queue, batch, error)
+            return
         _log.debug("batch.retry", partition=queue.tp, attempts=batch.attempts, error=error)
         self._accumulator.retry(queue, batch, now + self._cluster.pause_s(batch.attempts - 1))
 
     def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: Exception) -> None:
         self._accumulator.give_up(queue, batch)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
         batch.fail(error)
         self._on_finished(batch, error)
+
+    def give_up_waiting(self, error: Callable[[], Exception], *, never_sent: bool) -> None:
+        """Gives up the batches that no broker is being asked about; or those of them that were never sent."""
+        for queue, batch in self._accumulator.waiting():
+            if not (never_sent and batch.attempts):
+                self._give_up(queue, batch, error())
 
     def _expire(self, now: float) -> None:
         """Gives up what has waited longer than ``delivery.timeout.ms``."""
@@ -297,9 +349,11 @@ class Sender:
     async def close(self) -> None:
         """Stops sending; what is not stored yet fails with ClientClosedError."""
         self._closed = True
-        self._accumulator.close()
+        self._accumulator.refuse_with(lambda: ClientClosedError("The producer was closed"))
         if self._timer is not None:
             self._timer.cancel()
+        if self._transactions is not None:
+            await self._transactions.close()
         if self._identifying is not None:
             self._identifying.cancel()
         # Before the first wait, which may be cancelled: no record may be left without an end.

@@ -10,6 +10,7 @@ it waits, not in the loop's: there it may call the consumer again, and take its 
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import inspect
 import queue
@@ -294,6 +295,25 @@ class Producer(ClientFace[AsyncProducer]):
         """How many bytes of records fit into a batch."""
         return self._twin.section_bytes
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """``with producer.transaction():`` begins one, and commits it at the end of the block; an exception of
+        the block aborts it, and goes on. Raises as `AsyncProducer.transaction`.
+        """
+        block = self._twin.transaction()
+        self._thread.run(block.__aenter__())
+        try:
+            yield self
+        except BaseException as error:
+            self._thread.run(block.__aexit__(type(error), error, error.__traceback__))
+            raise
+        self._thread.run(block.__aexit__(None, None, None))
+
+    init_transactions = mirrored(AsyncProducer.init_transactions)
+    begin_transaction = mirrored(AsyncProducer.begin_transaction)
+    send_offsets = mirrored(AsyncProducer.send_offsets)
+    commit_transaction = mirrored(AsyncProducer.commit_transaction)
+    abort_transaction = mirrored(AsyncProducer.abort_transaction)
     flush = mirrored(AsyncProducer.flush)
     partitions_for = mirrored(AsyncProducer.partitions_for)
     available_partitions = mirrored(AsyncProducer.available_partitions)

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple, TypeAlias
 
-from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE
+from barnabas.core.errors import ErrorCode
+from barnabas.core.ids import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, Uuid
 
 
 class LeaderRecoveryState(IntEnum):
@@ -57,6 +59,28 @@ class LeaderAndIsr:
     def during_delete(self) -> "LeaderAndIsr":
         """What UpdateMetadata says of a partition whose topic is being deleted."""
         return LeaderAndIsr(LEADER_DURING_DELETE, self.isr, EPOCH_DURING_DELETE)
+
+
+class ControllerEpoch(NamedTuple):
+    """The controller that gives an order, and its term."""
+
+    controller_id: int
+    epoch: int
+
+
+class IsrProposal(NamedTuple):
+    """An ISR that a leader asks the controller for (``AlterPartition``)."""
+
+    topic: str | None
+    """None where the leader names the topic by its id alone."""
+    topic_id: Uuid
+    partition: int
+    wanted: LeaderAndIsr | None
+    """None where the leader's recovery state is one that nobody knows."""
+
+
+IsrVerdict: TypeAlias = LeaderAndIsr | ErrorCode
+"""What the controller says to a proposal: the state that stands now, or why there is no other one."""
 
 
 @dataclass(frozen=True, slots=True)

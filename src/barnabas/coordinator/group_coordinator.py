@@ -23,8 +23,8 @@ from barnabas.coordinator.classic.members import (
     SyncResult,
 )
 from barnabas.coordinator.classic.sync_group import classic_group_sync
-from barnabas.coordinator.consumer.member import JOIN_EPOCH
-from barnabas.coordinator.group import Client, Group, GroupType
+from barnabas.coordinator.consumer.member import JOIN_EPOCH, HeartbeatResult, MemberHeartbeat
+from barnabas.coordinator.group import Group, GroupType
 from barnabas.coordinator.offsets import removal
 from barnabas.coordinator.offsets.commits import (
     Codes,
@@ -46,14 +46,10 @@ from barnabas.core.ids import TopicPartition, java_abs, java_hash
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Sliced, Slices
 from barnabas.log.log import Log
-from barnabas.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from barnabas.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 
 if TYPE_CHECKING:
     from barnabas.coordinator.classic.groups import ClassicGroups
+    from barnabas.coordinator.consumer.description import ConsumerGroupDescription
     from barnabas.coordinator.consumer.group import ConsumerGroup
     from barnabas.coordinator.consumer.groups import ConsumerGroups
 
@@ -396,18 +392,16 @@ class GroupCoordinator:
 
     # --- the consumer protocol --------------------------------------------------------------------------
 
-    def consumer_group_heartbeat(
-        self, client: Client, request: ConsumerGroupHeartbeatRequest
-    ) -> Answer[ConsumerGroupHeartbeatResponse]:
+    def consumer_group_heartbeat(self, heartbeat: MemberHeartbeat) -> Answer[HeartbeatResult]:
         """A member joins, lives or leaves (KIP-848)."""
         if self._consumer is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        shard = self._shard(request.group_id)
-        if request.member_epoch == JOIN_EPOCH:
-            self._group(shard, request.group_id)
-        return self._consumer.consumer_heartbeat(shard, client, request)
+        shard = self._shard(heartbeat.group_id)
+        if heartbeat.member_epoch == JOIN_EPOCH:
+            self._group(shard, heartbeat.group_id)
+        return self._consumer.consumer_heartbeat(shard, heartbeat)
 
-    def consumer_group_describe(self, group_id: str) -> DescribedConsumerGroup:
+    def consumer_group_describe(self, group_id: str) -> "ConsumerGroupDescription":
         """A group of the consumer protocol. Raises KafkaError."""
         if self._consumer is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

@@ -21,13 +21,22 @@ once, like a plain function, without a clock, a timer or a Pending; the rest goe
 
     topics = in_slices(describe(names), clock)      # list[Topic] | Pending[list[Topic]]
 
+A generator costs 0.6 us, which is much for the requests that a broker lives on. Their work is a `Work`: an object that
+does so many of its entries a `step`. Who has made it calls `step` once, and `further_steps` if that was not all
+(docs/decisions/0029-requests-of-every-size.md)::
+
+    work = _Produce(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    return work.value if work.done else further_steps(work, awaited, clock, PORTION, holder)
+
 What a client asks after such work must not be done in the middle of it, so its connection is held between two
 slices (`Holder`), though not while the work waits for something else.
 """
 
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from barnabas.core.clock import Clock
 from barnabas.core.pending import Pending, Steps, steps
@@ -42,6 +51,10 @@ SLICE_MS: Final = 5.0
 
 AT_ONCE: Final = 32
 """How many entries of `Sliced` work are worked off before the clock is looked at; none takes 1 ms."""
+
+
+ALL: Final = 1 << 30
+"""As many entries as there are."""
 
 
 class Holder(Protocol):
@@ -137,3 +150,52 @@ def _rest(work: Sliced[T], awaited: Pending[Any] | None, clock: Clock, holder: H
             awaited = resume()
     except StopIteration as end:
         return cast("T", end.value)
+
+
+class Work(Generic[T]):
+    """Work on many entries, most often on one, that pauses between two steps."""
+
+    done: bool = False
+    value: Any = None
+    """What has come of it, once it is done."""
+
+    def step(self, entries: int) -> Pending[Any] | None:
+        """Works off about so many entries; a Pending if it has to wait for that before the next step.
+
+        How the Pending ended is the work's business: it looks at it in its next step.
+        """
+        raise NotImplementedError
+
+
+class TurnEnd(Pending[Any]):
+    """Done when all requests that arrived together were handled, before the first of their answers leaves."""
+
+
+def further_steps(
+    work: Work[T], awaited: Pending[Any] | None, clock: Clock, portion: int, holder: Holder | None
+) -> Pending[T] | Work[T]:
+    """What comes of work whose first step was not all of it, and has returned `awaited`.
+
+    Its further steps are of a `portion` of entries, and the `holder` is held where a slice ends between them. Work
+    that waits for nothing but the end of its turn comes back as it is: one more step, of `ALL`, ends it then.
+    """
+    if type(awaited) is TurnEnd:
+        return work
+    return _further_steps(work, awaited, clock, portion, holder)
+
+
+@steps
+def _further_steps(
+    work: Work[T], awaited: Pending[Any] | None, clock: Clock, portion: int, holder: Holder | None
+) -> Steps[T]:
+    slices = Slices(clock, holder=holder)
+    while not work.done:
+        if awaited is None:
+            if slices.over():
+                yield slices.next_turn()
+        elif not awaited.done:
+            with suppress(Exception):
+                yield awaited
+            slices.begin()  # waiting does not hold the loop
+        awaited = work.step(portion)
+    return cast("T", work.value)

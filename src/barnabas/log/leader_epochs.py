@@ -5,7 +5,7 @@ leader's. The file ``leader-epoch-checkpoint`` has one ``epoch start-offset`` li
 """
 
 from bisect import bisect_right
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.core.ids import NO_EPOCH
 from barnabas.log.checkpoint import LEADER_EPOCHS, CheckpointError, decode_checkpoint, encode_checkpoint
@@ -13,6 +13,13 @@ from barnabas.log.filesystem import Filesystem
 from barnabas.log.shortage import is_full
 
 UNDEFINED_OFFSET = -1
+
+# How the file stands to the entries in memory.
+_SAYS_THE_SAME: Final = 0
+_SAYS_MORE: Final = 1
+"""Entries that nobody needs, left where no record can follow them: see `LeaderEpochCache.fit`."""
+_IS_UNSURE: Final = 2
+"""A change was refused; the file may be the old one or the new one."""
 
 
 class EpochEntry(NamedTuple):
@@ -36,14 +43,13 @@ class EpochEnd(NamedTuple):
 class LeaderEpochCache:
     """The entries in memory; every change is written to the file before the call returns, but for one: see `fit`."""
 
-    __slots__ = ("_entries", "_file_is_unsure", "_file_says_more", "_filesystem", "path")
+    __slots__ = ("_entries", "_file", "_filesystem", "path")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self.path = f"{directory}/{LEADER_EPOCHS}"
         self._entries: list[EpochEntry] = self._load()
-        self._file_says_more = False
-        self._file_is_unsure = False
+        self._file = _SAYS_THE_SAME
 
     def _load(self) -> list[EpochEntry]:
         try:
@@ -66,9 +72,6 @@ class LeaderEpochCache:
     def earliest(self) -> EpochEntry | None:
         return self._entries[0] if self._entries else None
 
-    def previous_epoch(self) -> int | None:
-        return self._entries[-2].epoch if len(self._entries) > 1 else None
-
     def assign(self, epoch: int, start_offset: int) -> None:
         """Notes that the epoch begins at the offset, unless that adds nothing.
 
@@ -83,11 +86,6 @@ class LeaderEpochCache:
         # The only entry of a log needs no sync: any batch that survives a loss of power has it. So thousands of empty
         # partitions change their leader without a wait for the disk.
         self._replace([*kept, EpochEntry(epoch, start_offset)], sync=bool(kept))
-
-    def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch under which the record at this offset was written."""
-        place = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
-        return self._entries[place - 1].epoch if place else None
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The end of the epoch, or of the greatest one below it that is known."""
@@ -115,7 +113,7 @@ class LeaderEpochCache:
         if fitting:
             self._change(fitting, sync=False)
         elif self._entries:
-            self._entries, self._file_says_more = [], True
+            self._entries, self._file = [], _SAYS_MORE
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forgets epochs that begin at or after the new end of the log."""
@@ -126,17 +124,17 @@ class LeaderEpochCache:
         self._change(_from_start(self._entries, start_offset), sync=True)
 
     def _change(self, entries: list[EpochEntry], *, sync: bool) -> None:
-        if entries != self._entries or self._file_says_more:
+        if entries != self._entries or self._file != _SAYS_THE_SAME:
             self._replace(entries, sync=sync)
 
     def clear(self) -> None:
         """Forgets everything, for a log that begins again at another offset."""
-        if self._entries or self._file_says_more:
+        if self._entries or self._file != _SAYS_THE_SAME:
             self._replace([], sync=True)
 
     def settle(self) -> None:
         """Has the file say what is in memory, where a change was refused half-way."""
-        if self._file_is_unsure:
+        if self._file == _IS_UNSURE:
             self._replace(self._entries, sync=False)
 
     def _replace(self, entries: list[EpochEntry], *, sync: bool) -> None:
@@ -147,11 +145,10 @@ class LeaderEpochCache:
         except OSError as error:
             if not is_full(error):
                 # Perhaps only the name could not be synced, and the file is the new one already.
-                self._file_is_unsure = True
+                self._file = _IS_UNSURE
                 raise
             self._overwrite(data)
-        self._entries, self._file_says_more = entries, False
-        self._file_is_unsure = False
+        self._entries, self._file = entries, _SAYS_THE_SAME
 
     def _overwrite(self, data: bytes) -> None:
         """Writes where the file has its room already: a role must change, and a log be cut, on a full disk too.

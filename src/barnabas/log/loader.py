@@ -5,18 +5,19 @@ Loading trusts what it finds: whatever needs a scan was put right by `barnabas.l
 
 from typing import Final
 
-from barnabas.core.config import LONG_MAX
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.log import gapless
 from barnabas.log.checkpoint import LEADER_EPOCHS
 from barnabas.log.config import LogConfig
 from barnabas.log.leader_epochs import LeaderEpochCache
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.partition_metadata import read_topic_id
 from barnabas.log.recovery import base_offsets
+from barnabas.log.resources import LogResources
 from barnabas.log.segment import LogSegment
 from barnabas.log.snapshots import SnapshotStore
+from barnabas.log.truncation import reload_producers
 
 _events: Final = EventLog("log.loader")
 
@@ -37,12 +38,10 @@ def load_log(
     *,
     now_ms: int,
     log_start_offset: int | None = None,
-    recovery_point: int = LONG_MAX,
 ) -> Log:
-    """The log in a directory that needs no recovery.
+    """The log in a directory that needs no recovery, so that everything in it is synced.
 
-    `log_start_offset` and `recovery_point` are the checkpoints'; beyond the end of the log, a recovery point
-    means that everything is synced. Raises OSError, CheckpointError, or CORRUPT_MESSAGE for damage.
+    `log_start_offset` is the checkpoint's. Raises OSError, CheckpointError, or CORRUPT_MESSAGE for damage.
     """
     filesystem = resources.filesystem
     segments = _load_segments(directory, config, resources)
@@ -68,7 +67,6 @@ def load_log(
         topic_id=read_topic_id(filesystem, directory),
         log_start_offset=start_offset,
         log_end_offset=end_offset,
-        recovery_point=min(recovery_point, end_offset),
         is_gapless=gapless.is_noted(filesystem, directory),
     )
     if log.lacks_front:
@@ -138,7 +136,7 @@ def _new_segment(
 def _restore_producers(log: Log) -> None:
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     if log.snapshots.offsets:
-        log.reload_producers()
+        reload_producers(log)
     else:
         # No snapshot and nothing to recover: there were no producers to remember (UnifiedLog).
         log.producers.clear(log.log_end_offset)

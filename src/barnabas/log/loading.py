@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from barnabas.core.clock import Clock
-from barnabas.core.config import LONG_MAX
 from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
@@ -18,17 +17,17 @@ from barnabas.core.pending import Steps, steps
 from barnabas.log.checkpoint import CheckpointError, OffsetCheckpoint
 from barnabas.log.config import LogConfig
 from barnabas.log.directory import LogDirectory
+from barnabas.log.disk_errors import NOT_THE_FILE
 from barnabas.log.filesystem import Filesystem
 from barnabas.log.leftovers import tidy
 from barnabas.log.loader import load_log
-from barnabas.log.log import Log, LogResources
+from barnabas.log.log import Log
 from barnabas.log.partition_metadata import PartitionMetadataError
 from barnabas.log.recovery import base_offsets, bytes_of, drop_torn_files, recover_log, segments_to_recover
+from barnabas.log.resources import LogResources
 from barnabas.log.scan import IN_PLACE_SCAN_BYTES
 
 PROGRESS_MS: Final = 1000
-NOT_THE_FILE: Final = (IsADirectoryError, NotADirectoryError, PermissionError)
-"""What a file raises that is something else than it should be; a broken disk says EIO."""
 DAMAGE: Final = (KafkaError, CheckpointError, PartitionMetadataError, *NOT_THE_FILE)
 """What files raise that hold something else than they should."""
 
@@ -113,7 +112,7 @@ class LogLoader:
             targets = segments_to_recover(self._filesystem, path, clean=clean, recovery_point=recovery_point)
             if targets:
                 yield self._recover(loading, tp, path, targets)
-            return self._load(loading, tp, path, LONG_MAX if targets or clean else recovery_point)
+            return self._load(loading, tp, path)
         except DAMAGE as error:
             # What was closed cleanly has been damaged since: nothing is taken on trust then.
             _events.warning("log.damaged", partition=tp, directory=path, error=error)
@@ -121,9 +120,9 @@ class LogLoader:
         everything = base_offsets(self._filesystem, path)
         if everything:
             yield self._recover(loading, tp, path, everything)
-        return self._load(loading, tp, path, LONG_MAX)
+        return self._load(loading, tp, path)
 
-    def _load(self, loading: Loading, tp: TopicPartition, path: str, recovery_point: int) -> Log:
+    def _load(self, loading: Loading, tp: TopicPartition, path: str) -> Log:
         return load_log(
             tp,
             path,
@@ -131,7 +130,6 @@ class LogLoader:
             self._resources,
             now_ms=self._clock.time_ms(),
             log_start_offset=loading.log_starts.get(tp),
-            recovery_point=recovery_point,
         )
 
     @steps

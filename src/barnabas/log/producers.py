@@ -26,6 +26,7 @@ from barnabas.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP,
 from barnabas.records.control import EndTransactionMarker
 
 BATCHES_KEPT: Final = 5
+"""Of one producer; Kafka's clients and ours have no more of them under way to a broker."""
 NO_OFFSET: Final = -1
 
 
@@ -34,7 +35,6 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
-    REPLICATION = "replication"
 
 
 class BatchMetadata(NamedTuple):
@@ -208,7 +208,7 @@ class ProducerStateManager:
     def check(self, batch: BatchHeader, origin: AppendOrigin, offset: int) -> None:
         """Raises what Kafka answers to a data batch whose epoch or sequence number does not fit."""
         state = self.producers.get(batch.producer_id)
-        if state is None or origin is AppendOrigin.REPLICATION:
+        if state is None:
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         if origin is AppendOrigin.CLIENT:
@@ -220,12 +220,10 @@ class ProducerStateManager:
                 f" partition {self.tp}",
             )
 
-    def check_marker(
-        self, batch: BatchHeader, marker: EndTransactionMarker, origin: AppendOrigin, offset: int
-    ) -> None:
+    def check_marker(self, batch: BatchHeader, marker: EndTransactionMarker, offset: int) -> None:
         """Raises what Kafka answers to a marker of a fenced producer or coordinator."""
         state = self.producers.get(batch.producer_id)
-        if state is None or origin is AppendOrigin.REPLICATION:
+        if state is None:
             return
         self._check_epoch(state, batch.producer_epoch, offset)
         if marker.coordinator_epoch < state.coordinator_epoch:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.core.chunks import Buffer
 from barnabas.core.ids import TopicPartition
+from barnabas.core.slices import TurnEnd
 from barnabas.log.filesystem import IOV_MAX
 from barnabas.log.producers import ProducerStateEntry, ProducerStateManager
 from barnabas.log.results import AppendInfo
@@ -42,6 +43,7 @@ class UnwrittenAppends:
         "high_watermark",
         "log_end_offset",
         "size",
+        "takes_next",
         "tp",
         "write",
     )
@@ -59,6 +61,8 @@ class UnwrittenAppends:
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
         self._producers: dict[int, ProducerStateEntry | None] = {}
+        self.takes_next = False
+        """Whether the next append is one of the turn."""
         self.advanced = False
         """Whether the high watermark moved with one of the appends, which is news at the end of the turn."""
         self.error: KafkaError | None = None
@@ -87,13 +91,19 @@ class UnwrittenAppends:
 
 
 class WriteTurn:
-    """The logs with appends of one turn, in the order of their first ones."""
+    """The logs with appends of one turn, in the order of their first ones.
 
-    __slots__ = ("unwritten",)
+    The appender has one while requests that arrived together are handled, a log joins it (`Log.join`), and the dispatcher
+    has it written. Nobody else knows of it: for a handler these appends end later, as others do.
+    """
+
+    __slots__ = ("unwritten", "written")
 
     def __init__(self) -> None:
         self.unwritten: list[UnwrittenAppends] = []
         """Also those that were written before the end of the turn."""
+        self.written = TurnEnd()
+        """Done when the turn has ended, and everything was written or refused."""
 
     def write(self) -> None:
         """Writes all that waits; what the disk refuses has its `error` then."""

@@ -15,7 +15,6 @@ an id of its own) is simply named in a request; it is never the least loaded one
     client = NetworkClient(Selector(), updater, ClientSettings(client_id="me"))
     node = client.least_loaded_node()
     response = await completed(client.request(node, MetadataRequest()))     # selector.completed
-    updater.set_nodes([Node(1, "host", 9092)])
     client.retire(-1)                       # its connection ends when its last call is answered
     await client.close()
 """

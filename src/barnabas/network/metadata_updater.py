@@ -21,12 +21,9 @@ class MetadataUpdater(Protocol):
 
 
 class ManualMetadataUpdater:
-    """Nodes set by hand; nothing is asked and nothing follows from a lost connection."""
+    """Nodes given by hand; nothing is asked and nothing follows from a lost connection."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
-        self._nodes = list(nodes)
-
-    def set_nodes(self, nodes: Iterable[Node]) -> None:
         self._nodes = list(nodes)
 
     def fetch_nodes(self) -> Sequence[Node]:

@@ -83,7 +83,7 @@ class Acceptor:
         self._rest_timer: Timer | None = None
 
     def accept(self) -> None:
-        if not self._accepting and self._rest_timer is None and self._socket.fileno() >= 0:
+        if not self._accepting and self._rest_timer is None:
             self._accepting = True
             self._server.loop.add_reader(self._socket, self._on_connections)
 

@@ -20,7 +20,6 @@ from barnabas.broker.context import RequestContext
 from barnabas.broker.dispatch import execute
 from barnabas.broker.registry import Api
 from barnabas.cluster.brokers import Broker
-from barnabas.cluster.controller.channel_manager import ControlRequest, ControlResponse
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
@@ -87,12 +86,12 @@ class _Queue:
     def __init__(self, node: Node | None) -> None:
         self.node = node
         """Where the broker is; None for the one in this process."""
-        self.waiting: deque[tuple[ControlRequest, Callable[[ControlResponse], object]]] = deque()
+        self.waiting: deque[tuple[Request, Callable[[Response], object]]] = deque()
         self.in_flight = False
 
 
 class BrokerChannels:
-    """Implements `cluster.controller.channel_manager.ControllerChannelManager`."""
+    """The queues to the brokers; `control_requests` fills them."""
 
     def __init__(
         self, broker_id: int, listener: str, clock: Clock, *, local: LocalBroker, remote: Remote
@@ -118,9 +117,7 @@ class BrokerChannels:
         if broker_id != self._broker_id:
             self._remote.disconnect(broker_id)
 
-    def send(
-        self, broker_id: int, request: ControlRequest, on_response: Callable[[ControlResponse], object]
-    ) -> None:
+    def send(self, broker_id: int, request: Request, on_response: Callable[[Response], object]) -> None:
         """Queues a request; a broker that was not added gets nothing."""
         queue = self._queues.get(broker_id)
         if queue is None:
@@ -138,7 +135,7 @@ class BrokerChannels:
         answer = self._request(queue.node, request)
         answer.when_done(lambda done: self._answered(broker_id, queue, on_response, done))
 
-    def _request(self, node: Node | None, request: ControlRequest) -> Pending[Any]:
+    def _request(self, node: Node | None, request: Request) -> Pending[Any]:
         try:
             return self._local.handle(request) if node is None else self._remote.request(node, request)
         except Exception as error:
@@ -148,7 +145,7 @@ class BrokerChannels:
         self,
         broker_id: int,
         queue: _Queue,
-        on_response: Callable[[ControlResponse], object],
+        on_response: Callable[[Response], object],
         done: Pending[Any],
     ) -> None:
         if self._queues.get(broker_id) is not queue:
@@ -169,7 +166,7 @@ class BrokerChannels:
         else:
             queue.in_flight = False
 
-    def _hand_over(self, on_response: Callable[[ControlResponse], object], response: ControlResponse) -> None:
+    def _hand_over(self, on_response: Callable[[Response], object], response: Response) -> None:
         try:
             on_response(response)
         except Exception:

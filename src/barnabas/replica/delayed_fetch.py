@@ -1,24 +1,50 @@
 """Fetches that wait until there is enough to read (``DelayedFetch``)."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.replica.cached_partition import CachedPartition
-from barnabas.replica.fetch_reader import FetchParams, FetchReader, PartitionRead
+from barnabas.replica.fetch_reader import FetchParams, FetchReader
+from barnabas.replica.log_read import visible_end
 from barnabas.replica.purgatory import DelayedOperation
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for more bytes, an error, or the end of its time."""
+    """A fetch that waits for more bytes, an error, or the end of its time; `over` says whether nothing has moved till then.
 
-    __slots__ = ("_params", "_partitions", "_reader", "_size", "_sizes", "answer")
+    In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle follower of
+    thousands of partitions would else cost a look at each of them with every request. What moves while it rests it
+    knows by the next request. After `rest_ms` all are read again: by that each partition learns that its follower lives.
+    With 0 it does not rest, and is over as if something had moved.
+    """
 
-    def __init__(self, reader: FetchReader, params: FetchParams, partitions: list[CachedPartition]) -> None:
+    __slots__ = (
+        "_clock",
+        "_moved",
+        "_params",
+        "_partitions",
+        "_read_again_ms",
+        "_reader",
+        "_rest_ms",
+        "_rests",
+        "_size",
+        "_sizes",
+        "over",
+    )
+
+    def __init__(
+        self,
+        reader: FetchReader,
+        params: FetchParams,
+        partitions: Sequence[CachedPartition],
+        clock: Clock,
+        rest_ms: float,
+    ) -> None:
         super().__init__()
-        self.answer: Pending[list[PartitionRead]] = Pending()
+        self.over: Pending[bool] = Pending()
         self._reader = reader
         self._params = params
         self._partitions: dict[Hashable, CachedPartition] = {
@@ -28,6 +54,11 @@ class DelayedFetch(DelayedOperation):
         """What each partition with something to read has."""
         self._size = 0
         """Their sum."""
+        self._clock = clock
+        self._rest_ms = rest_ms
+        self._read_again_ms = clock.monotonic_ms() + rest_ms if rest_ms else 0.0
+        self._moved = False
+        self._rests = False
 
     @property
     def topic_partitions(self) -> Iterable[Hashable]:
@@ -38,6 +69,8 @@ class DelayedFetch(DelayedOperation):
 
         A partition that has moved is looked at alone: a fetch of ten thousand is woken by each append to any of them.
         """
+        # It may have moved without bytes to read: a high watermark is news too.
+        self._moved = self._moved or key is not None
         min_bytes = self._params.min_bytes
         for tp in self._partitions if key is None else (key,):
             others = self._size - self._sizes.get(tp, 0)
@@ -54,7 +87,7 @@ class DelayedFetch(DelayedOperation):
         try:
             partition = self._reader.partition(wanted)
             log = partition.log_for(request.current_leader_epoch, leader_only=params.leader_only)
-            end_offset = partition.end_offset(log, params.isolation)
+            end_offset = visible_end(log, params.isolation)
             if request.fetch_offset == end_offset and request.last_fetched_epoch < 0:
                 return 0
             if request.fetch_offset > end_offset:
@@ -77,47 +110,8 @@ class DelayedFetch(DelayedOperation):
         behind = request.fetch_offset < end_offset and not found.on_last_segment
         return None if behind or found.diverging is not None else len(found.records)
 
-    def on_complete(self) -> None:
-        self.answer.complete(
-            self._reader.read(self._params, self._partitions.values(), record_follower=False)
-        )
-
-    def __repr__(self) -> str:
-        return f"<DelayedFetch {list(self._partitions.values())} min_bytes={self._params.min_bytes}>"
-
-
-class LargeFetch(DelayedFetch):
-    """One of so many partitions that they are read in slices: `over` says whether none of them has moved.
-
-    In a session it may *rest* then: it stays under its keys until the next request resumes it. An idle follower of
-    thousands of partitions would else cost a look at each of them with every request. What moves while it rests it
-    knows by the next request. After `rest_ms` all are read again: by that each partition learns that its follower lives.
-    """
-
-    __slots__ = ("_clock", "_moved", "_read_again_ms", "_rests", "over")
-
-    def __init__(
-        self,
-        reader: FetchReader,
-        params: FetchParams,
-        partitions: list[CachedPartition],
-        clock: Clock,
-        rest_ms: float,
-    ) -> None:
-        super().__init__(reader, params, partitions)
-        self.over: Pending[bool] = Pending()
-        self._clock = clock
-        self._read_again_ms = clock.monotonic_ms() + rest_ms
-        self._moved = False
-        self._rests = False
-
-    def try_complete(self, key: Hashable = None) -> bool:
-        # It may have moved without bytes to read: a high watermark is news too.
-        self._moved = self._moved or key is not None
-        return super().try_complete(key)
-
     def expire(self) -> None:
-        if self._moved:
+        if self._moved or not self._rest_ms:
             self.force_complete()
             return
         self._rests = True
@@ -142,3 +136,6 @@ class LargeFetch(DelayedFetch):
     def on_complete(self) -> None:
         if not self._rests:
             self.over.complete(False)
+
+    def __repr__(self) -> str:
+        return f"<DelayedFetch {list(self._partitions.values())} min_bytes={self._params.min_bytes}>"

@@ -1,20 +1,22 @@
 """Fetch requests: what is read at once, what waits for more, and what is read a portion at a time (``fetchMessages``)."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 from barnabas.core.clock import Clock
 from barnabas.core.errors import KafkaError
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Sliced
+from barnabas.core.slices import Work, further_steps
 from barnabas.replica.cached_partition import CachedPartition
-from barnabas.replica.delayed_fetch import DelayedFetch, LargeFetch
+from barnabas.replica.delayed_fetch import DelayedFetch
 from barnabas.replica.fetch_reader import FetchParams, FetchReader, PartitionRead
 from barnabas.replica.purgatory import Purgatory
 
+AT_ONCE_MAX: Final = 100
+"""Partitions that are worked off in one piece: nearly every fetch there is."""
 PORTION: Final = 20
-"""Partitions of a large fetch that are read in one piece; a read may take 50 us."""
+"""Partitions of a larger fetch that are worked off in one piece; a read may take 50 us."""
 WATCHED_MAX: Final = 10_000
 """Partitions under which a fetch waits; to ask them all once takes about 20 ms."""
 POLL_MS: Final = 100.0
@@ -26,68 +28,116 @@ REST_MS: Final = 3000.0
 class Fetches:
     """The fetches of a broker; those that wait are in the purgatory."""
 
-    __slots__ = ("_clock", "_purgatory", "_reader", "_rest_ms")
+    __slots__ = ("clock", "purgatory", "reader", "rest_ms")
 
     def __init__(
         self, reader: FetchReader, purgatory: Purgatory, clock: Clock, rest_ms: float = REST_MS
     ) -> None:
         """`rest_ms`: as `REST_MS`. It is to be a part of the time for which a silent follower counts as in sync."""
-        self._reader = reader
-        self._purgatory = purgatory
-        self._clock = clock
-        self._rest_ms = rest_ms
+        self.reader = reader
+        self.purgatory = purgatory
+        self.clock = clock
+        self.rest_ms = rest_ms
 
     def fetch(
-        self, params: FetchParams, partitions: Iterable[CachedPartition]
+        self, params: FetchParams, partitions: Sequence[CachedPartition]
     ) -> list[PartitionRead] | Pending[list[PartitionRead]]:
-        """``fetchMessages``: what was read, at once or when there is enough, an error, or no time left."""
-        reads = self._reader.read(params, partitions, record_follower=True)
-        size = 0
-        urgent = not reads or params.max_wait_ms <= 0
+        """What was read, at once or when there is enough, an error, or no time left."""
+        work = Fetch(self, params, partitions)
+        awaited = work.step(AT_ONCE_MAX)
+        outcome = work.value if work.done else further_steps(work, awaited, self.clock, PORTION, None)
+        return cast("list[PartitionRead] | Pending[list[PartitionRead]]", outcome)
+
+
+class Fetch(Work[list[PartitionRead]]):
+    """``fetchMessages``: reads, waits for more where there is not enough, and reads again.
+
+    More than `WATCHED_MAX` partitions are not watched, but read again from time to time: to watch a million takes
+    seconds, and so does to ask a million at each append.
+    """
+
+    resting: DelayedFetch | None = None
+    """Where nothing has moved until the time was over: the next request of the session may resume it."""
+    _operation: DelayedFetch | None = None
+    _was_read: bool = False
+    """Whether it has read all before: then followers are noted."""
+    _at: int = 0
+    _size: int = 0
+    """Partitions and bytes of this pass."""
+    _until_ms: float = 0.0
+
+    def __init__(self, fetches: Fetches, params: FetchParams, partitions: Sequence[CachedPartition]) -> None:
+        self._fetches = fetches
+        self._params = params
+        self._partitions = partitions
+        self._urgent = params.max_wait_ms <= 0
+        self._reads: list[PartitionRead] = []
+        if len(partitions) > WATCHED_MAX:
+            self._until_ms = fetches.clock.monotonic_ms() + params.max_wait_ms
+
+    def step(self, entries: int) -> Pending[Any] | None:
+        operation = self._operation
+        if operation is not None and not self._at:
+            if operation.over.result():
+                if self._are_current():
+                    self.resting = operation
+                    self.value = self._reads
+                    self.done = True
+                    return None
+                operation.force_complete()
+            self._reads = []
+        fetches, params, partitions, at = self._fetches, self._params, self._partitions, self._at
+        count = len(partitions)
+        portion = partitions if count <= entries else partitions[at : at + entries]
+        reads = fetches.reader.read(
+            params, portion, record_follower=not self._was_read, read_before=self._size
+        )
+        size, urgent = self._size, self._urgent
         for each in reads:
             size += each.size
             urgent = urgent or each.urgent
-        if urgent or size >= params.min_bytes:
-            return reads
-        operation = DelayedFetch(self._reader, params, [each.partition for each in reads])
-        # It may complete at once for another reason than bytes: a partition that is read past its end.
-        self._purgatory.try_complete_else_watch(operation, operation.topic_partitions, params.max_wait_ms)
-        return operation.answer
+        if at:
+            self._reads += reads
+        else:
+            self._reads = reads
+        self._size, self._urgent, self._at = size, urgent, at + entries
+        if at + entries < count:
+            return None
+        if operation is None and reads and not urgent and size < params.min_bytes:
+            awaited = self._wait()
+            if awaited is not None:
+                self._was_read = True
+                self._at = self._size = 0
+                return awaited
+        self.value = self._reads
+        self.done = True
+        return None
 
-    def fetch_in_slices(
-        self, params: FetchParams, partitions: list[CachedPartition]
-    ) -> Sliced[tuple[list[PartitionRead], LargeFetch | None]]:
-        """As `fetch`, for so many partitions that they are read a portion at a time.
+    def _wait(self) -> Pending[Any] | None:
+        """What to wait for before all are read again; None if the time is over."""
+        fetches, params, partitions = self._fetches, self._params, self._partitions
+        if not self._until_ms:
+            rest_ms = fetches.rest_ms if len(partitions) > AT_ONCE_MAX else 0.0
+            operation = DelayedFetch(fetches.reader, params, partitions, fetches.clock, rest_ms)
+            self._operation = operation
+            # It may complete at once for another reason than bytes: a partition that is read past its end.
+            fetches.purgatory.try_complete_else_watch(
+                operation, operation.topic_partitions, params.max_wait_ms
+            )
+            return operation.over
+        left_ms = self._until_ms - fetches.clock.monotonic_ms()
+        if left_ms <= 0:
+            return None
+        self._reads = []
+        pause: Pending[None] = Pending()
+        fetches.clock.call_later(min(POLL_MS, left_ms), partial(pause.complete, None))
+        return pause
 
-        Where nothing has moved until the time was over, a fetch that rests comes with what was read: the next request
-        of the session may resume it. More than `WATCHED_MAX` are not watched, but read again from time to time: to
-        watch a million takes seconds, and so does to ask a million at each append.
-        """
-        until_ms = self._clock.monotonic_ms() + params.max_wait_ms
-        reads, enough = yield from self._read_in_slices(params, partitions, record_follower=True)
-        if not enough and len(partitions) <= WATCHED_MAX:
-            operation = LargeFetch(self._reader, params, partitions, self._clock, self._rest_ms)
-            self._purgatory.try_complete_else_watch(operation, operation.topic_partitions, params.max_wait_ms)
-            if (yield operation.over) and self._are_current(reads):
-                return reads, operation
-            operation.force_complete()
-            reads, _ = yield from self._read_in_slices(params, partitions, record_follower=False)
-            return reads, None
-        while not enough:
-            now_ms = self._clock.monotonic_ms()
-            if now_ms >= until_ms:
-                break
-            pause: Pending[None] = Pending()
-            self._clock.call_later(min(POLL_MS, until_ms - now_ms), partial(pause.complete, None))
-            yield pause
-            reads, enough = yield from self._read_in_slices(params, partitions, record_follower=False)
-        return reads, None
-
-    def _are_current(self, reads: list[PartitionRead]) -> bool:
+    def _are_current(self) -> bool:
         """Whether it would be read again as it was: a partition may have moved while the others were read."""
         try:
-            for each in reads:
-                found, log = each.found, self._reader.partition(each.partition).log
+            for each in self._reads:
+                found, log = each.found, self._fetches.reader.partition(each.partition).log
                 if (
                     found is None
                     or each.throttled  # time alone lets it go on
@@ -99,24 +149,3 @@ class Fetches:
         except KafkaError:
             return False
         return True
-
-    def _read_in_slices(
-        self, params: FetchParams, partitions: list[CachedPartition], *, record_follower: bool
-    ) -> Sliced[tuple[list[PartitionRead], bool]]:
-        """What was read, and whether the client waits for no more."""
-        reads: list[PartitionRead] = []
-        size = 0
-        urgent = params.max_wait_ms <= 0
-        for start in range(0, len(partitions), PORTION):
-            portion = self._reader.read(
-                params,
-                partitions[start : start + PORTION],
-                record_follower=record_follower,
-                read_before=size,
-            )
-            for each in portion:
-                size += each.size
-                urgent = urgent or each.urgent
-            reads += portion
-            yield
-        return reads, urgent or not reads or size >= params.min_bytes

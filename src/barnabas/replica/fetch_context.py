@@ -13,7 +13,7 @@ with a full fetch.
 How a partition is read is none of its business.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from barnabas.core.errors import ErrorCode
@@ -27,15 +27,13 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.cached_partition import CachedPartition, PartitionKey
-from barnabas.replica.delayed_fetch import LargeFetch
+from barnabas.replica.delayed_fetch import DelayedFetch
 from barnabas.replica.fetch_reader import FetchParams
 from barnabas.replica.fetch_session import FetchSession, FetchSessionCache
 
 SESSION_PARTITIONS_MAX: Final = 20_000
 """How many partitions a session may have: a request of it looks at each of them in one piece, in about 20 ms.
 """
-PORTION: Final = 100
-"""Partitions of a larger fetch that are worked off in one piece."""
 TOPIC_IDS_SINCE: Final = 13
 """The Fetch version that names topics by id (KIP-516)."""
 
@@ -69,50 +67,33 @@ def _add_results(topics: list[FetchableTopicResponse], results: Results) -> None
 class FetchContext:
     """A fetch without a session: the request says everything, and so does the response (``SessionlessFetchContext``)."""
 
-    __slots__ = ("_partitions",)
+    __slots__ = ("_partitions", "_topics")
 
-    def __init__(self, partitions: Collection[CachedPartition]) -> None:
+    def __init__(self, partitions: Sequence[CachedPartition]) -> None:
         self._partitions = partitions
+        self._topics: list[FetchableTopicResponse] = []
 
-    def partitions(self) -> Collection[CachedPartition]:
+    def partitions(self) -> Sequence[CachedPartition]:
         return self._partitions
 
-    def take_resting(self, params: FetchParams) -> LargeFetch | None:  # noqa: ARG002 - of sessions only
+    def take_resting(self, params: FetchParams) -> DelayedFetch | None:  # noqa: ARG002 - of sessions only
         """What the request before left behind, if it stands for this one too."""
         return None
 
-    def leave_resting(self, fetch: LargeFetch) -> None:
+    def leave_resting(self, fetch: DelayedFetch) -> None:
         """Nothing has moved. Without a session there is no next request to resume it."""
         fetch.force_complete()
 
+    def add(self, results: Results) -> None:
+        """A portion of the results of a large fetch; those that are left are given to `respond`."""
+        _add_results(self._topics, results)
+
     def respond(self, results: Results) -> FetchResponse:
-        return build_response(results)
-
-    def respond_in_slices(
-        self, results: list[tuple[CachedPartition, PartitionData]]
-    ) -> Sliced[FetchResponse]:
-        """The same for more partitions than are answered for at once."""
-        response = FetchResponse(session_id=INVALID_SESSION_ID)
-        for start in range(0, len(results), PORTION):
-            _add_results(response.responses, results[start : start + PORTION])
-            yield
-        return response
+        _add_results(self._topics, results)
+        return FetchResponse(session_id=INVALID_SESSION_ID, responses=self._topics)
 
 
-class _SessionContext(FetchContext):
-    """A fetch of a session: what it remembers and what the response says are of one moment."""
-
-    __slots__ = ()
-
-    def respond_in_slices(
-        self, results: list[tuple[CachedPartition, PartitionData]]
-    ) -> Sliced[FetchResponse]:
-        """The response, in one piece: a session has at most `SESSION_PARTITIONS_MAX` partitions."""
-        yield
-        return self.respond(results)
-
-
-class SessionErrorContext(_SessionContext):
+class SessionErrorContext(FetchContext):
     """The request does not fit its session: nothing is read, the error is the answer."""
 
     __slots__ = ("_error",)
@@ -121,18 +102,18 @@ class SessionErrorContext(_SessionContext):
         super().__init__(())
         self._error = error
 
-    def respond(self, results: Results) -> FetchResponse:  # noqa: ARG002 - there is nothing to read
+    def respond(self, results: Results) -> FetchResponse:  # noqa: ARG002 - nothing is read
         return FetchResponse(error_code=self._error, session_id=INVALID_SESSION_ID)
 
 
 class FullFetchContext(FetchContext):
     """A full fetch that asks for a session."""
 
-    __slots__ = ("_cache", "_privileged", "_uses_topic_ids")
+    __slots__ = ("_cache", "_privileged", "_remembered", "_uses_topic_ids")
 
     def __init__(
         self,
-        partitions: Collection[CachedPartition],
+        partitions: Sequence[CachedPartition],
         cache: FetchSessionCache,
         *,
         privileged: bool,
@@ -142,72 +123,79 @@ class FullFetchContext(FetchContext):
         self._cache = cache
         self._privileged = privileged
         self._uses_topic_ids = uses_topic_ids
+        self._remembered: dict[PartitionKey, CachedPartition] = {}
+
+    def add(self, results: Results) -> None:
+        for partition, data in results:
+            partition.remember(data)
+            self._remembered[partition.key] = partition
+        _add_results(self._topics, results)
 
     def respond(self, results: Results) -> FetchResponse:
-        """Everything, and the id of the new session if there is room for one."""
-        return in_one_piece(self.respond_in_slices(list(results)))
-
-    def respond_in_slices(
-        self, results: list[tuple[CachedPartition, PartitionData]]
-    ) -> Sliced[FetchResponse]:
-        """The same in slices: no other request can be of the session before its id is there."""
-        response = FetchResponse(session_id=INVALID_SESSION_ID)
-        partitions: dict[PartitionKey, CachedPartition] = {}
-        for start in range(0, len(results), PORTION):
-            portion = results[start : start + PORTION]
-            for partition, data in portion:
-                partition.remember(data)
-                partitions[partition.key] = partition
-            _add_results(response.responses, portion)
-            yield
+        """Everything, and the id of the new session if there is room for one: before it is there no other request can
+        be of the session.
+        """
+        self.add(results)
+        response = FetchResponse(session_id=INVALID_SESSION_ID, responses=self._topics)
         session = self._cache.open(
-            size=len(partitions), privileged=self._privileged, uses_topic_ids=self._uses_topic_ids
+            size=len(self._remembered), privileged=self._privileged, uses_topic_ids=self._uses_topic_ids
         )
         if session is not None:
-            session.partitions = partitions
+            session.partitions = self._remembered
             self._cache.touch(session)
             response.session_id = session.id
         return response
 
 
-class IncrementalFetchContext(_SessionContext):
+class IncrementalFetchContext(FetchContext):
     """A request of a session: the session says what to read, the response has only the news."""
 
-    __slots__ = ("_expected_epoch", "_names", "_session")
+    __slots__ = ("_expected_epoch", "_names", "_results", "_session")
 
     def __init__(self, session: FetchSession, expected_epoch: int, names: Mapping[Uuid, str]) -> None:
         super().__init__(())
         self._session = session
         self._expected_epoch = expected_epoch
         self._names = names
+        self._results: list[tuple[CachedPartition, PartitionData]] = []
 
-    def partitions(self) -> Collection[CachedPartition]:
+    def partitions(self) -> Sequence[CachedPartition]:
         partitions = list(self._session.partitions.values())
         if self._session.uses_topic_ids:
             for partition in partitions:
                 partition.topic = partition.topic or self._names.get(partition.topic_id)
         return partitions
 
-    def take_resting(self, params: FetchParams) -> LargeFetch | None:
+    def take_resting(self, params: FetchParams) -> DelayedFetch | None:
         resting = self._session.resting
         if resting is not None and resting.can_resume(params):
             return resting
         self._session.end_rest()
         return None
 
-    def leave_resting(self, fetch: LargeFetch) -> None:
+    def leave_resting(self, fetch: DelayedFetch) -> None:
         if self._session.epoch == self._expected_epoch:
             self._session.resting = fetch
         else:
             fetch.force_complete()
 
+    def add(self, results: Results) -> None:
+        """What the session remembers and what the response says are of one moment, that of `respond`."""
+        self._results += results
+
     def respond(self, results: Results) -> FetchResponse:
-        """The partitions with news; those with records go to the end of the line, for fairness."""
+        """The partitions with news; those with records go to the end of the line, for fairness.
+
+        In one piece: a session has at most `SESSION_PARTITIONS_MAX` partitions.
+        """
         session = self._session
         if session.epoch != self._expected_epoch:
             # A later request of the session was handled while this one waited: one of the two is a duplicate.
             return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         news = []
+        if self._results:
+            self._results += results
+            results = self._results
         for partition, data in results:
             if partition.has_news(data):
                 news.append((partition, data))
@@ -223,16 +211,26 @@ def new_context(
     names: Mapping[Uuid, str],
     *,
     from_follower: bool,
+    entries: int = 0,
+    partitions: Sequence[CachedPartition] | None = None,
 ) -> FetchContext:
-    """``FetchManager.newContext``; `names` resolves topic ids (empty for versions without them)."""
-    partitions = _requested(request, version, names)
+    """``FetchManager.newContext``; `names` resolves topic ids (empty for versions without them).
+
+    Where a request has so many `entries` that they are looked at in slices, the `partitions` are what `requested` has found.
+    """
+    if partitions is None:
+        partitions = _few_requested(request, version, names)
+    too_many = entries > SESSION_PARTITIONS_MAX
     uses_topic_ids = version >= TOPIC_IDS_SINCE
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != INVALID_SESSION_ID:
             cache.remove(request.session_id)
-        if request.session_epoch == FINAL_EPOCH:
+        if too_many or request.session_epoch == FINAL_EPOCH:
             return FetchContext(partitions)
         return FullFetchContext(partitions, cache, privileged=from_follower, uses_topic_ids=uses_topic_ids)
+    if too_many:
+        cache.remove(request.session_id)
+        return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session = cache.get(request.session_id)
     if session is None:
         return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -254,44 +252,12 @@ def new_context(
     return IncrementalFetchContext(session, session.epoch, names)
 
 
-def new_large_context(
-    cache: FetchSessionCache,
-    request: FetchRequest,
-    version: int,
-    names: Mapping[Uuid, str],
-    *,
-    entries: int,
-    from_follower: bool,
-) -> Sliced[FetchContext]:
-    """The same for so many entries that a full fetch is worked off in slices; beyond `SESSION_PARTITIONS_MAX` it gets no session."""
-    too_many = entries > SESSION_PARTITIONS_MAX
-    if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-        if not too_many:
-            return new_context(cache, request, version, names, from_follower=from_follower)
-        cache.remove(request.session_id)
-        return SessionErrorContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    cache.remove(request.session_id)
-    partitions = yield from _all_requested(request, version, names)
-    if too_many or request.session_epoch == FINAL_EPOCH:
-        return FetchContext(partitions)
-    return FullFetchContext(
-        partitions, cache, privileged=from_follower, uses_topic_ids=version >= TOPIC_IDS_SINCE
-    )
-
-
-def _requested(request: FetchRequest, version: int, names: Mapping[Uuid, str]) -> Collection[CachedPartition]:
-    topics = request.topics
-    if len(topics) == 1 and len(topics[0].partitions) == 1:
-        topic = topics[0]
-        name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
-        return (CachedPartition(name, topic.topic_id, topic.partitions[0]),)
-    return in_one_piece(_all_requested(request, version, names))
-
-
-def _all_requested(
-    request: FetchRequest, version: int, names: Mapping[Uuid, str]
+def requested(
+    request: FetchRequest, version: int, names: Mapping[Uuid, str], entries: int = 0
 ) -> Sliced[list[CachedPartition]]:
-    """Where a partition is named twice its last entry wins, at the place of the first."""
+    """What a request names; where it names a partition twice its last entry wins, at the place of the first."""
+    if entries > SESSION_PARTITIONS_MAX and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        return []  # more than a session may have: refused as it is
     found: dict[PartitionKey, CachedPartition] = {}
     for topic in request.topics:
         name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
@@ -301,6 +267,17 @@ def _all_requested(
             yield
         yield
     return list(found.values())
+
+
+def _few_requested(
+    request: FetchRequest, version: int, names: Mapping[Uuid, str]
+) -> Sequence[CachedPartition]:
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        topic = topics[0]
+        name = names.get(topic.topic_id) if version >= TOPIC_IDS_SINCE else topic.topic
+        return (CachedPartition(name, topic.topic_id, topic.partitions[0]),)
+    return in_one_piece(requested(request, version, names))
 
 
 def _forgotten(request: FetchRequest, version: int) -> list[PartitionKey]:

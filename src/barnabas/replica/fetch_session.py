@@ -18,7 +18,7 @@ from barnabas.protocol.fetch_session import INITIAL_EPOCH, INVALID_SESSION_ID, n
 from barnabas.replica.cached_partition import CachedPartition, PartitionKey
 
 if TYPE_CHECKING:
-    from barnabas.replica.delayed_fetch import LargeFetch
+    from barnabas.replica.delayed_fetch import DelayedFetch
 
 EVICTION_MS: Final = 120_000
 CACHED_PARTITIONS_MAX: Final = 500_000
@@ -54,7 +54,7 @@ class FetchSession:
         self.size = 0
         """The number of partitions when the session was last touched; eviction goes by it."""
         self.evictable_by_all = self.evictable_by_privileged = False
-        self.resting: LargeFetch | None = None
+        self.resting: DelayedFetch | None = None
         """What its last request left behind where nothing had moved."""
 
     def update(self, changed: Collection[CachedPartition], forgotten: Collection[PartitionKey]) -> None:

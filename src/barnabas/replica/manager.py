@@ -11,10 +11,11 @@ Two timers run while the broker does: one writes the high watermarks to ``replic
 removal of followers that fell behind.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
-from barnabas.cluster.metadata.cache import MetadataCache
+from barnabas.cluster.leadership import ControllerEpoch
+from barnabas.cluster.metadata.cache import MetadataCache, MetadataChange, MetadataDelta
 from barnabas.core.clock import Clock, Timer, every
 from barnabas.core.config import Config
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -29,9 +30,7 @@ from barnabas.log.log import Log
 from barnabas.log.producers import ProducerStateEntry
 from barnabas.log.results import TimestampAndOffset
 from barnabas.log.strays import StrayLog
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest
+from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.replica.alter_log_dirs import ReplicaAlterLogDirsManager
 from barnabas.replica.control_queue import ControlQueue
 from barnabas.replica.delete_records import Deletions, delete_records
@@ -41,17 +40,15 @@ from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.isr import AlterPartition, IsrChanges
 from barnabas.replica.listeners import Listeners
 from barnabas.replica.log_dirs import LogDirUsage, describe_log_dirs
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.offsets import offset_for
-from barnabas.replica.partition import Isolation, Partition, Ports
+from barnabas.replica.partition import Partition, Ports
 from barnabas.replica.produce import Appender, Wake
 from barnabas.replica.purgatory import Purgatory
 from barnabas.replica.quota import ReplicationQuotas
 from barnabas.replica.selector import replica_selector
-from barnabas.replica.state_changes import Fetchers, StateChanges
+from barnabas.replica.state_changes import Fetchers, ReplicaToStop, StateChanges
 from barnabas.replica.topic_stats import BrokerTopicStats
-
-LATEST_LEADER_AND_ISR: Final = 7
-
 
 _state_changes = EventLog(STATE_CHANGES)
 
@@ -61,8 +58,9 @@ class Logs(Protocol):
 
     futures: FutureLogs
     """Logs on their way to another directory."""
-    is_cleaning: Callable[[Log], bool]
-    """Whether a cleaner is at a log."""
+
+    def is_cleaning(self, log: Log) -> bool:
+        """Whether a cleaner is at a log."""
 
     def prefer(self, tp: TopicPartition, directory: str) -> None:
         """Where a log is to be made that does not exist yet."""
@@ -99,14 +97,6 @@ class Logs(Protocol):
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes ``replication-offset-checkpoint`` in every log directory."""
-
-
-class MetadataUpdate(NamedTuple):
-    """What an UpdateMetadata brought."""
-
-    topics: set[str]
-    """All that it names."""
-    deleted: list[TopicPartition]
 
 
 class ReplicaManager:
@@ -211,27 +201,30 @@ class ReplicaManager:
 
     def become_leader_or_follower(
         self,
-        request: LeaderAndIsrRequest,
-        version: int = LATEST_LEADER_AND_ISR,
-    ) -> Sliced[LeaderAndIsrResponse]:
-        """``becomeLeaderOrFollower``: the roles of a request (in `control_queue`); raises STALE_CONTROLLER_EPOCH. The version shapes the answer."""
-        response = yield from self._changes.leader_and_isr(request, version)
+        controller: ControllerEpoch,
+        topic_ids: Mapping[str, Uuid],
+        states: Iterable[tuple[TopicPartition, LeaderAndIsrPartitionState]],
+    ) -> Sliced[dict[TopicPartition, ErrorCode]]:
+        """``becomeLeaderOrFollower``: takes roles (in `control_queue`), `topic_ids` where known; raises STALE_CONTROLLER_EPOCH."""
+        errors = yield from self._changes.leader_and_isr(controller, topic_ids, states)
         self.log_dir_moves.resume()
         if "checkpoint" not in self._timers:
             interval_ms = self._config["replica.high.watermark.checkpoint.interval.ms"]
             work = self._logs.checkpoint_high_watermarks
             self._timers["checkpoint"] = every(self._clock, "highwatermark-checkpoint", interval_ms, work)
-        return response
+        return errors
 
-    def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
+    def stop_replicas(
+        self, controller: ControllerEpoch, replicas: Iterable[ReplicaToStop]
+    ) -> Sliced[list[tuple[TopicPartition, ErrorCode]]]:
         """``stopReplicas``: stops, and deletes where asked (in `control_queue`); raises STALE_CONTROLLER_EPOCH."""
-        return self._changes.stop_replicas(request)
+        return self._changes.stop_replicas(controller, replicas)
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> Sliced[MetadataUpdate]:
+    def update_metadata(self, controller: ControllerEpoch, delta: MetadataDelta) -> Sliced[MetadataChange]:
         """Replaces the metadata for clients (in `control_queue`). Raises STALE_CONTROLLER_EPOCH."""
-        self._changes.check_controller(request.controller_epoch, request.controller_id, "UpdateMetadata")
+        self._changes.check_controller(controller, "UpdateMetadata")
         alive = self._metadata.snapshot.brokers.keys()
-        deleted = yield from self._metadata.apply_in_slices(request)
+        change = yield from self._metadata.apply_in_slices(delta)
         if alive - self._metadata.snapshot.brokers.keys():
             # A high watermark waits for replicas that are about to join the ISR; one that has died never does. Kafka
             # looks again at the next append, which clients with one request in flight do not send before the answer.
@@ -240,27 +233,20 @@ class ReplicaManager:
                 partition.advance_high_watermark()
                 self.delete_records_purgatory.check_and_complete(partition.tp)
                 yield
-        for tp in deleted:
+        for tp in change.deleted:
             self.quotas.topic_deleted(tp.topic)
             self.topic_stats.deleted((tp.topic,))
-            yield
-        topics: set[str] = set()
-        for topic in request.topic_states:
-            topics.add(topic.topic_name)
-            yield
-        for state in request.ungrouped_partition_states:
-            topics.add(state.topic_name)
             yield
         _state_changes.info(
             "update_metadata.handled",
             broker=self._config["broker.id"],
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
-            topics=len(topics),
-            deleted_partitions=len(deleted),
+            controller=controller.controller_id,
+            controller_epoch=controller.epoch,
+            topics=len(change.topics),
+            deleted_partitions=len(change.deleted),
         )
-        self.listeners.metadata_changed(topics, deleted)
-        return MetadataUpdate(topics, deleted)
+        self.listeners.metadata_changed(change.topics, change.deleted)
+        return change
 
     # --- what clients ask -------------------------------------------------------------------------------
 

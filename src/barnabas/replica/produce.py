@@ -24,6 +24,7 @@ ACKS_ALL: Final = -1
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 
 _NONE: Final = ErrorCode.NONE
+_CLIENT: Final = AppendOrigin.CLIENT
 _EXPECTED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -165,7 +166,7 @@ class Wake:
 class Appender:
     """Appends to partitions that this broker leads."""
 
-    __slots__ = ("_deferred", "_hosted", "_purgatory", "_stats", "_turn", "_wake")
+    __slots__ = ("_hosted", "_purgatory", "_stats", "_turn", "_waiting", "_wake")
 
     def __init__(
         self,
@@ -179,10 +180,11 @@ class Appender:
         self._purgatory = purgatory
         self._wake = wake
         self._turn: WriteTurn | None = None
-        self._deferred: Results = []
+        self._waiting: Results = []
+        """The results of this turn that its write may change."""
 
     def begin_turn(self) -> None:
-        """Requests follow that have arrived together: small appends of theirs may wait for `end_turn`."""
+        """Requests follow that have arrived together: small appends of clients may wait for `end_turn`."""
         self._turn = WriteTurn()
 
     def write_turn(self) -> None:
@@ -190,26 +192,24 @@ class Appender:
         if self._turn is not None:
             self._turn.write()
 
-    def end_turn(self) -> bool:
-        """Writes what waits, and wakes those who wait for it; whether results have changed, as a disk refused."""
+    def end_turn(self) -> None:
+        """Writes what waits, corrects the results of what a disk refused, and wakes those who wait for the rest."""
         turn, self._turn = self._turn, None
-        deferred, self._deferred = self._deferred, []
+        waiting, self._waiting = self._waiting, []
         if turn is None or not turn.unwritten:
-            return False
+            return
         turn.write()
-        refused = False
+        for result in waiting:
+            assert result.unwritten is not None, "it is why the result is here"
+            if result.unwritten.error is not None:
+                self._count(result.tp, result.info, -1)
+                _refuse(result, result.partition, result.unwritten.error)
         for unwritten in turn.unwritten:
-            refused = refused or unwritten.error is not None
-        if refused:
-            for result in deferred:
-                if result.unwritten is not None and result.unwritten.error is not None:
-                    self._count(result.tp, result.info, -1)
-                    _refuse(result, result.partition, result.unwritten.error)
-        for unwritten in turn.unwritten:
-            # Who waits for replicas of what was refused waits in vain.
-            news = unwritten.advanced or unwritten.error is not None
-            self._wake.appended(unwritten.tp, advanced=news)
-        return refused
+            if unwritten.buffers:
+                # Who waits for replicas of what was refused waits in vain.
+                news = unwritten.advanced or unwritten.error is not None
+                self._wake.appended(unwritten.tp, advanced=news)
+        turn.written.complete(None)
 
     def append(
         self,
@@ -218,22 +218,21 @@ class Appender:
         required_acks: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
-        *,
-        may_defer: bool = False,
     ) -> AppendResult:
         """``appendRecordsToLeader``: appends one partition's batch; offset and leader epoch are stamped into the buffer.
 
         The `header` is that of the batch, where the caller has read it. A batch that takes long to look into gives a
-        result that is `settled` later. One that `may_defer` is perhaps only written when the turn ends: the result has
-        `unwritten` appends then, and `end_turn` may change it.
+        result that is `settled` later. Within a turn it is perhaps only written when the turn ends, which may change
+        the result: `acknowledge` waits for that.
         """
         partition = self._hosted.online.get(tp)
         result = AppendResult(tp)
         try:
             if partition is None:
                 partition = self._hosted.serve(tp)
-            turn = self._turn if may_defer else None
-            info, advanced = partition.append(records, required_acks, origin, header, turn=turn)
+            if self._turn is not None and origin is _CLIENT and partition.leader_log is not None:
+                partition.leader_log.join(self._turn)
+            info, advanced = partition.append(records, required_acks, origin, header)
         except KafkaError as error:
             self._refused(result, partition, error, records)
         except HeavyBatchError:
@@ -277,10 +276,10 @@ class Appender:
             if log.flush_needed:
                 _sync(result, partition, log)
             unwritten = log.unwritten
-            if unwritten is not None:
+            if unwritten is not None and unwritten.buffers:
                 result.unwritten = unwritten
                 unwritten.advanced = unwritten.advanced or advanced
-                self._deferred.append(result)
+                self._waiting.append(result)
                 return
         self._wake.appended(result.tp, advanced=advanced)
 
@@ -332,11 +331,16 @@ class Appender:
         self, results: Results, required_acks: int, timeout_ms: int
     ) -> Results | Pending[Results]:
         """The results of a request, at once, or when enough replicas and disks have the records (acks=-1:
-        all in sync), or when the time is over.
+        all in sync), or when the time is over; of those that wait for the end of a turn, a Pending of that alone.
         """
         unsynced = [result.synced for result in results if result.synced is not None]
         waiting = [] if required_acks != ACKS_ALL else [each for each in results if not _acknowledged(each)]
         if not waiting and not unsynced:
+            turn = self._turn
+            if turn is not None:
+                for each in results:
+                    if each.unwritten is not None:
+                        return turn.written
             return results
         outcome: Results | Pending[Results] = results
         if waiting:

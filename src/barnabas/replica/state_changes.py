@@ -11,6 +11,7 @@ partition, so that one bad disk does not stop the rest.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from barnabas.cluster.leadership import ControllerEpoch
 from barnabas.core.clock import Clock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import STATE_CHANGES, EventLog
@@ -24,18 +25,7 @@ from barnabas.core.ids import (
 )
 from barnabas.core.pending import Pending, gather
 from barnabas.core.slices import Sliced
-from barnabas.protocol.messages.leader_and_isr import (
-    LeaderAndIsrPartitionError,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopicError,
-)
-from barnabas.protocol.messages.stop_replica import (
-    StopReplicaPartitionError,
-    StopReplicaRequest,
-    StopReplicaResponse,
-)
+from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.replica.hosted import HostedPartitions
 from barnabas.replica.listeners import Listeners
 from barnabas.replica.partition import Partition, Ports
@@ -44,12 +34,19 @@ from barnabas.replica.produce import Wake
 _log = EventLog("replica.state_changes")
 _state_changes = EventLog(STATE_CHANGES)
 
-_TOPIC_IDS_SINCE: Final = 5
-"""The LeaderAndIsr version whose answer names topics by id."""
 UNMADE_RETRY_MS: Final = 1000
 """How often to try to make a log for which no file descriptor was free."""
 FETCH_PORTION: Final = 100
 """How many partitions are handed to the fetchers in one piece."""
+
+
+class ReplicaToStop(NamedTuple):
+    """What a StopReplica says of one partition."""
+
+    tp: TopicPartition
+    leader_epoch: int
+    """`NO_EPOCH` where the controller is too old to say."""
+    delete: bool
 
 
 class InitialFetchState(NamedTuple):
@@ -133,8 +130,9 @@ class StateChanges:
         """Partitions whose logs wait for a file descriptor or for room, and the role to take then."""
         self.controller_epoch = 0
 
-    def check_controller(self, epoch: int, controller_id: int, what: str) -> None:
+    def check_controller(self, controller: ControllerEpoch, what: str) -> None:
         """Takes note of the controller's epoch; raises STALE_CONTROLLER_EPOCH for one of the past."""
+        controller_id, epoch = controller
         if epoch < self.controller_epoch:
             _log.warning(
                 "controller.stale",
@@ -148,24 +146,28 @@ class StateChanges:
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------------
 
-    def leader_and_isr(self, request: LeaderAndIsrRequest, version: int) -> Sliced[LeaderAndIsrResponse]:
-        """``becomeLeaderOrFollower``; raises STALE_CONTROLLER_EPOCH for the whole of it.
+    def leader_and_isr(
+        self,
+        controller: ControllerEpoch,
+        topic_ids: Mapping[str, Uuid],
+        states: Iterable[tuple[TopicPartition, LeaderAndIsrPartitionState]],
+    ) -> Sliced[dict[TopicPartition, ErrorCode]]:
+        """``becomeLeaderOrFollower``: what became of each; raises STALE_CONTROLLER_EPOCH for the whole of it.
 
         Making the logs of thousands of partitions takes seconds. Between two slices each partition is as it was
         before, or as the request wants it.
         """
-        self.check_controller(request.controller_epoch, request.controller_id, "LeaderAndIsr")
-        topic_ids = yield from _topic_ids(request)
+        self.check_controller(controller, "LeaderAndIsr")
         errors: dict[TopicPartition, ErrorCode] = {}
         roles = RoleChanges([], [], [])
         each_is_logged = _state_changes.has_debug
-        for tp, state in _partition_states(request):
+        for tp, state in states:
             topic_id = topic_ids.get(tp.topic, ZERO_UUID)
             errors[tp] = self._change(tp, state, topic_id, roles)
             if errors[tp] is ErrorCode.REPLICA_NOT_AVAILABLE:
                 self._change_later(tp, state, topic_id)
             if each_is_logged:
-                self._handled("leader_and_isr", request, tp, state, errors[tp])
+                self._handled("leader_and_isr", controller, tp, state, errors[tp])
             yield
         if roles.leaderless:
             # One line for all of them: after the loss of a broker the controller's next request names new
@@ -174,20 +176,20 @@ class StateChanges:
         _state_changes.info(
             "leader_and_isr.handled",
             broker=self._ports.broker_id,
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
+            controller=controller.controller_id,
+            controller_epoch=controller.epoch,
             partitions=len(errors),
             new_leaders=len(roles.leaders),
             new_followers=len(roles.followers),
         )
         yield from self._fetch(roles.followers)
         self._listeners.roles_changed(roles.leaders, roles.followers)
-        return (yield from _leader_and_isr_response(errors, topic_ids, version))
+        return errors
 
     def _handled(
         self,
         request_name: str,
-        request: LeaderAndIsrRequest | StopReplicaRequest,
+        controller: ControllerEpoch,
         tp: TopicPartition,
         state: object,
         error: ErrorCode,
@@ -196,8 +198,8 @@ class StateChanges:
         _state_changes.debug(
             f"{request_name}.handled.partition",
             broker=self._ports.broker_id,
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
+            controller=controller.controller_id,
+            controller_epoch=controller.epoch,
             partition=tp,
             state=state,
             error=error.name,
@@ -308,40 +310,39 @@ class StateChanges:
 
     # --- StopReplica ------------------------------------------------------------------------------------
 
-    def stop_replicas(self, request: StopReplicaRequest) -> Sliced[StopReplicaResponse]:
-        """Stops, and where asked deletes; raises STALE_CONTROLLER_EPOCH for the whole of it."""
-        self.check_controller(request.controller_epoch, request.controller_id, "StopReplica")
-        response = StopReplicaResponse()
-        retired: dict[Pending[None], list[StopReplicaPartitionError]] = {}
-        for tp, epoch, delete in stops(request):
+    def stop_replicas(
+        self, controller: ControllerEpoch, replicas: Iterable[ReplicaToStop]
+    ) -> Sliced[list[tuple[TopicPartition, ErrorCode]]]:
+        """Stops, and where asked deletes; what became of each. Raises STALE_CONTROLLER_EPOCH for the whole of it."""
+        self.check_controller(controller, "StopReplica")
+        stopped: list[tuple[TopicPartition, ErrorCode]] = []
+        retired: dict[Pending[None], list[int]] = {}
+        for tp, epoch, delete in replicas:
             code, durable = self._stop(tp, epoch, delete)
             # What is only stopped may still be heard of, by LeaderAndIsr; what is deleted will not.
             if delete and code is ErrorCode.NONE:
                 self._listeners.deleted(tp, epoch)
             if _state_changes.has_debug:
-                self._handled("stop_replica", request, tp, f"leader_epoch={epoch} delete={delete}", code)
-            answer = StopReplicaPartitionError(
-                topic_name=tp.topic, partition_index=tp.partition, error_code=code
-            )
-            response.partition_errors.append(answer)
+                self._handled("stop_replica", controller, tp, f"leader_epoch={epoch} delete={delete}", code)
             if durable is not None:
-                retired.setdefault(durable, []).append(answer)
+                retired.setdefault(durable, []).append(len(stopped))
+            stopped.append((tp, code))
             yield
         if retired:
             # After this answer the controller forgets the topic: a loss of power must not bring it back.
             yield gather(retired)
-        for durable, answers in retired.items():
+        for durable, places in retired.items():
             if durable.error is not None:
-                for answer in answers:
-                    answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                for place in places:
+                    stopped[place] = stopped[place][0], ErrorCode.KAFKA_STORAGE_ERROR
         _state_changes.info(
             "stop_replica.handled",
             broker=self._ports.broker_id,
-            controller=request.controller_id,
-            controller_epoch=request.controller_epoch,
-            partitions=len(response.partition_errors),
+            controller=controller.controller_id,
+            controller_epoch=controller.epoch,
+            partitions=len(stopped),
         )
-        return response
+        return stopped
 
     def _stop(
         self, tp: TopicPartition, leader_epoch: int, delete: bool
@@ -391,16 +392,6 @@ def _target(partition: Partition) -> InitialFetchState:
     return InitialFetchState(partition, partition.leader_id, partition.leader_epoch)
 
 
-def _partition_states(
-    request: LeaderAndIsrRequest,
-) -> Iterable[tuple[TopicPartition, LeaderAndIsrPartitionState]]:
-    for state in request.ungrouped_partition_states:
-        yield TopicPartition(state.topic_name, state.partition_index), state
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            yield TopicPartition(topic.topic_name, state.partition_index), state
-
-
 def _names_a_directory(tp: TopicPartition) -> bool:
     """Whether the partition may be a directory and a line of a checkpoint.
 
@@ -408,61 +399,6 @@ def _names_a_directory(tp: TopicPartition) -> bool:
     with a slash leaves the log directory, and `topic--1` is read back as partition 1.
     """
     return tp.partition >= 0 and is_topic_name(tp.topic)
-
-
-def _topic_ids(request: LeaderAndIsrRequest) -> Sliced[dict[str, Uuid]]:
-    topic_ids: dict[str, Uuid] = {}
-    for topic in request.topic_states:
-        topic_ids[topic.topic_name] = topic.topic_id
-        yield
-    return topic_ids
-
-
-def refusal(request: LeaderAndIsrRequest, code: ErrorCode, version: int) -> Sliced[LeaderAndIsrResponse]:
-    """The answer to a request that is refused as a whole: it says so for each partition too."""
-    topic_ids = yield from _topic_ids(request)
-    errors: dict[TopicPartition, ErrorCode] = {}
-    for tp, _ in _partition_states(request):
-        errors[tp] = code
-        yield
-    response = yield from _leader_and_isr_response(errors, topic_ids, version)
-    response.error_code = code
-    return response
-
-
-def _leader_and_isr_response(
-    errors: Mapping[TopicPartition, ErrorCode], topic_ids: Mapping[str, Uuid], version: int
-) -> Sliced[LeaderAndIsrResponse]:
-    if version < _TOPIC_IDS_SINCE:
-        response = LeaderAndIsrResponse()
-        for tp, code in errors.items():
-            response.partition_errors.append(
-                LeaderAndIsrPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
-            )
-            yield
-        return response
-    topics: dict[Uuid, LeaderAndIsrTopicError] = {}
-    for tp, code in errors.items():
-        topic_id = topic_ids[tp.topic]
-        topic = topics.setdefault(topic_id, LeaderAndIsrTopicError(topic_id=topic_id))
-        topic.partition_errors.append(
-            LeaderAndIsrPartitionError(partition_index=tp.partition, error_code=code)
-        )
-        yield
-    return LeaderAndIsrResponse(topics=list(topics.values()))
-
-
-def stops(request: StopReplicaRequest) -> Iterable[tuple[TopicPartition, int, bool]]:
-    """(partition, leader epoch, whether to delete), out of any version's way to say so."""
-    for old in request.ungrouped_partitions:
-        yield TopicPartition(old.topic_name, old.partition_index), NO_EPOCH, request.delete_partitions
-    for group in request.topics:
-        for index in group.partition_indexes:
-            yield TopicPartition(group.name, index), NO_EPOCH, request.delete_partitions
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            tp = TopicPartition(topic.topic_name, state.partition_index)
-            yield tp, state.leader_epoch, state.delete_partition
 
 
 def _may_stop(partition: Partition, leader_epoch: int) -> bool:

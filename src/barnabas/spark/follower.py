@@ -12,10 +12,12 @@ ones.
 import json
 import logging
 import threading
-from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from prometheus_client import start_http_server
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -30,6 +32,8 @@ from barnabas.spark.kafka import KafkaFetcher, admin_client
 from barnabas.spark.offsets import Positions, SourceOffset
 
 if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
@@ -75,7 +79,7 @@ class QueryFollower:
         self._committed: Positions = {}
         self._totals = Totals()
         self._closed = False
-        self._server: ThreadingHTTPServer | None = None
+        self._server: WSGIServer | None = None
         self._listener = _Listener(self)
         self._thread = threading.Thread(target=self._commit_changes, name="barnabas-follower", daemon=True)
         spark.streams.addListener(self._listener)
@@ -145,17 +149,19 @@ class QueryFollower:
 
     def metrics(self) -> str:
         """Rates, batch times and the lag as Prometheus reads them. Raises KafkaError and TimeoutError."""
-        lag = self.lag()
+        return generate_latest(_Families([*self._figures(), *_lag_figures(self._name, self.lag())])).decode()
+
+    def collect(self) -> Iterator[Metric]:
+        """For a registry of `prometheus_client`: as `metrics`, without the lag while the brokers do not say it."""
+        yield from self._figures()
+        try:
+            yield from _lag_figures(self._name, self.lag())
+        except (BarnabasError, OSError) as error:
+            _log.warning("the lag of %s cannot be had: %s", self._name, error)
+
+    def _figures(self) -> list[Metric]:
         with self._changed:
-            lines = self._totals.lines(self._name)
-        for kind in ("records", "seconds"):
-            lines.append(f"# TYPE barnabas_spark_lag_{kind} gauge")
-            for one in lag:
-                value = getattr(one, kind)
-                if value is not None:
-                    labels = f'query="{_escaped(self._name)}",topic="{one.topic}",partition="{one.partition}"'
-                    lines.append(f"barnabas_spark_lag_{kind}{{{labels}}} {value}")
-        return "\n".join(lines) + "\n"
+            return self._totals.figures(self._name)
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> int:
         """Answers ``GET /metrics`` until it is closed; the port.
@@ -163,26 +169,7 @@ class QueryFollower:
         """
         if self._server is not None:
             raise RuntimeError("the metrics of this query are served already")
-        follower = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                try:
-                    text, status = (follower.metrics(), 200) if self.path == "/metrics" else ("", 404)
-                except (BarnabasError, OSError) as error:
-                    text, status = f"{error}\n", 503
-                data = text.encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                """Nothing: a scrape is no event."""
-
-        self._server = ThreadingHTTPServer((host, port), Handler)
-        threading.Thread(target=self._server.serve_forever, name="barnabas-metrics", daemon=True).start()
+        self._server, _ = start_http_server(port, host, self)
         return int(self._server.server_address[1])
 
     def close(self) -> None:
@@ -242,33 +229,49 @@ class Totals:
             self.rates[name] = progress.get(source) or 0.0
         return True
 
-    def lines(self, query: str) -> list[str]:
-        """In Prometheus' text format."""
-        labels = f'{{query="{_escaped(query)}"}}'
-        found = [
-            ("barnabas_spark_input_rows_total", "counter", self.rows),
-            ("barnabas_spark_batch_seconds", "summary", None),
-            ("barnabas_spark_batch_id", "gauge", self.last_batch),
-            *(
-                (f"barnabas_spark_{name}_rows_per_second", "gauge", value)
-                for name, value in self.rates.items()
-            ),
-        ]
-        lines = []
-        for name, kind, value in found:
-            lines.append(f"# TYPE {name} {kind}")
-            if value is None:
-                lines += [
-                    f"{name}_count{labels} {self.batches}",
-                    f"{name}_sum{labels} {round(self.seconds, 3)}",
-                ]
-            else:
-                lines.append(f"{name}{labels} {value}")
-        return lines
+    def figures(self, query: str) -> list[Metric]:
+        """What they are now."""
+        rows = CounterMetricFamily("barnabas_spark_input_rows", "Rows that were read.", labels=["query"])
+        rows.add_metric([query], self.rows)
+        seconds = SummaryMetricFamily(
+            "barnabas_spark_batch_seconds", "Time that batches took.", labels=["query"]
+        )
+        seconds.add_metric([query], self.batches, round(self.seconds, 3))
+        batch = GaugeMetricFamily("barnabas_spark_batch_id", "The last batch.", labels=["query"])
+        batch.add_metric([query], self.last_batch)
+        found: list[Metric] = [rows, seconds, batch]
+        for name, value in self.rates.items():
+            rate = GaugeMetricFamily(
+                f"barnabas_spark_{name}_rows_per_second",
+                f"Rows of {name}, in the last batch.",
+                labels=["query"],
+            )
+            rate.add_metric([query], value)
+            found.append(rate)
+        return found
 
 
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _lag_figures(query: str, lag: Sequence[PartitionLag]) -> list[Metric]:
+    labels = ["query", "topic", "partition"]
+    records = GaugeMetricFamily("barnabas_spark_lag_records", "Records that are not read yet.", labels=labels)
+    seconds = GaugeMetricFamily("barnabas_spark_lag_seconds", "Age of the next record.", labels=labels)
+    for one in lag:
+        of = [query, one.topic, str(one.partition)]
+        if one.records is not None:
+            records.add_metric(of, one.records)
+        if one.seconds is not None:
+            seconds.add_metric(of, one.seconds)
+    return [records, seconds]
+
+
+class _Families:
+    """What `generate_latest` takes for a registry."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[Metric]:
+        return self._families
 
 
 def positions_of(progress: Mapping[str, Any]) -> Positions:

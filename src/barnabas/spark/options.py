@@ -41,6 +41,16 @@ _DURATION_MAX_MS: Final = LONG_MAX // 1000
 """Spark counts times in microseconds of 64 bits."""
 _GROUP: Final = "group:"
 
+SOURCE_OPTIONS: Final = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "tasksPerBatch",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
+    "corruptBatches",
+)  # fmt: skip
+"""Each option of the source but those of the client, which begin with ``kafka.``."""
+
 _UNSUPPORTED_READING: Final = {
     "kafka.auto.offset.reset": (
         "Kafka option 'auto.offset.reset' is not supported. Instead set the source option 'startingoffsets' "

@@ -100,7 +100,7 @@ def _parts(size: int, total: int, wanted: int) -> int:
     return max(math.floor(size / total * wanted + 0.5), 1)
 
 
-class Work(Protocol):
+class RangeWork(Protocol):
     """A part of a partition that a task reads."""
 
     @property
@@ -112,7 +112,7 @@ class Work(Protocol):
         """How much, in a unit of the caller's."""
 
 
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=RangeWork)
 
 
 def pack(ranges: Sequence[W], tasks: int) -> list[list[W]]:

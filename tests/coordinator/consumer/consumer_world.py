@@ -30,6 +30,7 @@ from barnabas.protocol.consumer_protocol import (
 from barnabas.protocol.consumer_protocol import TopicPartition as NamedPartitions
 from barnabas.protocol.coordinator.group_metadata import GroupMetadataKey
 from barnabas.protocol.coordinator.topics import CONSUMER_OFFSETS
+from barnabas.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from barnabas.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
@@ -143,8 +144,16 @@ class World:
         )
         return settled(handled(self, request, version, client_id=CLIENT.id))
 
-    def consumer_group_heartbeat(self, client, request):
-        return self.groups.consumer_heartbeat(self.shard, client, request)
+    def consumer_group_heartbeat(self, heartbeat):
+        return self.groups.consumer_heartbeat(self.shard, heartbeat)
+
+    def consumer_group_describe(self, group_id):
+        return self.groups.describe(self.shard.groups[group_id])
+
+    def described(self):
+        """The group in a response."""
+        (group,) = handled(self, ConsumerGroupDescribeRequest(group_ids=[GROUP])).groups
+        return group
 
     def join(self, member_id, *topics, **fields):
         full = {

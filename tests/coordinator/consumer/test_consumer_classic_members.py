@@ -163,6 +163,20 @@ def test_version_0_knows_one_timeout_for_both(mixed):
     assert mixed.group.members[answer.member_id].rebalance_timeout_ms == 10_000
 
 
+@pytest.mark.parametrize(("asked_ms", "has_ms"), [(-1, 10_000), (0, 0), (1, 1)])
+def test_from_version_1_on_the_timeout_of_a_rebalance_is_what_was_asked_for(mixed, asked_ms, has_ms):
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=asked_ms,
+        member_id="c2",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\1\0\1a\xff\xff\xff\xff")],
+    )
+    answer = settled(handled(mixed, request, 5))
+    assert mixed.group.members[answer.member_id].rebalance_timeout_ms == has_ms
+
+
 def test_a_sync_must_name_the_protocol_of_the_join(mixed):
     assert refused(mixed.classic_sync, "c1", 2, protocol_name="x") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert refused(mixed.classic_sync, "c1", 2, protocol_type="x") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -197,7 +211,7 @@ def test_members_leave_in_batches_each_with_its_own_result(mixed):
 
 
 def test_described_members_show_their_protocol(mixed):
-    described = mixed.groups.describe(mixed.group)
+    described = mixed.described()
     assert [(one.member_id, one.member_type) for one in described.members] == [("m1", 1), ("c1", 0)]
 
 

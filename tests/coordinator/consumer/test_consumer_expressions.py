@@ -182,6 +182,28 @@ def test_new_topics_of_the_first_expression_are_found_as_those_of_the_last(world
         assert world.group.epoch == epoch + 1, created
 
 
+@pytest.mark.parametrize(("member_id", "topic"), [("m1", "ac"), ("m2", "ce")])
+def test_an_expression_gets_a_topic_that_another_member_has_by_name(world, member_id, topic):
+    """The group's topics stay the same, and still its members are to share them another way."""
+    for name in ("ab", "cd"):
+        world.topics.create(name, 1)
+    subscribe(world, "m1", "a.*")
+    world.clock.advance(10_001)
+    subscribe(world, "m2", "c.*")
+    world.clock.advance()
+    topic_id = world.topics.create(topic, 3)
+    world.join("m3", topic)
+    epoch = world.group.epoch
+    world.clock.advance(10_001)
+    world.groups.metadata_changed(world.shard, {topic})
+    world.beat("m1", world.group.members["m1"].member_epoch)
+    world.clock.advance()
+
+    assert world.group.epoch == epoch + 1
+    world.beat("m1", world.group.members["m1"].member_epoch)
+    assert [len(world.group.targets[each][topic_id]) for each in (member_id, "m3")] == [1, 2]
+
+
 def test_nothing_is_written_for_a_group_that_went_away_meanwhile(world):
     world.topics.create("ab", 1)
     subscribe(world, "m1", "a.*")

@@ -279,7 +279,7 @@ def test_the_assignor_that_most_members_ask_for_is_taken(world):
     world.topics.create("b", 2)
     for name, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
         world.join(name, "a", "b", server_assignor=assignor)
-    assert world.groups.describe(world.group).assignor_name == "range"
+    assert world.described().assignor_name == "range"
     # Range gives the third member nothing, for each topic has two partitions only.
     assert [len(world.group.targets.get(name, {})) for name in ("m1", "m2", "m3")] == [2, 2, 0]
 
@@ -372,6 +372,16 @@ def test_an_instance_that_is_there_is_not_given_to_another(world):
     )
 
 
+def test_an_instance_id_that_was_given_up_is_nobodys(world):
+    """The member may come back without it, under the id that it had."""
+    world.join("m1", instance_id="i1")
+    world.beat("m1", -1, instance_id="i1")
+    world.join("m1")
+    world.join("m2", instance_id="i1")
+    assert sorted(world.group.members) == ["m1", "m2"]
+    assert world.beat("m1", world.group.members["m1"].member_epoch).error_code == 0
+
+
 def test_whoever_was_replaced_is_fenced(world):
     world.join("m1", instance_id="i1")
     world.beat("m1", -2, instance_id="i1")
@@ -395,7 +405,7 @@ def test_describe_tells_what_is_and_what_is_to_be(world):
     world.topics.create("a", 2)
     world.join("m1", "a", rack_id="r1", instance_id="i1")
     world.join("m2", "a")
-    described = world.groups.describe(world.group)
+    described = world.described()
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 2, 2)
     first, second = described.members
     assert (first.member_id, first.instance_id, first.rack_id, first.member_epoch) == ("m1", "i1", "r1", 1)
@@ -424,9 +434,11 @@ def test_a_group_has_a_repr_that_shows_its_state():
 def test_a_member_that_comes_from_elsewhere_is_written_down(world, client):
     world.topics.create("a", 1)
     world.join("m1", "a")
+    for _ in range(2):
+        world.beat("m1", 1)  # nothing is new any more
     written = len(world.journal.batches)
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m1", member_epoch=1)
-    settled(world.groups.consumer_heartbeat(world.shard, client, request))
+    settled(handled(world, request, client_id=client.id, host=client.host[1:]))
     member = world.reloaded().group.members["m1"]
     assert (member.client_id, member.client_host) == client
     assert len(world.journal.batches) == written + 1

@@ -171,3 +171,10 @@ def test_topics_that_a_member_no_longer_reads_go_before_there_is_a_new_target(be
 def test_a_changed_subscription_that_takes_nothing_away_changes_nothing():
     before = member(epoch=2, assigned=[1])
     assert step(before, parts(1), changed=True) is before
+
+
+@pytest.mark.parametrize(("held", "free"), [(A, B), (B, A)])
+def test_a_member_waits_for_each_topic_and_gets_of_the_others_what_is_free(held, free):
+    target = {**parts(0, topic=A), **parts(0, topic=B)}
+    waiting = step(member(), target, others=[parts(0, topic=held)])
+    assert outcome(waiting) == (UNRELEASED, 2, parts(0, topic=free), {})

@@ -10,6 +10,7 @@ from barnabas.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from metadata_updates import apply
 
 ID = bytes(range(16))
 
@@ -33,11 +34,12 @@ def test_a_topic_has_its_partitions_and_the_racks_of_its_replicas():
     cache = MetadataCache(1)
     topics = CachedTopics(cache)
     assert (topics.describe("a"), topics.name_of(ID), list(topics.names())) == (None, None, [])
-    cache.apply(
+    apply(
+        cache,
         UpdateMetadataRequest(
             live_brokers=[broker(1, "r1"), broker(2, "r2"), broker(3, None)],
             topic_states=[topic("a", ID, (1, 2), (3,), (3, 9, 1)), topic("old", ZERO_UUID, (1,))],
-        )
+        ),
     )
     described = topics.describe("a")
     assert (described.id, described.name, described.partition_count) == (ID, "a", 3)

@@ -1,10 +1,11 @@
 """A member learns nothing that the next leader might not know (found by the model of groups, seed 166)."""
 
 import pytest
-from consumer_world import CLIENT, GROUP, REBALANCE_MS
+from consumer_world import GROUP, REBALANCE_MS
 
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from handled import handled
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def joining(world):
             topic_partitions=[],
             subscribed_topic_names=["a"],
         )
-        return world.groups.consumer_heartbeat(world.shard, CLIENT, request)
+        return handled(world, request)
 
     return join
 

@@ -5,6 +5,7 @@ A module beside `conftest`, so that tests can import from it by a name of its ow
 
 import random
 
+from barnabas.broker.handlers.leader_and_isr import take_roles
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.coordinator.group import Client
 from barnabas.coordinator.offsets.group_offsets import CommittedOffset
@@ -174,7 +175,7 @@ class Life:
         )
         of_topic = LeaderAndIsrTopicState(topic_name=topic, partition_states=[state])
         request = LeaderAndIsrRequest(controller_id=ME, controller_epoch=1, topic_states=[of_topic])
-        self.replicas.control_queue.run(self.replicas.become_leader_or_follower(request))
+        self.replicas.control_queue.run(take_roles(self.replicas, request, 7))
         self.clock.advance()
 
     def elect(self, epoch=0):

@@ -4,7 +4,7 @@ import itertools
 import tracemalloc
 
 import pytest
-from life_rig import CLIENT, Life, code, commit_bytes, group_bytes
+from life_rig import Life, code, commit_bytes, group_bytes
 
 from barnabas.coordinator.group_coordinator import partition_of
 from barnabas.coordinator.offsets import removal
@@ -356,9 +356,7 @@ def test_the_offsets_of_a_deleted_topic_go(elected):
 def test_the_consumer_protocol_is_off_unless_asked_for(elected):
     heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_epoch=0)
 
-    assert code(elected.coordinator.consumer_group_heartbeat, CLIENT, heartbeat) is (
-        ErrorCode.UNSUPPORTED_VERSION
-    )
+    assert code(handled, elected.coordinator, heartbeat, 0) is (ErrorCode.UNSUPPORTED_VERSION)
     assert code(elected.coordinator.consumer_group_describe, "g") is ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -372,7 +370,7 @@ def test_both_protocols_side_by_side():
         subscribed_topic_names=["orders"],
         topic_partitions=[],
     )
-    joined = life.coordinator.consumer_group_heartbeat(CLIENT, heartbeat)
+    joined = handled(life.coordinator, heartbeat)
     joined = joined.result() if isinstance(joined, Pending) else joined
     life.form("old")
 

@@ -5,7 +5,7 @@ The keys of the topic itself (replicas, segments) are held to their word in
 """
 
 import pytest
-from life_rig import CLIENT, ME, OTHER, Life, code, commit_bytes
+from life_rig import ME, OTHER, Life, code, commit_bytes
 
 from barnabas.coordinator.runtime import loading
 from barnabas.core.broker_config import broker_config
@@ -16,7 +16,7 @@ from barnabas.core.pending import Pending
 from barnabas.protocol.consumer_protocol import ConsumerProtocolSubscription
 from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from barnabas.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from handled import answered
+from handled import answered, handled
 
 MINUTE_MS = 60_000
 BOTH = {"group_coordinator_rebalance_protocols": "classic,consumer"}
@@ -50,7 +50,7 @@ def beat(life, member_id="m", epoch=0, **fields):
     request = ConsumerGroupHeartbeatRequest(
         group_id="g", member_id=member_id, member_epoch=epoch, **(first if epoch == 0 else {}), **fields
     )
-    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request))
+    return settled(handled(life.coordinator, request, 0))
 
 
 def commit_code(answer):

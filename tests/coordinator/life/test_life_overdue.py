@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from life_rig import CLIENT, Life
+from life_rig import Life
 
 from barnabas.coordinator.runtime.session import LATE_MS_MAX, Due, Session
 from barnabas.core.errors import ErrorCode, KafkaError
@@ -39,7 +39,7 @@ def consumer_beat(life, member_id="", epoch=0, **fields):
             **fields,
         },
     )
-    return settled(life.coordinator.consumer_group_heartbeat(CLIENT, request))
+    return settled(handled(life.coordinator, request, 0))
 
 
 def delete(life):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from barnabas.broker.authorizer import AllowAll
 from barnabas.broker.context import RequestContext
+from barnabas.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from barnabas.broker.handlers.delete_groups import delete_groups
 from barnabas.broker.handlers.heartbeat import heartbeat
 from barnabas.broker.handlers.join_group import join_group
@@ -23,7 +24,6 @@ from barnabas.broker.handlers.sync_group import sync_group
 from barnabas.coordinator.classic.groups import ClassicGroups
 from barnabas.coordinator.consumer.groups import ConsumerGroups
 from barnabas.coordinator.consumer.topics import TopicsImage
-from barnabas.coordinator.group import Client
 from barnabas.coordinator.group_coordinator import GroupCoordinator
 from barnabas.coordinator.runtime.loading import Loader
 from barnabas.coordinator.settings import GroupSettings
@@ -282,6 +282,7 @@ _HANDLERS: Final[dict[type, Callable[[RequestContext, Any], Any]]] = {
     DeleteGroupsRequest: delete_groups,
     OffsetCommitRequest: offset_commit,
     OffsetDeleteRequest: offset_delete,
+    ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
     HeartbeatRequest: heartbeat,
     JoinGroupRequest: join_group,
     LeaveGroupRequest: leave_group,
@@ -304,6 +305,7 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
         group_coordinator=coordinator,
         authorizer=AllowAll(),
         clock=coordinator._clock,
+        config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         metadata_cache=SimpleNamespace(snapshot=SimpleNamespace(partitions=_Everything())),
     )
     peer = Peer(ListenerId("PLAINTEXT", "PLAINTEXT"), ("10.0.1.1", 9999))
@@ -314,7 +316,6 @@ def _context(coordinator: GroupCoordinator, call: Call) -> RequestContext:
 def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
     """What the handler of the request's API does."""
     request = call.request
-    client = Client(call.client_id, "/10.0.1.1")
     handler = _HANDLERS.get(type(request))
     if handler is not None:
         return handler(_context(coordinator, call), request)
@@ -324,8 +325,6 @@ def carry_out(coordinator: GroupCoordinator, call: Call) -> Any:
             context = _context(coordinator, call)
             context.version = 9
             return offset_fetch(context, OffsetFetchRequest(groups=[request])).groups[0]
-        case ConsumerGroupHeartbeatRequest():
-            return coordinator.consumer_group_heartbeat(client, request)
     raise TypeError(f"no member sends {request!r}")
 
 

@@ -8,6 +8,7 @@ Not implemented: nothing.
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
@@ -21,9 +22,12 @@ from barnabas.protocol.messages.allocate_producer_ids import (
 def allocate_producer_ids(
     context: RequestContext, request: AllocateProducerIdsRequest
 ) -> Pending[AllocateProducerIdsResponse]:
-    """Hands the request to the controller."""
     context.require_cluster(Operation.CLUSTER_ACTION)
     controller = context.broker.controller
     if not controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    return controller.allocate_producer_ids(request)
+    return controller.allocate_producer_ids(request.broker_id, request.broker_epoch).then(_response)
+
+
+def _response(block: ProducerIdBlock) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(producer_id_start=block.first, producer_id_len=block.size)

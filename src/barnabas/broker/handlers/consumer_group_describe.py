@@ -6,18 +6,31 @@ Versions:  v0 · v1 the protocol that each member speaks (KIP-1099). Advertised 
 Not implemented: nothing.
 """
 
+from typing import Final
+
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import describe_each, require_consumer_protocol
 from barnabas.broker.registry import handles
 from barnabas.broker.sliced import sliced
+from barnabas.coordinator.consumer.description import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    NamedPartitions,
+)
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.slices import Sliced
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_describe import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
+    Member,
+    TopicPartitions,
 )
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
 
 
 def _failed(
@@ -41,11 +54,49 @@ def consumer_group_describe(
 ) -> Sliced[ConsumerGroupDescribeResponse]:
     require_consumer_protocol(context)
     coordinator = context.broker.group_coordinator
+
+    def describe(group_id: str) -> DescribedGroup:
+        return _described(coordinator.consumer_group_describe(group_id))
+
     groups = yield from describe_each(
-        context,
-        request.group_ids,
-        coordinator.consumer_group_describe,
-        _refused,
-        operations=request.include_authorized_operations,
+        context, request.group_ids, describe, _refused, operations=request.include_authorized_operations
     )
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _described(description: ConsumerGroupDescription) -> DescribedGroup:
+    group = description.group
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=description.assignor_name,
+        members=[_member(each) for each in description.members],
+    )
+
+
+def _member(description: ConsumerMemberDescription) -> Member:
+    member = description.member
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topic_names),
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_assignment(description.assignment),
+        target_assignment=_assignment(description.target_assignment),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(topics: list[NamedPartitions]) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+            for topic_id, name, partitions in topics
+        ]
+    )

@@ -15,12 +15,15 @@ from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.group_requests import client_of, require_consumer_protocol, require_group
 from barnabas.broker.registry import handles
+from barnabas.coordinator.consumer.member import HeartbeatResult, MemberHeartbeat
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
 )
 
 CLIENT_MEMBER_ID_SINCE: Final = 1
@@ -43,4 +46,34 @@ def consumer_group_heartbeat(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
     if context.version >= CLIENT_MEMBER_ID_SINCE and not request.member_id.strip():
         raise KafkaError(ErrorCode.INVALID_REQUEST, "MemberId can't be empty.")
-    return context.broker.group_coordinator.consumer_group_heartbeat(client_of(context), request)
+    answer = context.broker.group_coordinator.consumer_group_heartbeat(
+        MemberHeartbeat(
+            request.group_id,
+            request.member_id,
+            request.member_epoch,
+            request.instance_id,
+            request.rack_id,
+            request.rebalance_timeout_ms,
+            request.subscribed_topic_names,
+            request.subscribed_topic_regex,
+            request.server_assignor,
+            request.topic_partitions,
+            client_of(context),
+        )
+    )
+    return answer.then(_response) if isinstance(answer, Pending) else _response(answer)
+
+
+def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    member_id, member_epoch, heartbeat_interval_ms, owned = result
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member_id, member_epoch=member_epoch, heartbeat_interval_ms=heartbeat_interval_ms
+    )
+    if owned is not None:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in owned.items()
+            ]
+        )
+    return response

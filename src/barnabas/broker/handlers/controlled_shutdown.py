@@ -9,11 +9,13 @@ Not implemented: nothing.
 from barnabas.broker.authorizer import Operation
 from barnabas.broker.context import RequestContext
 from barnabas.broker.registry import handles
+from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    RemainingPartition,
 )
 
 
@@ -21,6 +23,14 @@ from barnabas.protocol.messages.controlled_shutdown import (
 def controlled_shutdown(
     context: RequestContext, request: ControlledShutdownRequest
 ) -> Pending[ControlledShutdownResponse]:
-    """Moves leaderships away."""
     context.require_cluster(Operation.CLUSTER_ACTION)
-    return context.broker.controller.controlled_shutdown(request)
+    controller = context.broker.controller
+    return controller.controlled_shutdown(request.broker_id, request.broker_epoch).then(_response)
+
+
+def _response(remaining: list[TopicPartition]) -> ControlledShutdownResponse:
+    return ControlledShutdownResponse(
+        remaining_partitions=[
+            RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
+        ]
+    )

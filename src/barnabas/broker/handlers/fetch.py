@@ -9,12 +9,11 @@ Not implemented: v0-3, whose record formats are gone (KIP-896).
 """
 
 import math
-from collections.abc import Collection
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barnabas.broker.authorizer import Operation
-from barnabas.broker.context import Permissions, RequestContext
+from barnabas.broker.context import RequestContext
 from barnabas.broker.isolation_level import isolation_of
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
@@ -22,7 +21,7 @@ from barnabas.broker.request_metrics import FOLLOWER_FETCH
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Pending
-from barnabas.core.slices import Sliced, in_slices
+from barnabas.core.slices import Sliced, Work, further_steps
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.fetch import (
     EpochEndOffset,
@@ -34,24 +33,28 @@ from barnabas.protocol.messages.fetch import (
     PartitionData,
 )
 from barnabas.replica.cached_partition import CachedPartition
-from barnabas.replica.delayed_fetch import LargeFetch
-from barnabas.replica.fetch_context import (
-    PORTION,
-    TOPIC_IDS_SINCE,
-    FetchContext,
-    new_context,
-    new_large_context,
-)
+from barnabas.replica.delayed_fetch import DelayedFetch
+from barnabas.replica.fetch import AT_ONCE_MAX, PORTION, Fetch
+from barnabas.replica.fetch_context import TOPIC_IDS_SINCE, FetchContext, new_context, requested
 from barnabas.replica.fetch_reader import LEADER, FetchParams, PartitionRead
-from barnabas.replica.partition import Isolation
+from barnabas.replica.log_read import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 REPLICA_STATE_SINCE: Final = 15
 FOLLOWERS_SINCE: Final = 11
 LEADERS_SINCE: Final = 16
 STORAGE_ERROR_SINCE: Final = 6
 ZSTD_SINCE: Final = 10
-AT_ONCE_MAX: Final = 100
-"""Partitions of a fetch that is worked off in one piece: nearly every fetch there is."""
+
+# The stages of a request.
+_REQUEST: Final = 0
+_SELECT: Final = 1
+_READ: Final = 2
+_ANSWER: Final = 3
+
+Results: TypeAlias = list[tuple[CachedPartition, PartitionData]]
 
 
 def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[FetchResponse]:
@@ -70,37 +73,170 @@ def _failed(request: FetchRequest, error: KafkaError, version: int) -> Sliced[Fe
 
 
 @handles(ApiKey.FETCH, versions=(4, 17), failed=_failed)
-def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending[FetchResponse]:
-    services = context.broker
-    version = context.version
-    params = _params(context, request, services.config["fetch.max.bytes"])
-    names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
-    entries = _entries(request)
-    if entries > AT_ONCE_MAX:
-        large = new_large_context(
-            services.fetch_sessions,
-            request,
-            version,
-            names,
-            entries=entries,
-            from_follower=params.from_follower,
+def fetch(
+    context: RequestContext, request: FetchRequest
+) -> FetchResponse | Pending[FetchResponse] | Work[FetchResponse]:
+    work = _Fetch(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    if work.done:
+        answer: FetchResponse = work.value
+        return answer
+    return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
+
+
+class _Fetch(Work[FetchResponse]):
+    """A request: what it asks for becomes a session's, is selected, read and answered; a portion of it at a time."""
+
+    _stage: int = _REQUEST
+    _requested: Sliced[list[CachedPartition]] | None = None
+    _at: int = 0
+    """Partitions that this stage is done with."""
+    _resumed: Pending[bool] | None = None
+    _until_ms: float = 0.0
+
+    def __init__(self, context: RequestContext, request: FetchRequest) -> None:
+        services = context.broker
+        version = context.version
+        self._context = context
+        self._request = request
+        self._params = _params(context, request, services.config["fetch.max.bytes"])
+        self._names = services.metadata_cache.snapshot.topic_names if version >= TOPIC_IDS_SINCE else {}
+        self._session: FetchContext | None = None
+        self._partitions: Sequence[CachedPartition] = ()
+        self._may_read = context.may(Operation.READ)
+        self._readable: list[CachedPartition] = []
+        self._refused: Results = []
+        self._fetch: Fetch | None = None
+        self._leaders: dict[int, NodeEndpoint] = {}
+        self._entries = entries = _entries(request)
+        if entries > AT_ONCE_MAX:
+            self._requested = requested(request, version, self._names, entries)
+
+    def step(self, entries: int) -> Pending[Any] | None:
+        """The next portion of what is under way. In a request of few partitions one step is all of it."""
+        if self._stage == _REQUEST:
+            if not self._begin(entries):
+                return None
+            if self._resumed is not None:
+                return self._resumed
+        if self._resumed is not None:
+            if not self._resumed.result():
+                self._go_on()
+            elif self._session is not None:
+                self.value = self._session.respond([])
+                self.done = True
+                return None
+        if self._stage == _SELECT:
+            if not self._select(entries):
+                return None
+            self._fetch = Fetch(self._context.broker.replica_manager.fetches, self._params, self._readable)
+            self._stage = _READ
+        fetching = self._fetch
+        assert fetching is not None, "what can be read is selected"
+        if self._stage == _READ:
+            awaited = fetching.step(entries)
+            if not fetching.done:
+                return awaited
+            self._context.broker.replica_manager.reader.record_sent(self._params, fetching.value)
+            if fetching.resting is not None:
+                self._leave_resting(fetching.resting)
+            self._at = 0
+            self._stage = _ANSWER
+        self._answer(fetching.value, entries)
+        return None
+
+    def _begin(self, left: int) -> bool:
+        """Whether the request is a session's, after so many more of its entries."""
+        context, partitions = self._context, None
+        if self._requested is not None:
+            try:
+                for _ in range(left):
+                    next(self._requested)
+            except StopIteration as found:
+                partitions = found.value
+            else:
+                return False
+        session = self._session = new_context(
+            context.broker.fetch_sessions,
+            self._request,
+            context.version,
+            self._names,
+            from_follower=self._params.from_follower,
+            entries=self._entries,
+            partitions=partitions,
         )
-        return in_slices(_fetch_much(context, params, large), context.broker.clock, holder=context.peer)
-    session = new_context(
-        services.fetch_sessions, request, version, names, from_follower=params.from_follower
-    )
-    resting = session.take_resting(params)
-    if resting is not None:
-        waited = _resume(context, params, session, resting)
-        return in_slices(waited, context.broker.clock, holder=context.peer)
-    partitions = session.partitions()
-    if len(partitions) > AT_ONCE_MAX:
-        return in_slices(_fetch_much(context, params, session), context.broker.clock, holder=context.peer)
-    readable, refused = _select(context, partitions, params, context.may(Operation.READ))
-    reads = services.replica_manager.fetches.fetch(params, readable)
-    if isinstance(reads, Pending):
-        return reads.then(lambda done: _respond(context, params, session, done, refused))
-    return _respond(context, params, session, reads, refused)
+        self._stage = _SELECT
+        resting = session.take_resting(self._params)
+        if resting is not None:
+            # A request that changes nothing, of a session in which nothing had moved: news come once something moves.
+            self._until_ms = context.broker.clock.monotonic_ms() + self._params.max_wait_ms
+            self._resumed = resting.resume()
+        else:
+            self._partitions = session.partitions()
+        return True
+
+    def _go_on(self) -> None:
+        """Something has moved, or all are to be read once in a while: as if the request had come now."""
+        assert self._session is not None, "a session has rested"
+        left_ms = max(0, math.ceil(self._until_ms - self._context.broker.clock.monotonic_ms()))
+        self._params = replace(self._params, max_wait_ms=left_ms)
+        self._partitions = self._session.partitions()
+        self._resumed = None
+
+    # --- who is refused, in which order, with which code ----------------------------------------------------
+
+    def _select(self, left: int) -> bool:
+        """Which of so many partitions may be read, and the answers for the others; whether these were the last."""
+        context, params, partitions, at = self._context, self._params, self._partitions, self._at
+        count = len(partitions)
+        portion = partitions if count <= left else partitions[at : at + left]
+        self._at = at + left
+        if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            self._refused += [(each, _refused(each.request.partition, code)) for each in portion]
+            return at + left >= count
+        known = context.broker.metadata_cache.snapshot.partitions
+        readable, refused, may_read = self._readable, self._refused, self._may_read
+        for each in portion:
+            index = each.request.partition
+            if each.topic is None:
+                refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
+            elif not params.from_follower and not may_read[each.topic]:
+                refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+            elif index not in known.get(each.topic, ()):
+                refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            else:
+                readable.append(each)
+        return at + left >= count
+
+    # --- the answer -----------------------------------------------------------------------------------------
+
+    def _leave_resting(self, resting: DelayedFetch) -> None:
+        assert self._session is not None, "it was read for a session"
+        if self._refused:
+            resting.force_complete()  # what is refused is refused with each answer
+        else:
+            self._session.leave_resting(resting)
+
+    def _answer(self, reads: list[PartitionRead], left: int) -> None:
+        """Answers for so many partitions: those that were read, then those that were refused."""
+        assert self._session is not None, "it was read for a session"
+        context, leaders, refused, at = self._context, self._leaders, self._refused, self._at
+        self._at = until = at + left
+        count = len(reads)
+        portion = reads if count <= left and not at else reads[at:until]
+        results: Results = [(read.partition, _answer(context, read, leaders)) for read in portion]
+        if refused:
+            results += refused[max(at - count, 0) : max(until - count, 0)]
+            count += len(refused)
+        if until < count:
+            self._session.add(results)
+            return
+        response = self._session.respond(results)
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        self.value = response
+        self.done = True
 
 
 def _entries(request: FetchRequest) -> int:
@@ -110,51 +246,6 @@ def _entries(request: FetchRequest) -> int:
     for forgotten in request.forgotten_topics_data:
         entries += len(forgotten.partitions) + 1
     return entries
-
-
-def _resume(
-    context: RequestContext, params: FetchParams, session: FetchContext, resting: LargeFetch
-) -> Sliced[FetchResponse]:
-    """A request that changes nothing, of a session in which nothing had moved: there is news once something moves."""
-    clock = context.broker.clock
-    until_ms = clock.monotonic_ms() + params.max_wait_ms
-    if (yield resting.resume()):
-        return session.respond(())
-    left_ms = max(0, math.ceil(until_ms - clock.monotonic_ms()))
-    return (yield from _fetch_much(context, replace(params, max_wait_ms=left_ms), session))
-
-
-def _fetch_much(
-    context: RequestContext, params: FetchParams, session: FetchContext | Sliced[FetchContext]
-) -> Sliced[FetchResponse]:
-    """The same for many partitions, a portion of them at a time: each is answered as it is when it is read."""
-    if not isinstance(session, FetchContext):
-        session = yield from session
-    partitions = list(session.partitions())
-    may_read = context.may(Operation.READ)
-    readable: list[CachedPartition] = []
-    refused: list[tuple[CachedPartition, PartitionData]] = []
-    for start in range(0, len(partitions), PORTION):
-        selected = _select(context, partitions[start : start + PORTION], params, may_read)
-        readable += selected[0]
-        refused += selected[1]
-        yield
-    reads, resting = yield from context.broker.replica_manager.fetches.fetch_in_slices(params, readable)
-    if resting is not None:
-        if refused:
-            resting.force_complete()  # what is refused is refused with each answer
-        else:
-            session.leave_resting(resting)
-    context.broker.replica_manager.reader.record_sent(params, reads)
-    leaders: dict[int, NodeEndpoint] = {}
-    results = []
-    for read in reads:
-        results.append((read.partition, _answer(context, read, leaders)))
-        yield
-    results += refused
-    response = yield from session.respond_in_slices(results)
-    response.node_endpoints = list(leaders.values())
-    return response
 
 
 def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> FetchParams:
@@ -181,32 +272,6 @@ def _params(context: RequestContext, request: FetchRequest, max_bytes: int) -> F
     )
 
 
-def _select(
-    context: RequestContext,
-    partitions: Collection[CachedPartition],
-    params: FetchParams,
-    may_read: Permissions,
-) -> tuple[list[CachedPartition], list[tuple[CachedPartition, PartitionData]]]:
-    """The partitions that may be read, and the answers for those that may not."""
-    if params.from_follower and not context.authorize_cluster(Operation.CLUSTER_ACTION):
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return [], [(each, _refused(each.request.partition, code)) for each in partitions]
-    known = context.broker.metadata_cache.snapshot.partitions
-    readable = []
-    refused = []
-    for each in partitions:
-        index = each.request.partition
-        if each.topic is None:
-            refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)))
-        elif not params.from_follower and not may_read[each.topic]:
-            refused.append((each, _refused(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
-        elif index not in known.get(each.topic, ()):
-            refused.append((each, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
-        else:
-            readable.append(each)
-    return readable, refused
-
-
 def _refused(partition: int, code: ErrorCode) -> PartitionData:
     return PartitionData(
         partition_index=partition,
@@ -214,23 +279,6 @@ def _refused(partition: int, code: ErrorCode) -> PartitionData:
         high_watermark=-1,
         records=b"",
     )
-
-
-def _respond(
-    context: RequestContext,
-    params: FetchParams,
-    session: FetchContext,
-    reads: list[PartitionRead],
-    refused: list[tuple[CachedPartition, PartitionData]],
-) -> FetchResponse:
-    leaders: dict[int, NodeEndpoint] = {}
-    context.broker.replica_manager.reader.record_sent(params, reads)
-    results = [(read.partition, _answer(context, read, leaders)) for read in reads]
-    results += refused
-    response = session.respond(results)
-    if leaders:
-        response.node_endpoints = list(leaders.values())
-    return response
 
 
 def _answer(context: RequestContext, read: PartitionRead, leaders: dict[int, NodeEndpoint]) -> PartitionData:

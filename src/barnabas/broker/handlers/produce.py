@@ -13,18 +13,19 @@ Not implemented: asking the transaction's coordinator before the first batch in 
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from barnabas.broker.authorizer import Operation, Resource
-from barnabas.broker.context import ADMIN_CLIENT_ID, Deferred, RequestContext
+from barnabas.broker.context import ADMIN_CLIENT_ID, RequestContext
 from barnabas.broker.leaders import current_leader
 from barnabas.broker.registry import handles
 from barnabas.broker.transaction_requests import require_transactional_id
 from barnabas.cluster.metadata.cache import PartitionState
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import INTERNAL_TOPICS, TopicPartition, topic_partition
-from barnabas.core.pending import Pending, Steps, gather, steps
-from barnabas.core.slices import Sliced, in_one_piece, in_slices
+from barnabas.core.pending import Pending, gather
+from barnabas.core.slices import Sliced, Work, further_steps
+from barnabas.log.producers import AppendOrigin
 from barnabas.network.errors import CloseConnection
 from barnabas.protocol.api import ApiKey
 from barnabas.protocol.messages.produce import (
@@ -52,6 +53,12 @@ AT_ONCE_MAX: Final = 100
 PORTION: Final = 20
 """Partitions of a larger request that are worked off in one piece; an append may take 50 us."""
 
+# The stages of a request.
+_NAME: Final = 0
+_APPEND: Final = 1
+_ACKNOWLEDGE: Final = 2
+_ANSWER: Final = 3
+
 _ERRORS_NAMED_MAX: Final = 10
 _NO_RECORDS: Final = memoryview(b"")
 _NOTHING: Final[Mapping[int, PartitionState]] = MappingProxyType({})
@@ -61,6 +68,8 @@ _WRITE: Final = Operation.WRITE
 _TOPIC: Final = Resource.TOPIC
 _ZSTD: Final = int(Codec.ZSTD)
 _TOPIC_REFUSED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NONE: Final = ErrorCode.NONE
+_CLIENT: Final = AppendOrigin.CLIENT
 _NOT_LEADER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -68,11 +77,12 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
     if request.acks == 0:
         raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {error}")
     response = ProduceResponse()
-    for topic in (yield from _named_once(request.topic_data)):
-        answer = TopicProduceResponse(name=topic.name)
-        response.responses.append(answer)
-        for partition in topic.partition_data:
-            answer.partition_responses.append(
+    answers = response.responses
+    for portion in (yield from _named_once(request.topic_data)):
+        if not answers or answers[-1].name != portion.name:
+            answers.append(TopicProduceResponse(name=portion.name, partition_responses=[]))
+        for partition in portion.partition_data:
+            answers[-1].partition_responses.append(
                 PartitionProduceResponse(index=partition.index, error_code=error.code, base_offset=-1)
             )
             yield
@@ -83,29 +93,158 @@ def _failed(request: ProduceRequest, error: KafkaError, _version: int) -> Sliced
 @handles(ApiKey.PRODUCE, versions=(0, 11), failed=_failed)
 def produce(
     context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pending[ProduceResponse | None] | None:
-    broker = context.broker
-    entries = len(request.topic_data)
-    for topic in request.topic_data:
-        entries += len(topic.partition_data)
-    if entries > AT_ONCE_MAX:
-        return in_slices(_produce_much(context, request), context.broker.clock, holder=context.peer)
-    if entries > ONE_PARTITION and _names_twice(request.topic_data):
-        request.topic_data = in_one_piece(_named_once(request.topic_data))
-    results: Results = []
-    unsettled: list[Pending[None]] = []
-    for topic in request.topic_data:
-        _append(context, request, topic.name, topic.partition_data, results, unsettled, may_defer=True)
-    for result in results:
-        if result.unwritten is not None:
-            context.deferred = _Unwritten(request, results)
-            break
-    if unsettled:
-        return _when_settled(context, request, results, unsettled)
-    outcome = broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
-    if isinstance(outcome, Pending):
-        return _when_acknowledged(context, request, outcome)
-    return _respond(context, request, outcome)
+) -> ProduceResponse | Pending[ProduceResponse | None] | Work[ProduceResponse | None] | None:
+    work = _Produce(context, request)
+    awaited = work.step(AT_ONCE_MAX)
+    if work.done:
+        answer: ProduceResponse | None = work.value
+        return answer
+    return further_steps(work, awaited, context.broker.clock, PORTION, context.peer)
+
+
+class _Produce(Work[ProduceResponse | None]):
+    """A request: its records are appended, then acknowledged, then it is answered; a portion of them at a time."""
+
+    _stage: int = _APPEND
+    _named_once: Sliced[list[TopicProduceData]] | None = None
+    _unsettled: list[Pending[None]] | None = None
+    """What looks into batches that take long."""
+    _leaders: dict[int, NodeEndpoint] | None = None
+
+    def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
+        self._context = context
+        self._request = request
+        self._portions = iter(request.topic_data)
+        """What is not appended yet: topics, of a larger request pieces of topics."""
+        self._results: list[tuple[str, Results]] = []
+        """What became of each portion."""
+        self._appended: Results = []
+        """What the log has, or will have: what was refused waits for nothing."""
+        self._unanswered = iter(self._results)
+        self._answers: list[TopicProduceResponse] = []
+        entries = len(request.topic_data)
+        for topic in request.topic_data:
+            entries += len(topic.partition_data)
+        # A look at a few names is cheaper than to name them again; no client that is right names one twice.
+        if entries > ONE_PARTITION and (entries > AT_ONCE_MAX or _names_twice(request.topic_data)):
+            self._named_once = _named_once(request.topic_data)
+            self._stage = _NAME
+
+    def step(self, entries: int) -> Pending[Any] | None:
+        """The next portions of what is under way. In a request of few partitions one step is all of it."""
+        context, request = self._context, self._request
+        if self._stage == _NAME:
+            if not self._name_once(entries):
+                return None
+            self._stage = _APPEND
+        if self._stage == _APPEND:
+            if not self._append(entries):
+                return None
+            self._stage = _ACKNOWLEDGE
+            if self._unsettled is not None:
+                settled = gather(self._unsettled)
+                if not settled.done:
+                    # What the producer sends next belongs behind it.
+                    context.peer.hold()
+                    settled.when_done(self._release)
+                    return settled
+        if self._stage == _ACKNOWLEDGE:
+            self._stage = _ANSWER
+            appender = context.broker.replica_manager.appender
+            outcome = appender.acknowledge(self._appended, request.acks, request.timeout_ms)
+            if isinstance(outcome, Pending):
+                return outcome
+        if request.acks == 0:
+            self._close_on_error()
+            self.done = True
+        elif self._answer(entries):
+            leaders = [] if self._leaders is None else list(self._leaders.values())
+            self.value = ProduceResponse(responses=self._answers, node_endpoints=leaders)
+            self.done = True
+        return None
+
+    def _release(self, _settled: object) -> None:
+        self._context.peer.release()
+
+    def _name_once(self, left: int) -> bool:
+        """Whether the request names each partition once, after so many more of its entries."""
+        assert self._named_once is not None, "there is a request to be named again"
+        try:
+            for _ in range(left):
+                next(self._named_once)
+        except StopIteration as named:
+            self._portions = iter(named.value)
+            return True
+        return False
+
+    def _append(self, left: int) -> bool:
+        """Appends to about so many partitions; whether there are no more."""
+        context, request = self._context, self._request
+        appender: Appender = context.broker.replica_manager.appender
+        acks = request.acks
+        for portion in self._portions:
+            topic = portion.name
+            refusal = _topic_refusal(context, topic, acks)
+            known = context.broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
+            results: Results = []
+            for entry in portion.partition_data:
+                index, data = entry.index, entry.records
+                tp = topic_partition(topic, index)
+                records = data if isinstance(data, memoryview) else _NO_RECORDS
+                checked = _checked(context, request, records, refusal, index in known)
+                if isinstance(checked, ErrorCode):
+                    results.append(AppendResult(tp, error=checked))
+                    continue
+                result = appender.append(tp, records, acks, _CLIENT, checked)
+                results.append(result)
+                if result.settled is not None:
+                    self._unsettled = self._unsettled or []
+                    self._unsettled.append(result.settled)
+                elif result.partition is None:
+                    continue
+                self._appended.append(result)
+            self._results.append((topic, results))
+            left -= len(results) + 1
+            if left < 0:
+                return False
+        return True
+
+    def _answer(self, left: int) -> bool:
+        """Answers for about so many partitions, in the order of the request; whether there are no more."""
+        answers = self._answers
+        for topic, results in self._unanswered:
+            if not answers or answers[-1].name != topic:
+                answers.append(TopicProduceResponse(name=topic, partition_responses=[]))
+            of_topic = answers[-1].partition_responses
+            for result in results:
+                answer = _answer(result)
+                if result.error is _NOT_LEADER and self._context.version >= LEADERS_SINCE:
+                    self._name_leader(result.tp, answer)
+                of_topic.append(answer)
+            left -= len(results) + 1
+            if left < 0:
+                return False
+        return True
+
+    def _name_leader(self, tp: TopicPartition, answer: PartitionProduceResponse) -> None:
+        leader = current_leader(self._context, tp)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
+        if leader.endpoint is not None:
+            self._leaders = self._leaders or {}
+            self._leaders[leader.id] = NodeEndpoint(
+                node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
+            )
+
+    def _close_on_error(self) -> None:
+        refused = [result for _, results in self._results for result in results if result.error]
+        if refused:
+            # The text goes into the log: one request may name hundreds of thousands of partitions.
+            named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
+            more = [f"and {len(refused) - len(named)} more"] if len(refused) > len(named) else []
+            summary = ", ".join(named + more)
+            raise CloseConnection(
+                f"Closing connection due to error during produce request with ack=0: {summary}"
+            )
 
 
 def _names_twice(topics: list[TopicProduceData]) -> bool:
@@ -120,151 +259,31 @@ def _names_twice(topics: list[TopicProduceData]) -> bool:
 
 
 def _named_once(topics: list[TopicProduceData]) -> Sliced[list[TopicProduceData]]:
-    """Each topic and each partition once: what is named later replaces what was named before.
+    """Portions with each topic and each partition once: what is named later replaces what was named before.
 
     Kafka's broker collects the records of a request in a map of partitions (``KafkaApis.handleProduceRequest``).
     A client that names a partition twice by mistake must not find its records twice in the log.
     """
     named: dict[str, dict[int, PartitionProduceData]] = {}
     for topic in topics:
-        entries = named.setdefault(topic.name, {})
+        of_topic = named.setdefault(topic.name, {})
         for entry in topic.partition_data:
-            entries[entry.index] = entry
+            of_topic[entry.index] = entry
             yield
         yield
-    once = []
-    for name, entries in named.items():
-        once.append(TopicProduceData(name=name, partition_data=list(entries.values())))
-        yield
-    return once
-
-
-class _Unwritten(Deferred):
-    """A request with records that are written when the turn ends."""
-
-    __slots__ = ("_request", "_results")
-
-    def __init__(self, request: ProduceRequest, results: Results) -> None:
-        self._request = request
-        self._results = results
-
-    def answer_again(self, context: RequestContext) -> ProduceResponse | None:
-        return _respond(context, self._request, self._results)
-
-
-def _when_acknowledged(
-    context: RequestContext, request: ProduceRequest, acknowledged: Pending[Results]
-) -> Pending[ProduceResponse | None]:
-    return acknowledged.then(lambda done: _respond(context, request, done))
-
-
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    topic: str,
-    entries: list[PartitionProduceData],
-    results: Results,
-    unsettled: list[Pending[None]],
-    *,
-    may_defer: bool = False,
-) -> None:
-    """Appends to partitions of one topic; `results` gets what became of each, `unsettled` what ends later."""
-    broker, acks, version = context.broker, request.acks, context.version
-    appender: Appender = broker.replica_manager.appender
-    refusal = _refusal(context, topic, acks)
-    known = broker.metadata_cache.snapshot.partitions.get(topic, _NOTHING)
-    for partition in entries:
-        index, data = partition.index, partition.records
-        tp = topic_partition(topic, index)
-        records = data if isinstance(data, memoryview) else _NO_RECORDS
-        error: ErrorCode | None = None
-        try:
-            header = _checked_header(records, version)
-            if header.attributes & TRANSACTIONAL_BIT:
-                require_transactional_id(context, request.transactional_id)
-        except KafkaError as invalid:
-            error = invalid.code
-            if error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                raise
-        if index not in known and refusal is not _TOPIC_REFUSED:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif refusal is not None:
-            error = refusal
-        if error is not None:
-            results.append(AppendResult(tp, error=error))
-            continue
-        result = appender.append(tp, records, acks, header=header, may_defer=may_defer)
-        results.append(result)
-        if result.settled is not None:
-            unsettled.append(result.settled)
-
-
-@steps
-def _when_settled(
-    context: RequestContext, request: ProduceRequest, results: Results, unsettled: list[Pending[None]]
-) -> Steps[ProduceResponse | None]:
-    """The answer where batches are validated in another process."""
-    yield from _settled(context, unsettled)
-    outcome = context.broker.replica_manager.appender.acknowledge(results, request.acks, request.timeout_ms)
-    if isinstance(outcome, Pending):
-        outcome = yield outcome
-    return _respond(context, request, outcome)
-
-
-def _settled(context: RequestContext, unsettled: list[Pending[None]]) -> Steps[None]:
-    """Holds the connection until all is appended: what the producer sends next belongs behind it."""
-    settled = gather(unsettled)
-    if not settled.done:
-        context.peer.hold()
-        yield settled
-        context.peer.release()
-
-
-def _produce_much(context: RequestContext, request: ProduceRequest) -> Sliced[ProduceResponse | None]:
-    """The same for a request of many partitions, a portion of them at a time."""
-    request.topic_data = yield from _named_once(request.topic_data)
-    results: Results = []
-    appended: Results = []
-    unsettled: list[Pending[None]] = []
-    for topic in request.topic_data:
-        yield
-        entries = topic.partition_data
-        for start in range(0, len(entries), PORTION):
-            portion: Results = []
-            _append(context, request, topic.name, entries[start : start + PORTION], portion, unsettled)
-            results += portion
-            appended += [
-                result for result in portion if result.partition is not None or result.settled is not None
-            ]
+    portions = []
+    for name, of_topic in named.items():
+        entries = list(of_topic.values())
+        for start in range(0, len(entries) or 1, PORTION):
+            portions.append(TopicProduceData(name=name, partition_data=entries[start : start + PORTION]))
             yield
-    yield from _settled(context, unsettled)
-    # What was refused waits for nothing: so this is no longer than the list of what this broker leads.
-    acknowledged = context.broker.replica_manager.appender.acknowledge(
-        appended, request.acks, request.timeout_ms
-    )
-    if isinstance(acknowledged, Pending):
-        yield acknowledged
-    if request.acks == 0:
-        _close_on_error(results)
-        return None
-    response = ProduceResponse()
-    leaders: dict[int, NodeEndpoint] = {}
-    first = 0
-    for topic in request.topic_data:
-        answer = TopicProduceResponse(name=topic.name)
-        until = first + len(topic.partition_data)
-        while first < until:
-            portion = results[first : min(first + PORTION, until)]
-            answer.partition_responses += _answers(context, portion, leaders)
-            first += len(portion)
-            yield
-        response.responses.append(answer)
-        yield
-    response.node_endpoints = list(leaders.values())
-    return response
+    return portions
 
 
-def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
+# --- who is refused, in which order, with which code ------------------------------------------------------
+
+
+def _topic_refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None:
     """Why nothing may be appended to a topic, if so."""
     if not context.authorize(_WRITE, _TOPIC, topic):
         return _TOPIC_REFUSED
@@ -275,77 +294,57 @@ def _refusal(context: RequestContext, topic: str, acks: int) -> ErrorCode | None
     return None
 
 
-def _checked_header(records: memoryview, version: int) -> BatchHeader:
-    """The header of the one whole batch that there must be; raises what is wrong with the records."""
-    if version < MAGIC_2_SINCE:
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    header = only_header(records)
-    attributes = header.attributes
-    if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    return header
-
-
-def _respond(context: RequestContext, request: ProduceRequest, results: Results) -> ProduceResponse | None:
-    """The answer, in the order of the request; none for acks=0."""
-    if request.acks == 0:
-        _close_on_error(results)
-        return None
-    leaders: dict[int, NodeEndpoint] = {}
-    topics = []
-    first = 0
-    for topic in request.topic_data:
-        until = first + len(topic.partition_data)
-        answers = _answers(context, results[first:until], leaders)
-        topics.append(TopicProduceResponse(name=topic.name, partition_responses=answers))
-        first = until
-    return ProduceResponse(responses=topics, node_endpoints=list(leaders.values()) if leaders else [])
-
-
-def _answers(
-    context: RequestContext, results: Results, leaders: dict[int, NodeEndpoint]
-) -> list[PartitionProduceResponse]:
-    answers = []
-    for result in results:
-        info, error = result.info, result.error
-        answer = PartitionProduceResponse(
-            index=result.tp.partition,
-            error_code=error,
-            base_offset=info.first_offset,
-            log_append_time_ms=info.log_append_time,
-            log_start_offset=info.log_start_offset,
-            error_message=result.message,
-        )
-        if result.record_errors:
-            answer.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
-                for index, reason in result.record_errors
-            ]
-        if error is _NOT_LEADER and context.version >= LEADERS_SINCE:
-            _name_leader(context, result.tp, answer, leaders)
-        answers.append(answer)
-    return answers
-
-
-def _name_leader(
+def _checked(
     context: RequestContext,
-    tp: TopicPartition,
-    answer: PartitionProduceResponse,
-    leaders: dict[int, NodeEndpoint],
-) -> None:
-    leader = current_leader(context, tp)
-    answer.current_leader = LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=leader.epoch)
-    if leader.endpoint is not None:
-        leaders[leader.id] = NodeEndpoint(
-            node_id=leader.id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
-        )
+    request: ProduceRequest,
+    records: memoryview,
+    topic_refusal: ErrorCode | None,
+    is_known: bool,
+) -> BatchHeader | ErrorCode:
+    """The header of the one whole batch that there must be for a partition, or why it is not appended.
+
+    Raises what is wrong with the whole request.
+    """
+    version = context.version
+    header: BatchHeader | None = None
+    error = _NONE
+    if version < MAGIC_2_SINCE:
+        error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    else:
+        try:
+            header = only_header(records)
+        except KafkaError as invalid:
+            error = invalid.code
+    if header is not None:
+        attributes = header.attributes
+        if version < ZSTD_SINCE and attributes & CODEC_MASK == _ZSTD:
+            error = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        elif attributes & TRANSACTIONAL_BIT:
+            require_transactional_id(context, request.transactional_id)
+    # Who may not write to a topic does not learn which partitions it has. Everybody else learns that first.
+    if not is_known and topic_refusal is not _TOPIC_REFUSED:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_refusal is not None:
+        return topic_refusal
+    return error if header is None or error else header
 
 
-def _close_on_error(results: Results) -> None:
-    refused = [result for result in results if result.error]
-    if refused:
-        # The text goes into the log: one request may name hundreds of thousands of partitions.
-        named = [f"{result.tp} -> {result.error.name}" for result in refused[:_ERRORS_NAMED_MAX]]
-        more = [f"and {len(refused) - len(named)} more"] if len(refused) > len(named) else []
-        summary = ", ".join(named + more)
-        raise CloseConnection(f"Closing connection due to error during produce request with ack=0: {summary}")
+# --- the answer -------------------------------------------------------------------------------------------
+
+
+def _answer(result: AppendResult) -> PartitionProduceResponse:
+    info = result.info
+    answer = PartitionProduceResponse(
+        index=result.tp.partition,
+        error_code=result.error,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time,
+        log_start_offset=info.log_start_offset,
+        error_message=result.message,
+    )
+    if result.record_errors:
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=reason)
+            for index, reason in result.record_errors
+        ]
+    return answer

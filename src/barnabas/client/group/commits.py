@@ -15,9 +15,9 @@ from typing import Final, TypeAlias, TypeVar
 
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets, commit_topics, fetched_offset, with_metadata
+from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, CommitFailedError, GroupError
-from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Generation, Membership, MemberState
 from barnabas.client.group.settings import MemberSettings
 from barnabas.client.retries import Deadline

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 from barnabas.client.assignors import Assignor, RebalanceProtocol, Topics, assignors_named, common_protocol
 from barnabas.client.cluster import Cluster
 from barnabas.client.committed import Offsets
+from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
 from barnabas.client.errors import ClientTimeoutError, GroupError
 from barnabas.client.group.assignment import (
@@ -40,7 +41,6 @@ from barnabas.client.group.assignment import (
     topics_with_racks,
 )
 from barnabas.client.group.commits import Commits
-from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.heartbeat import Heartbeat, HeartbeatTask, now_ms
 from barnabas.client.group.membership import REJOIN_AT_ONCE, Membership, MemberState
 from barnabas.client.group.settings import MemberSettings

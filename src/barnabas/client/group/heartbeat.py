@@ -10,8 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from barnabas.client.coordinator_link import CoordinatorLink
 from barnabas.client.coordinators import COORDINATOR_MOVED
-from barnabas.client.group.coordinator_link import CoordinatorLink
 from barnabas.client.group.membership import Membership
 from barnabas.client.group.settings import MemberSettings
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError

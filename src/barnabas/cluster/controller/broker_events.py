@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from barnabas.cluster.brokers import Broker
+from barnabas.cluster.controller.channel_manager import LeaderAndIsrAnswer
 from barnabas.cluster.controller.context import Replica
 from barnabas.cluster.controller.election import Strategy
 from barnabas.cluster.controller.reassignment import maybe_resume_reassignments
@@ -16,7 +17,6 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition
 from barnabas.core.pending import Steps, gather, steps
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 
 _events: Final = EventLog("cluster.controller.brokers")
 _shutdown_events: Final = EventLog("cluster.controller.shutdown")
@@ -127,17 +127,14 @@ def process_log_dir_event_notification(term: Term) -> Steps[None]:
 
 
 @steps
-def process_leader_and_isr_response(
-    term: Term, response: LeaderAndIsrResponse, broker_id: int
-) -> Steps[None]:
+def process_leader_and_isr_response(term: Term, answer: LeaderAndIsrAnswer, broker_id: int) -> Steps[None]:
     """``processLeaderAndIsrResponseReceived``: replicas whose log directory failed there are offline from now on."""
-    if response.error_code != ErrorCode.NONE:
-        refused = ErrorCode.of(response.error_code)
-        _events.error("leader_and_isr_refused", broker=broker_id, error=refused.name)
+    if answer.error is not ErrorCode.NONE:
+        _events.error("leader_and_isr_refused", broker=broker_id, error=answer.error.name)
         return
     online: set[TopicPartition] = set()
     failed: set[TopicPartition] = set()
-    for tp, code in _partition_errors(term, response):
+    for tp, code in _partition_errors(term, answer):
         if code == ErrorCode.NONE:
             online.add(tp)
         elif code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -156,14 +153,12 @@ def process_leader_and_isr_response(
         yield term.on_replicas_become_offline(newly)
 
 
-def _partition_errors(term: Term, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:
-    for error in response.partition_errors:  # before version 5
-        yield TopicPartition(error.topic_name, error.partition_index), error.error_code
-    for topic in response.topics:
-        name = term.context.topic_names.get(topic.topic_id)
+def _partition_errors(term: Term, answer: LeaderAndIsrAnswer) -> Iterable[tuple[TopicPartition, int]]:
+    names = term.context.topic_names
+    for topic, partition, code in answer.partitions:
+        name = topic if isinstance(topic, str) else names.get(topic)
         if name is not None:
-            for error in topic.partition_errors:
-                yield TopicPartition(name, error.partition_index), error.error_code
+            yield TopicPartition(name, partition), code
 
 
 @steps

@@ -12,50 +12,41 @@ next begins: what is in it would otherwise be lost without a trace.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from barnabas.cluster.brokers import SECURITY_PROTOCOLS, Broker
+from barnabas.cluster.brokers import Broker
 from barnabas.cluster.controller.context import ControllerContext
-from barnabas.cluster.leadership import PartitionLeadership, ReplicaAssignment
+from barnabas.cluster.leadership import ControllerEpoch, PartitionLeadership, ReplicaAssignment
 from barnabas.core.clock import Clock
 from barnabas.core.errors import BarnabasError, ErrorCode
 from barnabas.core.eventlog import STATE_CHANGES, EventLog
-from barnabas.core.ids import ZERO_UUID, TopicPartition
+from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Steps, steps
 from barnabas.core.slices import Slices
-from barnabas.protocol.messages.leader_and_isr import (
-    LeaderAndIsrLiveLeader,
+from barnabas.network.endpoints import Endpoint
+from barnabas.protocol.partition_states import (
     LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LeaderAndIsrTopicState,
-)
-from barnabas.protocol.messages.stop_replica import (
     StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    StopReplicaTopicState,
-)
-from barnabas.protocol.messages.update_metadata import (
-    UpdateMetadataBroker,
-    UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-    UpdateMetadataTopicState,
 )
 
 _events: Final = EventLog("cluster.controller")
 _state_changes: Final = EventLog(STATE_CHANGES)
-
-ControlRequest: TypeAlias = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-ControlResponse: TypeAlias = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 
 State = TypeVar("State")
 
 
 class BatchNotSentError(BarnabasError):
     """Brokers did not get what the znodes say already: the controller must resign (``handleIllegalState``)."""
+
+
+class LeaderAndIsrAnswer(NamedTuple):
+    """What a broker answers to LeaderAndIsr."""
+
+    error: ErrorCode
+    """Of the whole."""
+    partitions: Iterable[tuple[str | Uuid, int, int]]
+    """Topic, partition and error code. The topic is its id, but its name where the broker is too old for ids."""
 
 
 class ControllerChannelManager(Protocol):
@@ -71,15 +62,45 @@ class ControllerChannelManager(Protocol):
     def remove_broker(self, broker_id: int) -> None:
         """Drops the queue to a broker, with what waits in it."""
 
-    def send(self, broker_id: int, request: ControlRequest, on_response: Callable[[Any], object]) -> None:
-        """Queues a request; its answer goes to `on_response`. A broker that was not added gets nothing."""
+    def send_leader_and_isr(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        controller: ControllerEpoch,
+        states: Mapping[str, list[LeaderAndIsrPartitionState]],
+        topic_ids: Mapping[str, Uuid],
+        live_leaders: Mapping[int, Endpoint],
+        on_answer: Callable[[LeaderAndIsrAnswer], object],
+    ) -> None:
+        """Queues a LeaderAndIsr with states by topic. A broker that was not added gets nothing."""
+
+    def send_update_metadata(
+        self,
+        broker_epochs: Mapping[int, int],
+        controller: ControllerEpoch,
+        states: Mapping[str, list[UpdateMetadataPartitionState]],
+        topic_ids: Mapping[str, Uuid],
+        live_brokers: Iterable[Broker],
+        on_answer: Callable[[int, ErrorCode], object],
+    ) -> None:
+        """Queues the same UpdateMetadata for each of these brokers."""
+
+    def send_stop_replica(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        controller: ControllerEpoch,
+        states: Mapping[str, list[StopReplicaPartitionState]],
+        on_answer: Callable[[ErrorCode, Iterable[tuple[TopicPartition, ErrorCode]]], object],
+    ) -> None:
+        """Queues a StopReplica; the answer has the error of the whole and one for each partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHandlers:
     """Where the brokers' answers go; each is called in a later turn."""
 
-    leader_and_isr: Callable[[int, LeaderAndIsrResponse], object]
+    leader_and_isr: Callable[[int, LeaderAndIsrAnswer], object]
     """The answer to a LeaderAndIsr, and the broker that gave it."""
     replicas_deleted: Callable[[int, ErrorCode, dict[TopicPartition, ErrorCode]], object]
     """The answer to a StopReplica that deletes: the broker, the error of the whole, one a partition."""
@@ -222,46 +243,32 @@ class RequestBatch:
             if broker not in self._context.live_brokers:
                 continue
             leaders = {state.leader for state in states.values()}
-            request = LeaderAndIsrRequest(
-                controller_id=self._controller_id,
-                controller_epoch=self._context.epoch,
-                broker_epoch=self._context.broker_epochs[broker],
-                topic_states=[
-                    LeaderAndIsrTopicState(
-                        topic_name=topic,
-                        topic_id=self._context.topic_ids.get(topic, ZERO_UUID),
-                        partition_states=partitions,
-                    )
-                    for topic, partitions in _by_topic(states).items()
-                ],
-                live_leaders=[
-                    self._live_leader(each)
-                    for each in self._context.live_brokers.values()
-                    if each.id in leaders
-                ],
-            )
+            # Where followers fetch from: also with a listener of the controller's own it is the brokers' one.
+            live_leaders = {
+                each.id: each.required_endpoint(self._inter_broker_listener)
+                for each in self._context.live_brokers.values()
+                if each.id in leaders
+            }
             if _state_changes.has_info:
                 leading = sum(state.leader == broker for state in states.values())
                 self._sending(
                     "leader_and_isr.sent", broker, states, leaders=leading, followers=len(states) - leading
                 )
-            self._channel.send(broker, request, partial(self._handlers.leader_and_isr, broker))
+            self._channel.send_leader_and_isr(
+                broker,
+                self._context.broker_epochs[broker],
+                self._controller,
+                _by_topic(states),
+                self._context.topic_ids,
+                live_leaders,
+                partial(self._handlers.leader_and_isr, broker),
+            )
 
-    def _live_leader(self, broker: Broker) -> LeaderAndIsrLiveLeader:
-        """Where followers fetch from: also with a listener of the controller's own it is the brokers' one."""
-        endpoint = broker.required_endpoint(self._inter_broker_listener)
-        return LeaderAndIsrLiveLeader(broker_id=broker.id, host_name=endpoint.host, port=endpoint.port)
+    @property
+    def _controller(self) -> ControllerEpoch:
+        return ControllerEpoch(self._controller_id, self._context.epoch)
 
     def _send_update_metadata(self) -> None:
-        topic_states = [
-            UpdateMetadataTopicState(
-                topic_name=topic,
-                topic_id=self._context.topic_ids.get(topic, ZERO_UUID),
-                partition_states=partitions,
-            )
-            for topic, partitions in _by_topic(self._update_partitions).items()
-        ]
-        live_brokers = [_update_metadata_broker(each) for each in self._context.live_brokers.values()]
         if self._update_brokers:
             # All get the same: its partitions are named once.
             self._sending(
@@ -270,34 +277,33 @@ class RequestBatch:
                 self._update_partitions,
                 live_brokers=list(self._context.live_brokers),
             )
-        for broker in self._update_brokers:
-            if broker not in self._context.live_brokers:
-                continue
-            request = UpdateMetadataRequest(
-                controller_id=self._controller_id,
-                controller_epoch=self._context.epoch,
-                broker_epoch=self._context.broker_epochs[broker],
-                topic_states=topic_states,
-                live_brokers=live_brokers,
-            )
-            self._channel.send(broker, request, partial(_update_metadata_answered, broker))
+        epochs = self._context.broker_epochs
+        self._channel.send_update_metadata(
+            {
+                broker: epochs[broker]
+                for broker in self._update_brokers
+                if broker in self._context.live_brokers
+            },
+            self._controller,
+            _by_topic(self._update_partitions),
+            self._context.topic_ids,
+            self._context.live_brokers.values(),
+            _update_metadata_answered,
+        )
 
     def _send_stop_replica(self) -> None:
         for broker, states in self._stop_replica.items():
             if broker not in self._context.live_brokers:
                 continue
-            request = StopReplicaRequest(
-                controller_id=self._controller_id,
-                controller_epoch=self._context.epoch,
-                broker_epoch=self._context.broker_epochs[broker],
-                topic_states=[
-                    StopReplicaTopicState(topic_name=topic, partition_states=partitions)
-                    for topic, partitions in _by_topic(states).items()
-                ],
-            )
             deleting = {tp for tp, state in states.items() if state.delete_partition}
             self._sending("stop_replica.sent", broker, states, deleting=len(deleting))
-            self._channel.send(broker, request, partial(self._replicas_stopped, broker, deleting))
+            self._channel.send_stop_replica(
+                broker,
+                self._context.broker_epochs[broker],
+                self._controller,
+                _by_topic(states),
+                partial(self._replicas_stopped, broker, deleting),
+            )
 
     def _sending(
         self, event: str, to: int | list[int], states: Mapping[TopicPartition, object], **fields: object
@@ -310,15 +316,15 @@ class RequestBatch:
                 _state_changes.debug(f"{event}.partition", **office, partition=tp, state=state)
 
     def _replicas_stopped(
-        self, broker: int, deleting: set[TopicPartition], response: StopReplicaResponse
+        self,
+        broker: int,
+        deleting: set[TopicPartition],
+        error: ErrorCode,
+        partitions: Iterable[tuple[TopicPartition, ErrorCode]],
     ) -> None:
-        errors = {}
-        for each in response.partition_errors:
-            tp = TopicPartition(each.topic_name, each.partition_index)
-            if tp in deleting and tp.topic in self._context.deletions_begun:
-                errors[tp] = ErrorCode.of(each.error_code)
+        errors = {tp: code for tp, code in partitions if tp in deleting}
         if errors:
-            self._handlers.replicas_deleted(broker, ErrorCode.of(response.error_code), errors)
+            self._handlers.replicas_deleted(broker, error, errors)
 
     def __repr__(self) -> str:
         return (
@@ -327,10 +333,9 @@ class RequestBatch:
         )
 
 
-def _update_metadata_answered(broker: int, response: UpdateMetadataResponse) -> None:
-    if response.error_code != ErrorCode.NONE:
-        code = ErrorCode.of(response.error_code)
-        _events.error("update_metadata_refused", broker=broker, error=code.name)
+def _update_metadata_answered(broker: int, error: ErrorCode) -> None:
+    if error is not ErrorCode.NONE:
+        _events.error("update_metadata_refused", broker=broker, error=error.name)
 
 
 def _by_topic(states: dict[TopicPartition, State]) -> dict[str, list[State]]:
@@ -358,16 +363,3 @@ def _leader_and_isr_state(
         is_new=is_new,
         leader_recovery_state=int(state.recovery_state),
     )
-
-
-def _update_metadata_broker(broker: Broker) -> UpdateMetadataBroker:
-    endpoints = [
-        UpdateMetadataEndpoint(
-            port=endpoint.port,
-            host=endpoint.host,
-            listener=endpoint.name,
-            security_protocol=SECURITY_PROTOCOLS[endpoint.security_protocol],
-        )
-        for endpoint in broker.endpoints
-    ]
-    return UpdateMetadataBroker(id=broker.id, endpoints=endpoints, rack=broker.rack)

@@ -12,7 +12,7 @@ may take several steps through the store; the next one waits. When the session e
 thrown away, the term ends, and only then may the broker register again. `events` says how an event is added.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from barnabas.cluster.controller.broker_events import controlled_shutdown, proce
 from barnabas.cluster.controller.channel_manager import (
     BatchNotSentError,
     ControllerChannelManager,
+    LeaderAndIsrAnswer,
     ResponseHandlers,
 )
 from barnabas.cluster.controller.context import ControllerContext
@@ -35,7 +36,7 @@ from barnabas.cluster.controller.event_manager import ControllerEventManager, Ev
 from barnabas.cluster.controller.events import ZNODE_EVENTS
 from barnabas.cluster.controller.fenced_store import ControllerMovedError
 from barnabas.cluster.controller.isr_events import alter_partitions
-from barnabas.cluster.controller.producer_ids import process_allocate_producer_ids
+from barnabas.cluster.controller.producer_ids import ProducerIdBlock, process_allocate_producer_ids
 from barnabas.cluster.controller.reassignment import (
     Target,
     initialize_partition_reassignments,
@@ -46,7 +47,7 @@ from barnabas.cluster.controller.reassignment import (
 from barnabas.cluster.controller.term import ControllerConfig, Term
 from barnabas.cluster.controller.topic_events import process_stop_replica_response
 from barnabas.cluster.controller.znode_watches import ZnodeWatches
-from barnabas.cluster.leadership import ReplicaAssignment
+from barnabas.cluster.leadership import IsrProposal, IsrVerdict, ReplicaAssignment
 from barnabas.cluster.metadata.registration import BrokerRegistration
 from barnabas.cluster.store import znodes
 from barnabas.cluster.store.contract import (
@@ -65,17 +66,6 @@ from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import NO_BROKER, TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.protocol.election_type import ElectionType
-from barnabas.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from barnabas.protocol.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    RemainingPartition,
-)
-from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 
 _events: Final = EventLog("cluster.controller")
 
@@ -157,37 +147,36 @@ class KafkaController:
         """Whether the elected controller has yet to delete a topic (``isTopicQueuedForDeletion``)."""
         return self._term is not None and self._term.context.being_deleted(topic)
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending[ControlledShutdownResponse]:
-        """Moves leadership away from a broker; the answer names what it still leads, or the error."""
-        moved = self._ask(
+    def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Pending[list[TopicPartition]]:
+        """Moves leadership away from a broker; what it still leads. Fails with KafkaError."""
+        remaining = self._ask(
             "ControlledShutdown",
-            lambda term: controlled_shutdown(term, request.broker_id, request.broker_epoch),
+            lambda term: controlled_shutdown(term, broker_id, broker_epoch),
             ErrorCode.STALE_CONTROLLER_EPOCH,  # Kafka's ControllerMovedException, and not NOT_CONTROLLER
         )
-        return _recover(
-            moved.then(_remaining), lambda error: ControlledShutdownResponse(error_code=_code(error))
-        )
+        return _with_a_code(remaining)
 
     def alter_partition(
-        self, request: AlterPartitionRequest, version: int
-    ) -> Pending[AlterPartitionResponse]:
-        """Answers a leader that changes its ISR; refusals are in the response."""
-        answer = self._ask(
-            "AlterPartitionReceived", lambda term: self._process_alter_partition(term, request, version)
+        self, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    ) -> Pending[list[IsrVerdict]]:
+        """Answers a leader that changes its ISRs: a verdict for each proposal. Fails with KafkaError as a whole."""
+        verdicts = self._ask(
+            "AlterPartitionReceived",
+            lambda term: self._process_alter_partition(term, broker_id, broker_epoch, proposals),
         )
-        return _recover(answer, lambda error: AlterPartitionResponse(error_code=_code(error)))
+        return _with_a_code(verdicts)
 
     @steps
     def _process_alter_partition(
-        self, term: Term, request: AlterPartitionRequest, version: int
-    ) -> Steps[AlterPartitionResponse]:
-        response: AlterPartitionResponse
-        response, changed = yield alter_partitions(term, request, version)
+        self, term: Term, broker_id: int, broker_epoch: int, proposals: Sequence[IsrProposal]
+    ) -> Steps[list[IsrVerdict]]:
+        verdicts: list[IsrVerdict]
+        verdicts, changed = yield alter_partitions(term, broker_id, broker_epoch, proposals)
         moving = [tp for tp in changed if tp in term.context.being_reassigned]
         if moving:
             # An event of its own: the leader has its answer before it hears of the end of a reassignment.
             self._put("PartitionReassignmentIsrChange", lambda now: maybe_complete_reassignments(now, moving))
-        return response
+        return verdicts
 
     def alter_partition_reassignments(
         self, reassignments: Mapping[TopicPartition, Target]
@@ -206,20 +195,13 @@ class KafkaController:
             lambda term: Pending.of(list_partition_reassignments(term, partitions)),
         )
 
-    def allocate_producer_ids(
-        self, request: AllocateProducerIdsRequest
-    ) -> Pending[AllocateProducerIdsResponse]:
-        """A block of producer ids for a broker, or the error in the answer."""
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Pending[ProducerIdBlock]:
+        """A block of producer ids for a broker. Fails with KafkaError."""
         block = self._ask(
             "AllocateProducerIds",
-            lambda term: process_allocate_producer_ids(term, request.broker_id, request.broker_epoch),
+            lambda term: process_allocate_producer_ids(term, broker_id, broker_epoch),
         )
-        answer = block.then(
-            lambda block: AllocateProducerIdsResponse(
-                producer_id_start=block.first, producer_id_len=block.size
-            )
-        )
-        return _recover(answer, lambda error: AllocateProducerIdsResponse(error_code=_code(error)))
+        return _with_a_code(block)
 
     def elect_leaders(
         self, partitions: Iterable[TopicPartition], kind: ElectionType
@@ -438,10 +420,10 @@ class KafkaController:
             _events.error("event_failed", event_name=event.name, error=error, exc_info=exc_info)
         return Pending.of(None)
 
-    def _leader_and_isr_answered(self, broker_id: int, response: LeaderAndIsrResponse) -> None:
+    def _leader_and_isr_answered(self, broker_id: int, answer: LeaderAndIsrAnswer) -> None:
         self._put(
             "LeaderAndIsrResponseReceived",
-            lambda term: process_leader_and_isr_response(term, response, broker_id),
+            lambda term: process_leader_and_isr_response(term, answer, broker_id),
         )
 
     def _replicas_deleted(
@@ -469,24 +451,25 @@ class KafkaController:
         return f"<KafkaController {self._config.broker_id} {role} {self._queue!r}>"
 
 
-def _remaining(partitions: list[TopicPartition]) -> ControlledShutdownResponse:
-    remaining = [RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in partitions]
-    return ControlledShutdownResponse(remaining_partitions=remaining)
-
-
 def _forward(source: Pending[T], target: Pending[T]) -> Pending[T]:
     """Hands the outcome over to the caller as well, and then to the queue."""
     source.when_done(target.end_as)
     return source
 
 
-def _recover(source: Pending[T], otherwise: Callable[[BaseException], T]) -> Pending[T]:
-    """The value, or another one in place of a failure."""
-    recovered: Pending[T] = Pending()
-    source.when_done(
-        lambda done: recovered.complete(done.result() if done.error is None else otherwise(done.error))
-    )
-    return recovered
+def _with_a_code(source: Pending[T]) -> Pending[T]:
+    """The same outcome, where a failure is a KafkaError: brokers are told nothing but a code."""
+    outcome: Pending[T] = Pending()
+
+    def ended(done: Pending[T]) -> None:
+        error = done.error
+        if error is None:
+            outcome.complete(done.result())
+        else:
+            outcome.fail(_told(error))
+
+    source.when_done(ended)
+    return outcome
 
 
 def _swallow(source: Pending[None]) -> Pending[None]:
@@ -496,7 +479,7 @@ def _swallow(source: Pending[None]) -> Pending[None]:
     return done
 
 
-def _code(error: BaseException) -> ErrorCode:
+def _told(error: BaseException) -> KafkaError:
     if isinstance(error, ControllerMovedError):
-        return ErrorCode.NOT_CONTROLLER  # sends the broker to the new one
-    return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        return KafkaError(ErrorCode.NOT_CONTROLLER)  # sends the broker to the new one
+    return error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

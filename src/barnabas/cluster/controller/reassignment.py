@@ -144,7 +144,6 @@ def list_partition_reassignments(
 def on_partition_reassignment(term: Term, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps[None]:
     """``onPartitionReassignment``: does what is next for one partition; may be called again at any time."""
     context = term.context
-    term.deletion.halt([tp.topic], reason="topic reassignment in progress")
     yield _update_current_reassignment(term, tp, assignment)
     if tp not in context.leadership:
         # No replica was alive when the partition was made: nothing is to be copied, and AR may be its first.

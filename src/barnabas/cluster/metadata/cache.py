@@ -2,7 +2,7 @@
 
 Theory of operation
 -------------------
-Only the controller's UpdateMetadata requests change it. The brokers in a request *replace* the known ones;
+Only the controller's UpdateMetadata requests change it. The brokers in one *replace* the known ones;
 its partitions are a delta, in which leader -2 removes a partition. Each request makes a new immutable
 `Snapshot` (sharing what did not change), so a reader that takes `cache.snapshot` once sees one state of the
 cluster however long it reads.
@@ -13,17 +13,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from barnabas.cluster.brokers import SECURITY_PROTOCOL_NAMES, Broker
+from barnabas.cluster.brokers import Broker
 from barnabas.core.errors import ErrorCode
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import LEADER_DURING_DELETE, NO_BROKER, ZERO_UUID, TopicPartition, Uuid
 from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.network.endpoints import Endpoint
-from barnabas.protocol.messages.update_metadata import (
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 
 _events: Final = EventLog("cluster.metadata_cache")
 
@@ -38,6 +33,26 @@ class PartitionState(NamedTuple):
     offline_replicas: tuple[int, ...]
     partition_epoch: int
     controller_epoch: int
+
+
+class MetadataDelta(NamedTuple):
+    """What an UpdateMetadata brings."""
+
+    controller_id: int
+    brokers: Mapping[int, Broker]
+    """All that live."""
+    topic_ids: Iterable[tuple[str, Uuid]]
+    """The ids of topics; zeros for one without an id."""
+    partitions: Iterable[tuple[TopicPartition, PartitionState]]
+    """Those that changed; with leader -2 those that are deleted. Walked once: it may be made from the request on the way."""
+
+
+class MetadataChange(NamedTuple):
+    """What an UpdateMetadata changed."""
+
+    topics: set[str]
+    """All that it names."""
+    deleted: list[TopicPartition]
 
 
 class PartitionAnswer(NamedTuple):
@@ -160,33 +175,33 @@ class MetadataCache:
         state = self.partition(tp)
         return None if state is None else self.broker_endpoint(state.leader, listener)
 
-    def apply(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+    def apply(self, delta: MetadataDelta) -> list[TopicPartition]:
         """Takes a small update over; the partitions that it deleted."""
-        return in_one_piece(self.apply_in_slices(request))
+        return in_one_piece(self.apply_in_slices(delta)).deleted
 
-    def apply_in_slices(self, request: UpdateMetadataRequest) -> Sliced[list[TopicPartition]]:
-        """Takes an update over; the partitions that it deleted.
+    def apply_in_slices(self, delta: MetadataDelta) -> Sliced[MetadataChange]:
+        """Takes an update over.
 
         Readers see the whole update at the end, and nothing of it before. No other update may be applied meanwhile.
         """
         before = self.snapshot
-        brokers: Mapping[int, Broker]
+        brokers = delta.brokers
         endpoints: Mapping[int, Mapping[str, Endpoint]]
-        brokers, endpoints = yield from _live_brokers(request)
+        endpoints = yield from _endpoints(brokers)
         yield from self._check_listeners(endpoints)
         if (brokers, endpoints) == (before.brokers, before.endpoints):
             # Nearly always: what was worked out of a snapshot may go by the identity of its parts.
             brokers, endpoints = before.brokers, before.endpoints
         topic_ids = dict(before.topic_ids)
         touched: dict[str, None] = {}
-        for topic in request.topic_states:
-            touched[topic.topic_name] = None
-            if topic.topic_id == ZERO_UUID:
-                topic_ids.pop(topic.topic_name, None)
+        for topic, topic_id in delta.topic_ids:
+            touched[topic] = None
+            if topic_id == ZERO_UUID:
+                topic_ids.pop(topic, None)
             else:
-                topic_ids[topic.topic_name] = topic.topic_id
+                topic_ids[topic] = topic_id
             yield
-        partitions, deleted = yield from _merge(before.partitions, request, topic_ids, touched)
+        partitions, deleted = yield from _merge(before.partitions, delta, topic_ids, touched)
         topic_names = yield from _names_by_id(before, topic_ids, touched)
         assert self.snapshot is before, "two updates crossed: one of them would be lost"
         self.snapshot = Snapshot(
@@ -195,9 +210,9 @@ class MetadataCache:
             topic_names,
             brokers,
             endpoints,
-            request.controller_id if request.controller_id >= 0 else NO_BROKER,
+            delta.controller_id if delta.controller_id >= 0 else NO_BROKER,
         )
-        return deleted
+        return MetadataChange(set(touched), deleted)
 
     def _check_listeners(self, endpoints: Mapping[int, Mapping[str, Endpoint]]) -> Sliced[None]:
         own = endpoints.get(self._broker_id)
@@ -221,19 +236,9 @@ class MetadataCache:
         )
 
 
-def _states(
-    request: UpdateMetadataRequest,
-) -> Iterator[tuple[TopicPartition, UpdateMetadataPartitionState]]:
-    for state in request.ungrouped_partition_states:
-        yield TopicPartition(state.topic_name, state.partition_index), state
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            yield TopicPartition(topic.topic_name, state.partition_index), state
-
-
 def _merge(
     known: Mapping[str, Mapping[int, PartitionState]],
-    request: UpdateMetadataRequest,
+    delta: MetadataDelta,
     topic_ids: dict[str, Uuid],
     touched: dict[str, None],
 ) -> Sliced[tuple[dict[str, Mapping[int, PartitionState]], list[TopicPartition]]]:
@@ -244,7 +249,7 @@ def _merge(
     merged = dict(known)
     copies: dict[str, dict[int, PartitionState]] = {}
     deleted: dict[TopicPartition, None] = {}
-    for tp, state in _states(request):
+    for tp, state in delta.partitions:
         copy = copies.get(tp.topic)
         if copy is None:
             copy = copies[tp.topic] = dict(known.get(tp.topic, ()))
@@ -253,7 +258,7 @@ def _merge(
             copy.pop(tp.partition, None)
             deleted[tp] = None
         else:
-            copy[tp.partition] = _partition_state(state)
+            copy[tp.partition] = state
             deleted.pop(tp, None)
         yield
     for topic, copy in copies.items():
@@ -283,38 +288,9 @@ def _names_by_id(
     return names
 
 
-def _partition_state(state: UpdateMetadataPartitionState) -> PartitionState:
-    return PartitionState(
-        state.leader,
-        state.leader_epoch,
-        tuple(state.isr),
-        tuple(state.replicas),
-        tuple(state.offline_replicas),
-        state.zk_version,
-        state.controller_epoch,
-    )
-
-
-def _live_brokers(
-    request: UpdateMetadataRequest,
-) -> Sliced[tuple[dict[int, Broker], dict[int, Mapping[str, Endpoint]]]]:
-    brokers: dict[int, Broker] = {}
+def _endpoints(brokers: Mapping[int, Broker]) -> Sliced[dict[int, Mapping[str, Endpoint]]]:
     endpoints: dict[int, Mapping[str, Endpoint]] = {}
-    for each in request.live_brokers:
-        broker = brokers[each.id] = yield from _broker(each)
+    for broker in brokers.values():
         endpoints[broker.id] = {endpoint.name: endpoint for endpoint in broker.endpoints}
         yield
-    return brokers, endpoints
-
-
-def _broker(broker: UpdateMetadataBroker) -> Sliced[Broker]:
-    if broker.v0_host:  # version 0 knows one plaintext address
-        return Broker(broker.id, (Endpoint("PLAINTEXT", broker.v0_host, broker.v0_port),), broker.rack)
-    endpoints = []
-    for endpoint in broker.endpoints:
-        # Clients get host and port by listener: an unknown protocol does no harm, as in Kafka.
-        protocol = SECURITY_PROTOCOL_NAMES.get(endpoint.security_protocol, "")
-        # Before version 3 a listener had no name but its protocol's.
-        endpoints.append(Endpoint(endpoint.listener or protocol, endpoint.host, endpoint.port, protocol))
-        yield
-    return Broker(broker.id, tuple(endpoints), broker.rack)
+    return endpoints

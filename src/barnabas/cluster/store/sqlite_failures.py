@@ -32,8 +32,17 @@ def unusable(path: Path, error: Exception) -> Exception:
     return error
 
 
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether another connection is in the way; the same may succeed later."""
+    return _code(error) in _LOCKED
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
 def _sqlite_failure(path: Path, error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    code = _code(error)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _disk_is_full(path)):
         return _disk_full(path)
     if code in _DAMAGED:

@@ -20,7 +20,7 @@ from barnabas.cluster.store.contract import (
     StoreUnavailableError,
     WatchEvent,
 )
-from barnabas.cluster.store.sqlite_failures import unusable
+from barnabas.cluster.store.sqlite_failures import is_locked, unusable
 from barnabas.cluster.store.sqlite_sessions import Claim, SessionFiles, SessionTransaction, shared_clock_ms
 from barnabas.cluster.store.sqlite_table import Database, SessionRow
 from barnabas.cluster.store.tree import Transaction
@@ -134,6 +134,7 @@ class Worker:
     # ------------------------------------------------------------------------------- on the thread
 
     def _run(self, started: Pending[int]) -> None:
+        failure = None
         with ExitStack() as resources:
             resources.callback(self._close_alarm)
             try:
@@ -141,7 +142,6 @@ class Worker:
             except Exception as error:
                 failure = unusable(self._path, error)
                 self._running = False
-                self._deliver([lambda: started.fail(failure)])
             else:
                 self._deliver([lambda: started.complete(session_id)])
             while self._running:
@@ -149,7 +149,10 @@ class Worker:
             while self._commands:  # an end that was asked for while the start failed
                 self._commands.popleft()()
             self._refuse_all()
-        # Only now is the file closed, its write-ahead log in it: the process may end at once.
+        # Only now is the file closed, its write-ahead log in it: the process may end at once, or try again. While a
+        # connection is open, the next one of this process shares its memory of the log, which may be read-only.
+        if failure is not None:
+            self._deliver([lambda: started.fail(failure)])
         closed = self._closed
         if closed is not None:
             self._deliver([lambda: closed.complete(None)])
@@ -270,11 +273,14 @@ class Worker:
             if session.changed:
                 self._seen = self._database.last_change()
             self._patiently(self._database.commit)
-        except BaseException:
+        except BaseException as error:
             self._seen = seen
             self._watches.restore(session.taken)
             self._ended.clear()
             self._database.rollback()
+            if isinstance(error, sqlite3.Error) and not is_locked(error):
+                with suppress(sqlite3.Error):  # else the next write takes its place
+                    self._patiently(self._database.drop_refused)
             raise
         if session.changed:
             self._tell_peers()
@@ -286,8 +292,7 @@ class Worker:
             try:
                 action()
             except sqlite3.OperationalError as error:
-                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-                if not busy or shared_clock_ms() > deadline:
+                if not is_locked(error) or shared_clock_ms() > deadline:
                     raise
                 time.sleep(LOCK_PAUSE_S)
             else:

@@ -19,15 +19,15 @@ from barnabas.coordinator.consumer.classic_members import (
     classic_group_leave_to_consumer_group,
     classic_group_sync_to_consumer_group,
 )
-from barnabas.coordinator.consumer.description import describe
+from barnabas.coordinator.consumer.description import ConsumerGroupDescription, describe
 from barnabas.coordinator.consumer.group import ConsumerGroup
 from barnabas.coordinator.consumer.heartbeat import HeartbeatAnswer, consumer_group_heartbeat
 from barnabas.coordinator.consumer.leaving import schedule_rebalance_timeout, timers_of
-from barnabas.coordinator.consumer.member import MemberState
+from barnabas.coordinator.consumer.member import MemberHeartbeat, MemberState
 from barnabas.coordinator.consumer.plan import ConsumerRuntime
 from barnabas.coordinator.consumer.replay import replay_record
 from barnabas.coordinator.consumer.topics import TopicsImage
-from barnabas.coordinator.group import Client, Group
+from barnabas.coordinator.group import Group
 from barnabas.coordinator.settings import GroupSettings
 from barnabas.coordinator.shard import Shard
 from barnabas.core.clock import Clock
@@ -35,8 +35,6 @@ from barnabas.core.errors import ErrorCode
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
 from barnabas.protocol.coordinator.record import CoordinatorKey, CoordinatorValue
-from barnabas.protocol.messages.consumer_group_describe import DescribedGroup
-from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 class ConsumerGroups:
@@ -54,15 +52,10 @@ class ConsumerGroups:
     ) -> None:
         self._runtime = ConsumerRuntime(settings, clock, new_uuid, topics)
 
-    def consumer_heartbeat(
-        self,
-        shard: Shard,
-        client: Client,
-        request: ConsumerGroupHeartbeatRequest,
-    ) -> HeartbeatAnswer:
-        return consumer_group_heartbeat(self._runtime, shard, client, request)
+    def consumer_heartbeat(self, shard: Shard, heartbeat: MemberHeartbeat) -> HeartbeatAnswer:
+        return consumer_group_heartbeat(self._runtime, shard, heartbeat)
 
-    def describe(self, group: Group) -> DescribedGroup:
+    def describe(self, group: Group) -> ConsumerGroupDescription:
         assert isinstance(group, ConsumerGroup), group
         return describe(group, self._runtime.default_assignor, self._runtime.topics)
 

@@ -27,8 +27,11 @@ from barnabas.coordinator.consumer.leaving import (
 )
 from barnabas.coordinator.consumer.member import (
     JOIN_EPOCH,
+    NOT_GIVEN,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
+    HeartbeatResult,
+    MemberHeartbeat,
     MemberState,
 )
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
@@ -39,78 +42,66 @@ from barnabas.coordinator.consumer.regex import (
     maybe_update_regular_expressions,
 )
 from barnabas.coordinator.consumer.target_assignment import update_group_epoch, update_target_assignment
-from barnabas.coordinator.consumer.validation import NOT_GIVEN, check_member_epoch, validate_request
-from barnabas.coordinator.group import Client
+from barnabas.coordinator.consumer.validation import check_member_epoch, validate_heartbeat
 from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.pending import Pending
-from barnabas.protocol.messages.consumer_group_heartbeat import Assignment as AssignmentInResponse
-from barnabas.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
 
 T = TypeVar("T")
 
-HeartbeatAnswer: TypeAlias = ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]
+HeartbeatAnswer: TypeAlias = HeartbeatResult | Pending[HeartbeatResult]
 
 
 def consumer_group_heartbeat(
     runtime: ConsumerRuntime,
     shard: Shard,
-    client: Client,
-    request: ConsumerGroupHeartbeatRequest,
+    heartbeat: MemberHeartbeat,
 ) -> HeartbeatAnswer:
     """``consumerGroupHeartbeat``. Raises KafkaError for a refusal, and then nothing has changed."""
     settings = runtime.settings
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup) and _nothing_is_new(runtime, group, client, request):
+    group = shard.groups.get(heartbeat.group_id)
+    if isinstance(group, ConsumerGroup) and _nothing_is_new(runtime, group, heartbeat):
         # Nearly all heartbeats are like this. The steps below would come to the same answer.
-        timers_of(runtime, shard, group, request.member_id).session.extend(
+        timers_of(runtime, shard, group, heartbeat.member_id).session.extend(
             settings.consumer_session_timeout_ms
         )
-        return ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        return HeartbeatResult(
+            heartbeat.member_id, heartbeat.member_epoch, settings.consumer_heartbeat_interval_ms
         )
 
-    # Validate the request; find or make its group and its member.
-    validate_request(request, runtime.assignors)
-    if request.member_epoch < JOIN_EPOCH:
-        return consumer_group_leave(runtime, shard, request)
-    plan = _get_or_maybe_create_group(runtime, shard, request)
-    plan.group.check_size(request.member_id, settings.consumer_max_size)
-    owned = None if request.topic_partitions is None else assignment_of(request.topic_partitions)
-    old = _get_or_maybe_create_member(plan, request, request.member_id or runtime.new_uuid(), owned)
+    # Validate it; find or make its group and its member.
+    validate_heartbeat(heartbeat, runtime.assignors)
+    if heartbeat.member_epoch < JOIN_EPOCH:
+        return consumer_group_leave(runtime, shard, heartbeat)
+    plan = _get_or_maybe_create_group(runtime, shard, heartbeat)
+    plan.group.check_size(heartbeat.member_id, settings.consumer_max_size)
+    owned = None if heartbeat.topic_partitions is None else assignment_of(heartbeat.topic_partitions)
+    old = _get_or_maybe_create_member(plan, heartbeat, heartbeat.member_id or runtime.new_uuid(), owned)
 
     # Subscribe, make a new target, reconcile.
-    new = update_member(runtime, plan, old, _updated(old, client, request), owned)
+    new = update_member(runtime, plan, old, _updated(old, heartbeat), owned)
 
     # Write all that, let the member's deadlines follow, and answer.
     # (A lambda here would make every call of this function allocate cells: 0.1 µs of the 1.7 that a heartbeat
     # without news takes.)
     plan.effects.append(partial(_schedule_timeouts, runtime, shard, old=old, new=new))
-    return write(runtime, shard, plan, _response(runtime, request, old, new))
+    return write(runtime, shard, plan, _result(runtime, heartbeat, old, new))
 
 
-def _nothing_is_new(
-    runtime: ConsumerRuntime, group: ConsumerGroup, client: Client, request: ConsumerGroupHeartbeatRequest
-) -> bool:
+def _nothing_is_new(runtime: ConsumerRuntime, group: ConsumerGroup, heartbeat: MemberHeartbeat) -> bool:
     """Whether neither the member nor the group has anything to say; then the session is extended, no more."""
-    member = group.members.get(request.member_id)
+    member = group.members.get(heartbeat.member_id)
     return (
         member is not None
         # The member changes nothing...
-        and request.member_epoch == member.member_epoch > JOIN_EPOCH
-        and request.subscribed_topic_names is None
-        and request.subscribed_topic_regex is None
-        and request.rebalance_timeout_ms == NOT_GIVEN
-        and request.rack_id is None
-        and request.server_assignor is None
-        and request.instance_id == member.instance_id
-        and client == (member.client_id, member.client_host)
+        and heartbeat.member_epoch == member.member_epoch > JOIN_EPOCH
+        and heartbeat.subscribed_topic_names is None
+        and heartbeat.subscribed_topic_regex is None
+        and heartbeat.rebalance_timeout_ms == NOT_GIVEN
+        and heartbeat.rack_id is None
+        and heartbeat.server_assignor is None
+        and heartbeat.instance_id == member.instance_id
+        and heartbeat.client == (member.client_id, member.client_host)
         and member.classic is None
         # ... and the group has no new epoch, target or topics for it, and nothing unconfirmed.
         and member.is_reconciled_to(group.assignment_epoch)
@@ -124,14 +115,12 @@ def _nothing_is_new(
 # The group and the member
 
 
-def _get_or_maybe_create_group(
-    runtime: ConsumerRuntime, shard: Shard, request: ConsumerGroupHeartbeatRequest
-) -> Plan:
+def _get_or_maybe_create_group(runtime: ConsumerRuntime, shard: Shard, heartbeat: MemberHeartbeat) -> Plan:
     """``getOrMaybeCreateConsumerGroup``: a plan for the group. Raises GROUP_ID_NOT_FOUND.
 
     For a member that joins the group is made, or converted from a classic one where that may be.
     """
-    group_id, joining = request.group_id, request.member_epoch == JOIN_EPOCH
+    group_id, joining = heartbeat.group_id, heartbeat.member_epoch == JOIN_EPOCH
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return Plan(group)
@@ -160,17 +149,17 @@ def _begin_classic_sessions(runtime: ConsumerRuntime, shard: Shard, group: Consu
 
 
 def _get_or_maybe_create_member(
-    plan: Plan, request: ConsumerGroupHeartbeatRequest, member_id: str, owned: Assignment | None
+    plan: Plan, heartbeat: MemberHeartbeat, member_id: str, owned: Assignment | None
 ) -> ConsumerMember:
-    """The member of the request. Raises UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID or
+    """The member of the heartbeat. Raises UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID or
     UNRELEASED_INSTANCE_ID.
     """
-    if request.member_epoch == JOIN_EPOCH:
-        if request.instance_id is not None:
-            return subscribe_static_member(plan, member_id, request.instance_id, classic=False)
+    if heartbeat.member_epoch == JOIN_EPOCH:
+        if heartbeat.instance_id is not None:
+            return subscribe_static_member(plan, member_id, heartbeat.instance_id, classic=False)
         return plan.group.members.get(member_id) or ConsumerMember(member_id)
-    member = plan.group.find_member(member_id, request.instance_id)
-    check_member_epoch(member, request.member_epoch, owned)
+    member = plan.group.find_member(member_id, heartbeat.instance_id)
+    check_member_epoch(member, heartbeat.member_epoch, owned)
     return member
 
 
@@ -198,22 +187,20 @@ def subscribe_static_member(plan: Plan, member_id: str, instance_id: str, *, cla
 # Subscribe, target, reconcile
 
 
-def _updated(
-    member: ConsumerMember, client: Client, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerMember:
-    """The member as the request describes it; what the request leaves out stays."""
-    names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+def _updated(member: ConsumerMember, heartbeat: MemberHeartbeat) -> ConsumerMember:
+    """The member as the heartbeat describes it; what the heartbeat leaves out stays."""
+    names, timeout_ms = heartbeat.subscribed_topic_names, heartbeat.rebalance_timeout_ms
     new = replace(
         member,
-        client_id=client.id,
-        client_host=client.host,
+        client_id=heartbeat.client.id,
+        client_host=heartbeat.client.host,
         classic=None,
-        instance_id=_given(request.instance_id, member.instance_id),
-        rack_id=_given(request.rack_id, member.rack_id),
+        instance_id=_given(heartbeat.instance_id, member.instance_id),
+        rack_id=_given(heartbeat.rack_id, member.rack_id),
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NOT_GIVEN else timeout_ms,
-        server_assignor=_given(request.server_assignor, member.server_assignor),
+        server_assignor=_given(heartbeat.server_assignor, member.server_assignor),
         subscribed_topic_names=member.subscribed_topic_names if names is None else frozenset(names),
-        subscribed_topic_regex=_given(request.subscribed_topic_regex, member.subscribed_topic_regex),
+        subscribed_topic_regex=_given(heartbeat.subscribed_topic_regex, member.subscribed_topic_regex),
     )
     return member if new == member else new
 
@@ -290,29 +277,18 @@ def _schedule_timeouts(
         maybe_resolve_regular_expressions(runtime, shard, group)
 
 
-def _response(
+def _result(
     runtime: ConsumerRuntime,
-    request: ConsumerGroupHeartbeatRequest,
+    heartbeat: MemberHeartbeat,
     old: ConsumerMember,
     new: ConsumerMember,
-) -> ConsumerGroupHeartbeatResponse:
+) -> HeartbeatResult:
     # A member that lost track sends all its fields, and needs its assignment though that has not changed.
-    is_full_request = request.member_epoch == JOIN_EPOCH or (
-        (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
-        and request.rebalance_timeout_ms != NOT_GIVEN
-        and request.topic_partitions is not None
+    is_full_request = heartbeat.member_epoch == JOIN_EPOCH or (
+        (heartbeat.subscribed_topic_names is not None or heartbeat.subscribed_topic_regex is not None)
+        and heartbeat.rebalance_timeout_ms != NOT_GIVEN
+        and heartbeat.topic_partitions is not None
     )
-    assignment = None
-    if is_full_request or new.assigned != old.assigned:
-        assignment = AssignmentInResponse(
-            topic_partitions=[
-                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
-                for topic_id, partitions in new.assigned.items()
-            ]
-        )
-    return ConsumerGroupHeartbeatResponse(
-        member_id=new.member_id,
-        member_epoch=new.member_epoch,
-        heartbeat_interval_ms=runtime.settings.consumer_heartbeat_interval_ms,
-        assignment=assignment,
-    )
+    assignment = new.assigned if is_full_request or new.assigned != old.assigned else None
+    interval_ms = runtime.settings.consumer_heartbeat_interval_ms
+    return HeartbeatResult(new.member_id, new.member_epoch, interval_ms, assignment)

@@ -13,7 +13,12 @@ from barnabas.coordinator.consumer import records
 from barnabas.coordinator.consumer.assignment import NOTHING
 from barnabas.coordinator.consumer.conversion import convert_to_classic_group, may_downgrade
 from barnabas.coordinator.consumer.group import ConsumerGroup, consumer_group
-from barnabas.coordinator.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from barnabas.coordinator.consumer.member import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    HeartbeatResult,
+    MemberHeartbeat,
+)
 from barnabas.coordinator.consumer.plan import ConsumerRuntime, Plan, write
 from barnabas.coordinator.consumer.target_assignment import subscribed_topics
 from barnabas.coordinator.consumer.timers import MemberTimers
@@ -21,10 +26,6 @@ from barnabas.coordinator.shard import Shard
 from barnabas.core.errors import KafkaError
 from barnabas.core.eventlog import EventLog
 from barnabas.core.pending import Pending
-from barnabas.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
 
 T = TypeVar("T")
 
@@ -35,13 +36,13 @@ _events: Final = EventLog("coordinator.consumer")
 
 
 def consumer_group_leave(
-    runtime: ConsumerRuntime, shard: Shard, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Pending[ConsumerGroupHeartbeatResponse]:
+    runtime: ConsumerRuntime, shard: Shard, heartbeat: MemberHeartbeat
+) -> HeartbeatResult | Pending[HeartbeatResult]:
     """``GroupMetadataManager.consumerGroupLeave``: a heartbeat with an epoch of -1 or -2."""
-    group = consumer_group(shard, request.group_id)
-    member = group.find_member(request.member_id, request.instance_id)
-    answer = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-    if request.member_epoch != STATIC_LEAVE_EPOCH:
+    group = consumer_group(shard, heartbeat.group_id)
+    member = group.find_member(heartbeat.member_id, heartbeat.instance_id)
+    answer = HeartbeatResult(heartbeat.member_id, heartbeat.member_epoch, heartbeat_interval_ms=0)
+    if heartbeat.member_epoch != STATIC_LEAVE_EPOCH:
         return fence_members(runtime, shard, group, (member,), answer)
     # A static member keeps what it has (`consumerGroupStaticMemberGroupLeave`). Its session runs on.
     plan = Plan(group)

@@ -8,16 +8,56 @@ UNKNOWN         a later Kafka wrote a state that this version does not know; the
 ==============  ===================================================================================
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from barnabas.coordinator.consumer.assignment import NOTHING, Assignment
+from barnabas.coordinator.consumer.assignment import NOTHING, Assignment, PartitionsOfTopic
+from barnabas.coordinator.group import Client
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member is away, and will be back before its session ends."""
+
+NOT_GIVEN: Final = -1
+"""A time-out that a heartbeat leaves as it was."""
+
+
+# What members ask and get.
+
+
+class MemberHeartbeat(NamedTuple):
+    """What a member says with ConsumerGroupHeartbeat: who it is, and what changed on its side. None and -1 change nothing."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """`JOIN_EPOCH`, `LEAVE_EPOCH`, `STATIC_LEAVE_EPOCH`, or the epoch that the member was last told."""
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    subscribed_topic_names: Collection[str] | None
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    topic_partitions: Sequence[PartitionsOfTopic] | None
+    """What it owns. Not an `Assignment` yet: how much it is has to be checked first."""
+    client: Client
+
+
+class HeartbeatResult(NamedTuple):
+    """The member as the group has it now."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    """When to send the next heartbeat; 0 for a member that leaves."""
+    assignment: Assignment | None = None
+    """What the member is to own; None where that is what it was told already."""
+
+
+# Members
 
 
 class MemberState(IntEnum):

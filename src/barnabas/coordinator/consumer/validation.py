@@ -4,11 +4,15 @@ from collections.abc import Collection
 from typing import Final
 
 from barnabas.coordinator.consumer.assignment import Assignment, is_within
-from barnabas.coordinator.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember
+from barnabas.coordinator.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOT_GIVEN,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    MemberHeartbeat,
+)
 from barnabas.core.errors import ErrorCode, KafkaError
-from barnabas.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
-NOT_GIVEN: Final = -1
 
 SUBSCRIBED_NAMES_MAX: Final = 10_000
 OWNED_TOPICS_MAX: Final = 10_000
@@ -16,44 +20,44 @@ OWNED_PARTITIONS_MAX: Final = 100_000
 """A heartbeat is handled in one piece of work, which looks through these: 10,000 names take 25 ms."""
 
 
-def validate_request(request: ConsumerGroupHeartbeatRequest, assignors: Collection[str]) -> None:
+def validate_heartbeat(heartbeat: MemberHeartbeat, assignors: Collection[str]) -> None:
     """``throwIfConsumerGroupHeartbeatRequestIsInvalid``, with Kafka's messages.
 
     Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
     """
-    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_NAMES_MAX:
+    if len(heartbeat.subscribed_topic_names or ()) > SUBSCRIBED_NAMES_MAX:
         raise _invalid(f"SubscribedTopicNames must not be more than {SUBSCRIBED_NAMES_MAX}.")
-    owned = request.topic_partitions or ()
+    owned = heartbeat.topic_partitions or ()
     if len(owned) > OWNED_TOPICS_MAX or sum(len(topic.partitions) for topic in owned) > OWNED_PARTITIONS_MAX:
         raise _invalid(
             f"TopicPartitions must not be more than {OWNED_PARTITIONS_MAX} of {OWNED_TOPICS_MAX} topics."
         )
-    epoch = request.member_epoch
+    epoch = heartbeat.member_epoch
     if epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
-        _check_not_empty(request.member_id, "MemberId")
-    _check_not_empty(request.group_id, "GroupId")
-    _check_not_empty(request.instance_id, "InstanceId")
-    _check_not_empty(request.rack_id, "RackId")
+        _check_not_empty(heartbeat.member_id, "MemberId")
+    _check_not_empty(heartbeat.group_id, "GroupId")
+    _check_not_empty(heartbeat.instance_id, "InstanceId")
+    _check_not_empty(heartbeat.rack_id, "RackId")
     if epoch == JOIN_EPOCH:
-        _check_join(request)
-    elif epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        _check_join(heartbeat)
+    elif epoch == STATIC_LEAVE_EPOCH and heartbeat.instance_id is None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
-    if request.server_assignor is not None and request.server_assignor not in assignors:
+    if heartbeat.server_assignor is not None and heartbeat.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"ServerAssignor {heartbeat.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(assignors)}.",
         )
 
 
-def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == NOT_GIVEN:
+def _check_join(heartbeat: MemberHeartbeat) -> None:
+    if heartbeat.rebalance_timeout_ms == NOT_GIVEN:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or request.topic_partitions:
+    if heartbeat.topic_partitions is None or heartbeat.topic_partitions:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+    if heartbeat.subscribed_topic_names is None and heartbeat.subscribed_topic_regex is None:
         raise _invalid(
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
         )

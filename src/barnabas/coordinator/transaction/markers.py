@@ -89,7 +89,7 @@ class _Completion(NamedTuple):
     transition: Transition
 
 
-class _Entry(NamedTuple):
+class _Markers(NamedTuple):
     """A part of a transaction's markers."""
 
     completion: _Completion
@@ -102,13 +102,13 @@ class _Entry(NamedTuple):
         return TxnMarker(transition.producer, shard.leader_epoch, committed, self.partitions)
 
 
-class _Queue:
+class _BrokerQueue:
     """What waits for one broker."""
 
     __slots__ = ("entries", "in_flight")
 
     def __init__(self) -> None:
-        self.entries: deque[_Entry] = deque()
+        self.entries: deque[_Markers] = deque()
         self.in_flight = False
 
 
@@ -120,9 +120,9 @@ class TransactionMarkerChannelManager:
         self._channel = channel
         self._completions: dict[str, _Completion] = {}
         """By transactional id (``transactionsWithPendingMarkers``)."""
-        self._queues: dict[int, _Queue] = {}
-        self._unknown_destination: list[_Entry] = []
-        self._to_repeat: list[_Entry] = []
+        self._queues: dict[int, _BrokerQueue] = {}
+        self._unknown_destination: list[_Markers] = []
+        self._to_repeat: list[_Markers] = []
         self._appends_to_repeat: list[_Completion] = []
         self._retry_timer: Timer | None = None
         self._closed = False
@@ -156,7 +156,7 @@ class TransactionMarkerChannelManager:
         """The decision is replicated; `transition` is written after the last marker."""
         completion = _Completion(shard, metadata, transition)
         self._completions[metadata.transactional_id] = completion
-        self._enqueue(_Entry(completion, list(metadata.partitions)))
+        self._enqueue(_Markers(completion, list(metadata.partitions)))
 
     def remove_markers_of(self, shard: TransactionShard) -> None:
         """``removeMarkersForTxnTopicPartition``: the partition's new leader sends the markers."""
@@ -178,7 +178,7 @@ class TransactionMarkerChannelManager:
             and not completion.shard.resigned
         )
 
-    def _enqueue(self, entry: _Entry) -> None:
+    def _enqueue(self, entry: _Markers) -> None:
         """Puts partitions into the queues of those who lead them now (``addTxnMarkersToBrokerQueue``)."""
         completion = entry.completion
         if not self._is_current(completion):
@@ -196,13 +196,13 @@ class TransactionMarkerChannelManager:
                 )
                 completion.metadata.marker_written(partitions)
             elif leader == NO_BROKER:
-                self._unknown_destination.append(_Entry(completion, partitions))
+                self._unknown_destination.append(_Markers(completion, partitions))
                 self._retry_later()
             else:
                 queue = self._queues.get(leader)
                 if queue is None:
-                    queue = self._queues[leader] = _Queue()
-                queue.entries.append(_Entry(completion, partitions))
+                    queue = self._queues[leader] = _BrokerQueue()
+                queue.entries.append(_Markers(completion, partitions))
                 if not queue.in_flight:
                     # In a later turn, with what else comes in this one.
                     queue.in_flight = True
@@ -211,7 +211,7 @@ class TransactionMarkerChannelManager:
 
     # --- one broker -------------------------------------------------------------------------------------
 
-    def _send(self, broker_id: int, queue: _Queue) -> None:
+    def _send(self, broker_id: int, queue: _BrokerQueue) -> None:
         entries = [entry for entry in queue.entries if self._is_current(entry.completion)]
         queue.entries.clear()
         if not entries or self._closed:
@@ -222,7 +222,7 @@ class TransactionMarkerChannelManager:
         answer.when_done(partial(self._answered, broker_id, queue, entries))
 
     def _answered(
-        self, broker_id: int, queue: _Queue, entries: list[_Entry], answer: Pending[MarkerCodes]
+        self, broker_id: int, queue: _BrokerQueue, entries: list[_Markers], answer: Pending[MarkerCodes]
     ) -> None:
         if answer.error is not None:
             _events.info("markers.no_answer", broker=broker_id, markers=len(entries), reason=answer.error)
@@ -236,7 +236,7 @@ class TransactionMarkerChannelManager:
         else:
             queue.in_flight = False
 
-    def _settle(self, entry: _Entry, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+    def _settle(self, entry: _Markers, codes: Mapping[TopicPartition, ErrorCode]) -> None:
         """``TransactionMarkerRequestCompletionHandler``: what a leader said of a transaction's partitions."""
         completion, partitions = entry
         if not self._is_current(completion):
@@ -259,13 +259,13 @@ class TransactionMarkerChannelManager:
                 del self._completions[metadata.transactional_id]
                 return
         if again:
-            self._repeat([_Entry(completion, again)])
+            self._repeat([_Markers(completion, again)])
         else:
             self._complete_when_written(completion)
 
     # --- later ------------------------------------------------------------------------------------------
 
-    def _repeat(self, entries: Iterable[_Entry]) -> None:
+    def _repeat(self, entries: Iterable[_Markers]) -> None:
         """To whoever leads the partitions when the back-off is over."""
         self._to_repeat += entries
         self._retry_later()

@@ -1,27 +1,9 @@
 """LeaderAndIsr (4): which partitions a broker leads or follows, from the controller."""
 
 from barnabas.protocol.message import Request, Response
+from barnabas.protocol.partition_states import LeaderAndIsrPartitionState
 from barnabas.protocol.schema import Struct, field
 from barnabas.protocol.wire import Uuid, int8, int16, int32, int64
-
-
-class LeaderAndIsrPartitionState(Struct):
-    """The state of one partition as the controller has decided it."""
-
-    topic_name: str = field("0-1", ignorable=True)
-    partition_index: int32 = field("0+")
-    controller_epoch: int32 = field("0+")
-    leader: int32 = field("0+")
-    leader_epoch: int32 = field("0+")
-    isr: list[int32] = field("0+")
-    partition_epoch: int32 = field("0+")
-    """The version of the partition's znode."""
-    replicas: list[int32] = field("0+")
-    adding_replicas: list[int32] = field("3+", ignorable=True)
-    removing_replicas: list[int32] = field("3+", ignorable=True)
-    is_new: bool = field("1+", ignorable=True)
-    leader_recovery_state: int8 = field("6+")
-    """0 recovered, 1 recovering from an unclean election (KIP-704)."""
 
 
 class LeaderAndIsrTopicState(Struct):

@@ -1,6 +1,7 @@
 """StopReplica (5): the controller has a broker stop replicas, or delete them."""
 
 from barnabas.protocol.message import Request, Response
+from barnabas.protocol.partition_states import StopReplicaPartitionState
 from barnabas.protocol.schema import Struct, field
 from barnabas.protocol.wire import int16, int32, int64
 
@@ -17,14 +18,6 @@ class StopReplicaTopicV1(Struct):
 
     name: str = field("1-2")
     partition_indexes: list[int32] = field("1-2")
-
-
-class StopReplicaPartitionState(Struct):
-    """A replica to stop, and whether its log goes too."""
-
-    partition_index: int32 = field("3+")
-    leader_epoch: int32 = field("3+", default=-1)
-    delete_partition: bool = field("3+")
 
 
 class StopReplicaTopicState(Struct):

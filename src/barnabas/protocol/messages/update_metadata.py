@@ -1,22 +1,9 @@
 """UpdateMetadata (6): what a broker answers to Metadata requests, from the controller."""
 
 from barnabas.protocol.message import Request, Response
+from barnabas.protocol.partition_states import UpdateMetadataPartitionState
 from barnabas.protocol.schema import Struct, field
 from barnabas.protocol.wire import Uuid, int8, int16, int32, int64
-
-
-class UpdateMetadataPartitionState(Struct):
-    """A partition; leader -2 means that it is being deleted."""
-
-    topic_name: str = field("0-4", ignorable=True)
-    partition_index: int32 = field("0+")
-    controller_epoch: int32 = field("0+")
-    leader: int32 = field("0+")
-    leader_epoch: int32 = field("0+")
-    isr: list[int32] = field("0+")
-    zk_version: int32 = field("0+")
-    replicas: list[int32] = field("0+")
-    offline_replicas: list[int32] = field("4+", ignorable=True)
 
 
 class UpdateMetadataTopicState(Struct):

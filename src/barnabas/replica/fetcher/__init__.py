@@ -18,7 +18,7 @@ what              Kafka's name                                    which state it
                                                                   partitions that no fetcher could go on with
 `replica_fetcher` ``ReplicaFetcherThread-F-B``                    which partitions it copies from broker B, under which
                                                                   leader epoch, and which of them wait
-`leader_endpoint` ``RemoteLeaderEndPoint``                        the fetch session (KIP-227) with broker B
+`LeaderEndPoint`  ``RemoteLeaderEndPoint``, made in `node`        the fetch session (KIP-227) with broker B
 `truncation`      ``getOffsetTruncationState``                    none: it says where to cut
 ================  ==============================================  ====================================================
 

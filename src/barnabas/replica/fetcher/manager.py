@@ -6,14 +6,7 @@ from typing import Final
 from barnabas.core.clock import Clock
 from barnabas.core.eventlog import EventLog
 from barnabas.core.ids import TopicPartition, java_abs, java_hash
-from barnabas.network.node_link import Node
-from barnabas.replica.fetcher.leader_endpoint import (
-    FetchSettings,
-    Follower,
-    LeaderClient,
-    RemoteLeaderEndPoint,
-)
-from barnabas.replica.fetcher.replica_fetcher import FetchedBytes, ReplicaFetcher
+from barnabas.replica.fetcher.replica_fetcher import FetchedBytes, LeaderEndPoint, ReplicaFetcher
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.replica.state_changes import InitialFetchState
 
@@ -27,27 +20,21 @@ class ReplicaFetcherManager:
 
     def __init__(
         self,
-        follower: Follower,
-        clients: Sequence[LeaderClient],
-        find_node: Callable[[int], Node | None],
+        end_points: Sequence[Callable[[int], LeaderEndPoint]],
         clock: Clock,
-        settings: FetchSettings,
         *,
         backoff_ms: int,
         truncated: Callable[[], object],
         quota: ReplicationQuotaManager,
     ) -> None:
-        """As many fetchers copy from a leader as there are clients; `find_node` says where a broker is reached.
+        """As many fetchers copy from a leader as there are `end_points`; each makes that of its fetcher for a leader.
 
         `truncated` is called after logs were cut: what is known of them on disk reaches too far.
         """
         self.failed_partitions: set[TopicPartition] = set()
         """Those that are not copied until the controller's next word on them (``FailedPartitions``)."""
-        self._follower = follower
-        self._clients = clients
-        self._find_node = find_node
+        self._end_points = end_points
         self._clock = clock
-        self._settings = settings
         self._backoff_ms = backoff_ms
         self._truncated = truncated
         self._quota = quota
@@ -83,15 +70,15 @@ class ReplicaFetcherManager:
                 fetcher.remove(tp)
             self.failed_partitions.discard(tp)
 
-    def resize(self, clients: Sequence[LeaderClient]) -> None:
-        """``resizeThreadPool``: as many fetchers copy from each leader as there are clients now; partitions go to theirs."""
+    def resize(self, end_points: Sequence[Callable[[int], LeaderEndPoint]]) -> None:
+        """``resizeThreadPool``: as many fetchers copy from each leader as there are `end_points` now; partitions go to theirs."""
         copied = [
             InitialFetchState(partition, leader_id, leader_epoch)
             for (leader_id, _), fetcher in self._fetchers.items()
             for partition, leader_epoch in fetcher.copied()
         ]
         self._close_fetchers()
-        self._clients = clients
+        self._end_points = end_points
         self.fetch(copied)
 
     def _close_fetchers(self) -> None:
@@ -103,18 +90,11 @@ class ReplicaFetcherManager:
         """``getFetcherId``; the sum wraps as Java's does."""
         value = (31 * java_hash(tp.topic) + tp.partition) & 0xFFFFFFFF
         signed = value - (1 << _INT_BITS) if value >> (_INT_BITS - 1) else value
-        return java_abs(signed) % len(self._clients)
+        return java_abs(signed) % len(self._end_points)
 
     def _create_fetcher(self, leader_id: int, fetcher_id: int) -> ReplicaFetcher:
         key = (leader_id, fetcher_id)
-        leader = RemoteLeaderEndPoint(
-            leader_id,
-            self._clients[fetcher_id],
-            self._find_node,
-            self._follower,
-            self._settings,
-            self._clock,
-        )
+        leader = self._end_points[fetcher_id](leader_id)
 
         def empty(fetcher: ReplicaFetcher) -> None:
             assert self._fetchers.pop(key) is fetcher

@@ -1,10 +1,10 @@
 """`ReplicaFetcher`: copies partitions from one leader, one request after the other (``ReplicaFetcherThread``)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from barnabas.core.chunks import FileSlice
+from barnabas.core.chunks import Chunk, FileSlice
 from barnabas.core.clock import Clock, Timer
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.eventlog import EventLog
@@ -14,15 +14,61 @@ from barnabas.core.slices import Slices
 from barnabas.log.leader_epochs import EpochEnd
 from barnabas.log.log import Log
 from barnabas.protocol.fetch_session import FetchPlan, FetchTarget
-from barnabas.protocol.messages.fetch import PartitionData
-from barnabas.replica.fetcher.leader_endpoint import RemoteLeaderEndPoint
 from barnabas.replica.fetcher.truncation import truncation_offset
 from barnabas.replica.partition import Partition
 from barnabas.replica.quota import ReplicationQuotaManager
 
 _log = EventLog("replica.fetcher")
 
-Answers: TypeAlias = Iterator[tuple[TopicPartition, PartitionData]]
+
+class FetchData(NamedTuple):
+    """What a leader answers for one partition (``FetchData``)."""
+
+    error: ErrorCode
+    records: Chunk | None
+    high_watermark: int
+    log_start_offset: int
+    diverging_epoch: EpochEnd | None
+    """Where the leader's log ends for an epoch that this replica has more of, or not at all."""
+
+
+Answers: TypeAlias = Iterator[tuple[TopicPartition, FetchData]]
+
+
+class LeaderEndPoint(Protocol):
+    """One leader, as one fetcher of this broker sees it; one request at a time (``LeaderEndPoint``)."""
+
+    leader_id: int
+
+    @property
+    def partition_max_bytes(self) -> int:
+        """How much may be asked of one partition."""
+
+    @property
+    def opens_session(self) -> bool:
+        """Whether the next fetch names all partitions, not only what changed."""
+
+    def plan(self, wanted: Mapping[TopicPartition, FetchTarget]) -> FetchPlan:
+        """The first fetch of a session."""
+
+    def plan_changes(self, changes: Mapping[TopicPartition, FetchTarget | None]) -> FetchPlan:
+        """The next fetch of the session, by what changed since the last one; None for what is not fetched now."""
+
+    def requested(self, tp: TopicPartition) -> FetchTarget | None:
+        """What the last fetch asked of a partition."""
+
+    def fetch(self, plan: FetchPlan) -> Pending[Answers]:
+        """What the leader answers, by partition. Fails with DisconnectedError, and KafkaError for the whole."""
+
+    def fetch_latest_offset(self, tp: TopicPartition, leader_epoch: int) -> Pending[int]:
+        """Where the leader's log ends. Fails with what the leader answers, and with DisconnectedError."""
+
+    def fetch_earliest_offset(self, tp: TopicPartition, leader_epoch: int) -> Pending[int]:
+        """Where the leader's log starts."""
+
+    def close(self) -> None:
+        """Ends the connection."""
+
 
 _TRANSIENT: Final = {
     # The leader has not heard of the partition or of the epoch yet, or the next LeaderAndIsr is under way.
@@ -103,7 +149,7 @@ class ReplicaFetcher:
     def __init__(
         self,
         name: str,
-        leader: RemoteLeaderEndPoint,
+        leader: LeaderEndPoint,
         clock: Clock,
         *,
         backoff_ms: int,
@@ -242,7 +288,7 @@ class ReplicaFetcher:
 
         A session begins with all partitions, in slices; what changes meanwhile is left to its second request.
         """
-        max_bytes = self.leader.settings.partition_max_bytes
+        max_bytes = self.leader.partition_max_bytes
         changed, self._changed = self._changed, {}
         if self.leader.opens_session:
             wanted: dict[TopicPartition, FetchTarget] = {}
@@ -286,7 +332,7 @@ class ReplicaFetcher:
 
     def _wake(self) -> None:
         wait, self._wait = self._wait, None
-        if wait is not None and not self._closed:
+        if wait is not None:
             if self._timer is not None:
                 self._timer.cancel()
             wait.complete(None)
@@ -320,7 +366,7 @@ class ReplicaFetcher:
                 continue
             log = state.partition.log
             assert log is not None, "what is expected has a log"
-            error = ErrorCode.of(data.error_code)
+            error = data.error
             try:
                 if error is ErrorCode.OFFSET_OUT_OF_RANGE:
                     yield from self._handle_out_of_range(state)
@@ -330,8 +376,7 @@ class ReplicaFetcher:
                 elif error is not ErrorCode.NONE:
                     raise KafkaError(error)
                 elif data.diverging_epoch is not None:
-                    end = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
-                    self._truncate(log, end)
+                    self._truncate(log, data.diverging_epoch)
                     cut = True
                 else:
                     self._append(state, data)
@@ -346,7 +391,7 @@ class ReplicaFetcher:
             self._truncated()
         yield from self._flushed(flushes)
 
-    def _append(self, state: PartitionFetchState, data: PartitionData) -> None:
+    def _append(self, state: PartitionFetchState, data: FetchData) -> None:
         """``processPartitionData``."""
         part, records = state.partition, data.records
         if records:

@@ -6,13 +6,20 @@ Paths are relative to the file's folder. docs/pipeline.md has every key.
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from barnabas.spark import ddl
 from barnabas.spark.errors import FormatError, OptionError, PipelineError
-from barnabas.spark.options import TIME_UNITS_MS, SourceOptions, parse_duration_ms, source_options
+from barnabas.spark.options import (
+    SOURCE_OPTIONS,
+    TIME_UNITS_MS,
+    SourceOptions,
+    parse_duration_ms,
+    source_options,
+)
 from barnabas.spark.pipeline.environment import expanded
 from barnabas.spark.pipeline.formats import CORRUPT
 from barnabas.spark.pipeline.section import Section, unknown
@@ -21,18 +28,9 @@ if TYPE_CHECKING:
     from barnabas.spark.pipeline.formats.decoder import Decoder
     from barnabas.spark.pipeline.formats.schema_ids import SchemaIds
 
-FORMATS: Final = ("binary", "json", "csv", "avro", "protobuf")
 SINKS: Final = ("parquet", "delta", "iceberg")
 UNITS: Final = ("month", "day", "hour")
 """What a table can be partitioned by, of an event time; Iceberg's transforms have these names."""
-_SOURCE_OPTIONS: Final = (
-    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition", "tasksPerBatch",
-    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix",
-    "corruptBatches",
-)  # fmt: skip
 _WHOLE_TYPE: Final = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -175,10 +173,10 @@ def _keep_apart(pipeline: Pipeline, file: Path) -> None:
 def _source(section: Section) -> tuple[dict[str, str], SourceOptions]:
     """The options of ``format("barnabas")``, in Spark's words and checked by the same code."""
     options = section.settings()
-    known = {name.lower() for name in _SOURCE_OPTIONS}
+    known = {name.lower() for name in SOURCE_OPTIONS}
     for name in options:
         if name.lower() not in known and not name.lower().startswith("kafka."):
-            raise section.wrong(name, unknown(name, _SOURCE_OPTIONS))
+            raise section.wrong(name, unknown(name, SOURCE_OPTIONS))
         if name.lower() == "maxtriggerdelay":
             _require_unit(section, name, options[name])
     try:
@@ -193,7 +191,7 @@ def _format(section: Section, folder: Path, checkpoint: Path) -> Format:
         found = Format(kind)
     else:
         decoder, ids = None, None
-        if kind in {"avro", "protobuf"}:
+        if kind in _DECODERS:
             confluent = section.choice("header", ("none", "confluent"), "none") == "confluent"
             decoder = _decoder(section, kind, folder, confluent=confluent)
             ids = _schema_ids(section, checkpoint, confluent=confluent)
@@ -226,20 +224,32 @@ def _check_columns(section: Section, schema: str) -> None:
         raise section.wrong("schema", str(error)) from None
 
 
+def _avro(_section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
+    from barnabas.spark.pipeline.formats.avro import AvroDecoder
+
+    json = schema if schema.lstrip().startswith("{") else (folder / schema).read_text(encoding="utf-8")
+    return AvroDecoder(json, confluent)
+
+
+def _protobuf(section: Section, schema: str, folder: Path, confluent: bool) -> "Decoder":
+    from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
+
+    return ProtobufDecoder((folder / schema).read_bytes(), section.text("message"), confluent)
+
+
+_DECODERS: Final[dict[str, Callable[[Section, str, Path, bool], "Decoder"]]] = {
+    "avro": _avro,
+    "protobuf": _protobuf,
+}
+"""The formats with a schema of their own, each with what makes its decoder of the file's words."""
+FORMATS: Final = ("binary", "json", "csv", *_DECODERS)
+
+
 def _decoder(section: Section, kind: str, folder: Path, *, confluent: bool) -> "Decoder":
     """What reads Avro or Protobuf by the schema of a file."""
     schema = section.text("schema")
     try:
-        if kind == "avro":
-            from barnabas.spark.pipeline.formats.avro import AvroDecoder
-
-            json = (
-                schema if schema.lstrip().startswith("{") else (folder / schema).read_text(encoding="utf-8")
-            )
-            return AvroDecoder(json, confluent)
-        from barnabas.spark.pipeline.formats.protobuf import ProtobufDecoder
-
-        return ProtobufDecoder((folder / schema).read_bytes(), section.text("message"), confluent)
+        return _DECODERS[kind](section, schema, folder, confluent)
     except ImportError as error:
         raise section.wrong(
             "schema", f"needs a package that is not here ({error.name}): pip install 'barnabas[spark]'"

@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from barnabas.broker.handlers.leader_and_isr import refused, take_roles
+from barnabas.broker.handlers.stop_replica import stop_replicas
+from barnabas.broker.handlers.update_metadata import take_over
 from barnabas.cluster.brokers import Broker as BrokerIdentity
-from barnabas.cluster.controller.channel_manager import ControlResponse
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.controller.term import ControllerConfig
 from barnabas.cluster.metadata.cache import MetadataCache
@@ -23,14 +25,15 @@ from barnabas.core.slices import Sliced, in_one_piece
 from barnabas.log.config import LogConfig
 from barnabas.log.manager import LogManager
 from barnabas.network.endpoints import Endpoint
-from barnabas.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from barnabas.node.control_requests import ControlRequests
+from barnabas.node.isr_channel import IsrChannel
+from barnabas.protocol.message import Response
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from barnabas.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from barnabas.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from barnabas.replica.alter_partition import AlterPartitionManager
 from barnabas.replica.fetch_session import FetchSessionCache
 from barnabas.replica.manager import ReplicaManager
-from barnabas.replica.state_changes import refusal
 from barnabas.testing.clock import ProcessClock, VirtualClock
 from barnabas.testing.disk import SimulatedFilesystem
 from barnabas.testing.replication import rare
@@ -140,7 +143,10 @@ class SimulatedBroker:
             logs=self.logs,
             metadata=self.metadata,
             alter_partition=AlterPartitionManager(
-                self.id, lambda: self.registration.broker_epoch, ToController(self), self.clock
+                self.id,
+                lambda: self.registration.broker_epoch,
+                IsrChannel(ToController(self), self.clock),
+                self.clock,
             ),
             fetchers=self.fetchers,
         )
@@ -148,7 +154,7 @@ class SimulatedBroker:
         self.controller = KafkaController(
             ControllerConfig(self.id, _LISTENER),
             self.store,
-            self.channels,
+            ControlRequests(self.channels),
             self.registration,
             self.clock,
             lambda: random_uuid(self.rng),
@@ -252,19 +258,17 @@ class SimulatedBroker:
         if controller is None or not tries:
             self._end()
             return
-        request = ControlledShutdownRequest(broker_id=self.id, broker_epoch=self.registration.broker_epoch)
+        epoch = self.registration.broker_epoch
 
-        def answered(answer: Pending[Any]) -> None:
-            if (
-                answer.error is None
-                and not answer.result().error_code
-                and not answer.result().remaining_partitions
-            ):
+        def answered(answer: Pending[list[TopicPartition]]) -> None:
+            if answer.error is None and not answer.result():
                 self._end()
             else:
                 self.clock.call_later(RETRY_MS, lambda: self._hand_over(tries - 1))
 
-        self.wire.call(self, controller, lambda: controller.controller.controlled_shutdown(request), answered)
+        self.wire.call(
+            self, controller, lambda: controller.controller.controlled_shutdown(self.id, epoch), answered
+        )
 
     def _end(self) -> None:
         self.fetchers.close()
@@ -286,7 +290,7 @@ class SimulatedBroker:
 
     # --- what the controller says -----------------------------------------------------------------------
 
-    def obey(self, request: Any) -> Pending[ControlResponse]:
+    def obey(self, request: Any) -> Pending[Response]:
         """Carries out a request of a controller, as the handlers do."""
         kind = type(request)
         request = on_the_wire(request, kind.max_version)
@@ -301,24 +305,24 @@ class SimulatedBroker:
         if isinstance(request, StopReplicaRequest):
             if code:
                 return Pending.of(StopReplicaResponse(error_code=code))
-            return self._ordered(self.replicas.stop_replicas(request))
+            return self._ordered(stop_replicas(self.replicas, request))
         assert isinstance(request, UpdateMetadataRequest), request
-        updated = Pending.of(None) if code else self._ordered(self.replicas.update_metadata(request))
+        updated = Pending.of(None) if code else self._ordered(take_over(self.replicas, request))
         return updated.then(lambda _: UpdateMetadataResponse(error_code=code))
 
     def _ordered(self, work: Sliced[T]) -> Pending[T]:
         outcome = self.replicas.control_queue.run(work)
         return outcome if isinstance(outcome, Pending) else Pending.of(outcome)
 
-    def _take_roles(self, request: LeaderAndIsrRequest, code: ErrorCode) -> Pending[ControlResponse]:
+    def _take_roles(self, request: LeaderAndIsrRequest, code: ErrorCode) -> Pending[Response]:
         if code:
-            return Pending.of(in_one_piece(refusal(request, code, _VERSION)))
-        answer: Pending[ControlResponse] = Pending()
+            return Pending.of(in_one_piece(refused(request, KafkaError(code), _VERSION)))
+        answer: Pending[Response] = Pending()
 
         def taken(done: Pending[LeaderAndIsrResponse]) -> None:
             error = done.error
             if isinstance(error, KafkaError):
-                answer.complete(in_one_piece(refusal(request, error.code, _VERSION)))
+                answer.complete(in_one_piece(refused(request, error, _VERSION)))
             elif error is not None:
                 raise error
             else:
@@ -326,7 +330,7 @@ class SimulatedBroker:
                 rare.after_roles(self)
                 answer.complete(done.result())
 
-        self._ordered(self.replicas.become_leader_or_follower(request, _VERSION)).when_done(taken)
+        self._ordered(take_roles(self.replicas, request, _VERSION)).when_done(taken)
         return answer
 
     def __repr__(self) -> str:

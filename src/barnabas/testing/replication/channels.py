@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from barnabas.broker.handlers.alter_partition import proposals_of, response_of
 from barnabas.cluster.brokers import Broker as BrokerIdentity
-from barnabas.cluster.controller.channel_manager import ControlResponse
 from barnabas.cluster.controller.controller import KafkaController
 from barnabas.cluster.metadata.cache import MetadataCache
 from barnabas.core.pending import Pending
+from barnabas.core.slices import in_one_piece
+from barnabas.protocol.message import Response
 from barnabas.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from barnabas.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from barnabas.testing.clock import ProcessClock
@@ -37,7 +39,7 @@ class Channels:
 
     def __init__(self, owner: ControlledBroker) -> None:
         self._owner = owner
-        self._queues: dict[int, deque[tuple[Any, Callable[[ControlResponse], object]]]] = {}
+        self._queues: dict[int, deque[tuple[Any, Callable[[Response], object]]]] = {}
 
     def add_broker(self, broker: BrokerIdentity) -> None:
         """Opens the way to a broker."""
@@ -47,7 +49,7 @@ class Channels:
         """The broker is gone; what was to be sent is forgotten."""
         self._queues.pop(broker_id, None)
 
-    def send(self, broker_id: int, request: Any, on_response: Callable[[ControlResponse], object]) -> None:
+    def send(self, broker_id: int, request: Any, on_response: Callable[[Response], object]) -> None:
         """Sends a request when those before it are answered."""
         queue = self._queues.get(broker_id)
         if queue is not None:
@@ -55,14 +57,12 @@ class Channels:
             if len(queue) == 1:
                 self._send_first(broker_id, queue)
 
-    def _send_first(
-        self, broker_id: int, queue: deque[tuple[Any, Callable[[ControlResponse], object]]]
-    ) -> None:
+    def _send_first(self, broker_id: int, queue: deque[tuple[Any, Callable[[Response], object]]]) -> None:
         if self._queues.get(broker_id) is not queue:
             return
         request, on_response = queue[0]
 
-        def answered(answer: Pending[ControlResponse]) -> None:
+        def answered(answer: Pending[Response]) -> None:
             if self._queues.get(broker_id) is not queue:
                 return
             if isinstance(answer.error, LostCallError):
@@ -100,12 +100,13 @@ class ToController:
             return Pending.failed(LostCallError())
         _, version = versions
         sent = on_the_wire(request, version)
-        self._owner.wire.call(
-            self._owner,
-            controller,
-            lambda: controller.controller.alter_partition(sent, version),
-            answer.end_as,
-        )
+
+        def decide() -> Pending[AlterPartitionResponse]:
+            proposals = in_one_piece(proposals_of(sent, version))
+            verdicts = controller.controller.alter_partition(sent.broker_id, sent.broker_epoch, proposals)
+            return verdicts.then(lambda verdicts: in_one_piece(response_of(proposals, verdicts, version)))
+
+        self._owner.wire.call(self._owner, controller, decide, answer.end_as)
         return answer
 
     def __repr__(self) -> str:

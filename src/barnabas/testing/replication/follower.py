@@ -17,6 +17,7 @@ from barnabas.core.slices import in_one_piece
 from barnabas.log.manager import LogManager
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
+from barnabas.node.leader_endpoint import FetchSettings, Follower, leader_endpoints
 from barnabas.protocol.message import Request, Response
 from barnabas.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, PartitionData
 from barnabas.protocol.messages.list_offsets import (
@@ -29,10 +30,9 @@ from barnabas.replica.cached_partition import CachedPartition
 from barnabas.replica.fetch_context import FetchContext, new_context
 from barnabas.replica.fetch_reader import FetchParams, PartitionRead
 from barnabas.replica.fetch_session import FetchSessionCache
-from barnabas.replica.fetcher.leader_endpoint import FetchSettings, Follower
 from barnabas.replica.fetcher.manager import ReplicaFetcherManager
+from barnabas.replica.log_read import Isolation
 from barnabas.replica.manager import ReplicaManager
-from barnabas.replica.partition import Isolation
 from barnabas.replica.quota import ReplicationQuotaManager
 from barnabas.testing.clock import ProcessClock
 from barnabas.testing.replication import rare
@@ -62,7 +62,7 @@ class FetchingBroker(Party, Protocol):
 
 
 class LeaderCalls:
-    """Implements `replica.fetcher.leader_endpoint.LeaderClient` for one life of a broker."""
+    """Implements `node.leader_endpoint.LeaderClient` for one life of a broker."""
 
     def __init__(self, broker: FetchingBroker) -> None:
         self._broker = broker
@@ -106,14 +106,18 @@ class LeaderCalls:
 def fetchers(broker: FetchingBroker, calls: LeaderCalls) -> ReplicaFetcherManager:
     """The real fetchers of a broker, with settings that make small steps."""
     size = broker.rng.choice(_SIZES)
-    return ReplicaFetcherManager(
-        Follower(broker.id, lambda: broker.registration.broker_epoch),
+    end_points = leader_endpoints(
         [calls],
         lambda leader: Node(leader, "there", 9092),
-        broker.clock,
+        Follower(broker.id, lambda: broker.registration.broker_epoch),
         FetchSettings(
             max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=broker.rng.choice(_SIZES), partition_max_bytes=size
         ),
+        broker.clock,
+    )
+    return ReplicaFetcherManager(
+        end_points,
+        broker.clock,
         backoff_ms=_BACKOFF_MS,
         truncated=lambda: rare.after_a_cut(broker),
         quota=ReplicationQuotaManager(broker.clock.monotonic_ms, samples=11, window_ms=1000),

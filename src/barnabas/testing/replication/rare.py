@@ -9,12 +9,10 @@ from barnabas.cluster.store import znodes
 from barnabas.cluster.store.memory import MemoryTable
 from barnabas.core.ids import NO_LEADER, TopicPartition
 from barnabas.log.manager import LogManager
+from barnabas.log.producers import BATCHES_KEPT
 from barnabas.replica.manager import ReplicaManager
 from barnabas.testing.replication.channels import Channels
 from barnabas.testing.sometimes import sometimes
-
-_PIPELINE: Final = 5
-"""So many batches of one producer may be under way, in Kafka's client as in ours."""
 
 
 class Copying(Protocol):
@@ -44,7 +42,7 @@ class Holding(Protocol):
 
 
 def _pipeline_is_unanswered(broker: Watched, _table: MemoryTable) -> bool:
-    return max(broker.unanswered.values(), default=0) >= _PIPELINE
+    return max(broker.unanswered.values(), default=0) >= BATCHES_KEPT
 
 
 def _isr_is_to_change(broker: Watched, _table: MemoryTable) -> bool:

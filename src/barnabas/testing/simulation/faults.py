@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from barnabas.log.producers import BATCHES_KEPT
 from barnabas.testing.simulation.history import History
 from barnabas.testing.simulation.machine import Machine
-from barnabas.testing.simulation.workload import PIPELINE
 from barnabas.testing.simulation.world import World
 
 PATIENCE_S: Final = 60.0
@@ -71,7 +71,7 @@ class FaultPlan:
 
     async def _kill_with_batches_under_way(self) -> None:
         self._world.network.slow = True
-        await self.until(lambda: self._unanswered() >= PIPELINE, 5.0)
+        await self.until(lambda: self._unanswered() >= BATCHES_KEPT, 5.0)
         self._machine.kill()
         await self._pause(0.5)
 

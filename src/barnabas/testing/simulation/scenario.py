@@ -12,12 +12,12 @@ from typing import Any, Final, TextIO
 
 from barnabas.admin.admin import Admin
 from barnabas.admin.types import NewTopic
+from barnabas.log.producers import BATCHES_KEPT
 from barnabas.testing.simulation.checker import Anomaly, check
 from barnabas.testing.simulation.faults import KINDS, PATIENCE_S, FaultPlan
 from barnabas.testing.simulation.history import History, ProducerPromise, TopicPromise
 from barnabas.testing.simulation.workload import (
     DELIVERY_TIMEOUT_MS,
-    PIPELINE,
     ConsumerClient,
     ProducerClient,
 )
@@ -189,7 +189,7 @@ class Scenario:
         return max((producer.unanswered for producer in self._producers), default=0)
 
     def _look_at_producers(self) -> None:
-        if self._unanswered() >= PIPELINE:
+        if self._unanswered() >= BATCHES_KEPT:
             sometimes("a leader dies with five batches of one producer unanswered")
 
     def _producer_options(self) -> dict[str, Any]:

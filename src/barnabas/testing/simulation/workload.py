@@ -10,14 +10,13 @@ from barnabas.client.consumer import AsyncConsumer
 from barnabas.client.producer import AsyncProducer
 from barnabas.core.errors import BarnabasError, ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition
+from barnabas.log.producers import BATCHES_KEPT
 from barnabas.testing.simulation.history import EndSeen, History, ProducerPromise, Read, Send
 from barnabas.testing.simulation.world import World
 
 REQUEST_TIMEOUT_MS: Final = 3000
 DELIVERY_TIMEOUT_MS: Final = 30_000
 _DAMAGE: Final = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR}
-PIPELINE: Final = 5
-"""So many batches may be under way to a broker."""
 _STORM: Final = 0.1
 _STORM_SENDS: Final = 12
 _QUESTION: Final = 0.1
@@ -43,7 +42,7 @@ class ProducerClient:
         self._options = {
             "acks": promise.acks,
             "enable_idempotence": promise.idempotent,
-            "max_in_flight_requests_per_connection": PIPELINE if promise.pipelines else 1,
+            "max_in_flight_requests_per_connection": BATCHES_KEPT if promise.pipelines else 1,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
             "max_block_ms": REQUEST_TIMEOUT_MS,

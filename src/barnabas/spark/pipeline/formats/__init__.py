@@ -2,7 +2,7 @@
 
 `decoder` says what a format is: a `Decoder` gives the Spark type of a value, reads one value, and makes a
 column of many. `avro` and `protobuf` are the two; `settings` makes one of the file's words. One more format
-is a module here with a class that is a `Decoder`, and its name in ``FORMATS`` and ``_decoder`` of `settings`.
+is a module here with a class that is a `Decoder`, and its row in ``_DECODERS`` of `settings`.
 """
 
 from typing import Final

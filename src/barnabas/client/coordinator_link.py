@@ -1,4 +1,4 @@
-"""`CoordinatorLink`: finds the coordinator of a group and talks to it.
+"""`CoordinatorLink`: finds the coordinator of a group, or of a transactional id, and talks to it.
 
 Theory of operation
 -------------------
@@ -35,15 +35,22 @@ _log = EventLog("client.group")
 
 
 class CoordinatorLink:
-    """The coordinator of one group, as one client sees it."""
+    """The coordinator of one group or transactional id, as one client sees it."""
 
-    def __init__(self, cluster: Cluster, group_id: str, on_news: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        key: str,
+        on_news: Callable[[], object],
+        kind: CoordinatorType = CoordinatorType.GROUP,
+    ) -> None:
         self.node: Node | None = None
         """The coordinator; None while it is not known."""
         self.failure: KafkaError | None = None
         """Why there will be none, until it was raised once."""
         self._cluster = cluster
-        self._group_id = group_id
+        self._key = key
+        self._kind = kind
         self._on_news = on_news
         self._task: asyncio.Task[None] | None = None
         self._connections = 0
@@ -74,11 +81,13 @@ class CoordinatorLink:
                 await self._look_up()
             except (BarnabasError, OSError) as error:
                 if is_retriable(error):
-                    _log.debug("coordinator.not_found", group=self._group_id, error=error)
+                    _log.debug("coordinator.not_found", key=self._key, error=error)
                     await attempts.another()
                     await self._refresh()
                 elif isinstance(error, KafkaError):
-                    self.failure = GroupError(error.code, f"{error.message} (group {self._group_id})")
+                    self.failure = GroupError(
+                        error.code, f"{error.message} ({self._kind.name.lower()} {self._key})"
+                    )
                 else:
                     self.failure = GroupError(ErrorCode.UNSUPPORTED_VERSION, str(error))
         self._on_news()
@@ -90,14 +99,12 @@ class CoordinatorLink:
             _log.debug("metadata.failed", error=error)
 
     async def _look_up(self) -> None:
-        found = await find_coordinator(self._cluster, self._group_id, CoordinatorType.GROUP)
+        found = await find_coordinator(self._cluster, self._key, self._kind)
         if found.error is not ErrorCode.NONE:
             raise KafkaError(found.error, found.message)
         self.node = Node(COORDINATOR_ID_BASE - found.node_id, found.host, found.port)
         self._connections += 1
-        _log.info(
-            "coordinator.found", group=self._group_id, broker=found.node_id, at=f"{found.host}:{found.port}"
-        )
+        _log.info("coordinator.found", key=self._key, broker=found.node_id, at=f"{found.host}:{found.port}")
 
     async def send(
         self,
@@ -131,7 +138,7 @@ class CoordinatorLink:
     def lost(self, reason: str) -> None:
         """This is not the coordinator, or not any more (``markCoordinatorUnknown``)."""
         if self.node is not None:
-            _log.info("coordinator.lost", group=self._group_id, reason=reason)
+            _log.info("coordinator.lost", key=self._key, reason=reason)
             node, self.node = self.node, None
             self._cluster.network.disconnect(node.id)
             self._on_news()
@@ -145,4 +152,4 @@ class CoordinatorLink:
 
     def __repr__(self) -> str:
         known = "unknown" if self.node is None else f"broker {COORDINATOR_ID_BASE - self.node.id}"
-        return f"<CoordinatorLink {self._group_id} {known}>"
+        return f"<CoordinatorLink {self._key} {known}>"

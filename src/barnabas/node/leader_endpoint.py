@@ -1,7 +1,11 @@
-"""`RemoteLeaderEndPoint`: the requests of a follower to one leader, and the fetch session with it (KIP-227)."""
+"""`RemoteLeaderEndPoint`: the requests of a follower to one leader, and the fetch session with it (KIP-227).
 
-from collections.abc import Callable, Iterator, Mapping
+Implements `replica.fetcher.replica_fetcher.LeaderEndPoint` with Fetch (1) and ListOffsets (2).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from barnabas.core.clock import Clock
@@ -10,6 +14,7 @@ from barnabas.core.errors import ErrorCode, KafkaError
 from barnabas.core.ids import TopicPartition, Uuid
 from barnabas.core.pending import Pending, Steps, steps
 from barnabas.core.slices import Slices
+from barnabas.log.leader_epochs import EpochEnd
 from barnabas.network.errors import DisconnectedError
 from barnabas.network.node_link import Node
 from barnabas.protocol.fetch_session import FetchPlan, FetchSessionHandler, FetchTarget
@@ -29,6 +34,7 @@ from barnabas.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from barnabas.replica.fetcher.replica_fetcher import Answers, FetchData, LeaderEndPoint
 
 # The versions of inter.broker.protocol.version 3.9 (``MetadataVersion``). In this one topics are named by their ids,
 # which the controller gives to each topic that has none.
@@ -88,8 +94,8 @@ class RemoteLeaderEndPoint:
         "_follower",
         "_names",
         "_session",
+        "_settings",
         "leader_id",
-        "settings",
     )
 
     def __init__(
@@ -102,7 +108,7 @@ class RemoteLeaderEndPoint:
         clock: Clock,
     ) -> None:
         self.leader_id = leader_id
-        self.settings = settings
+        self._settings = settings
         self._client = client
         self._clock = clock
         self._find_node = find_node
@@ -112,6 +118,11 @@ class RemoteLeaderEndPoint:
         """The topics of the session, which answers name by id."""
 
     # --- fetching -----------------------------------------------------------------------------------------
+
+    @property
+    def partition_max_bytes(self) -> int:
+        """How much may be asked of one partition."""
+        return self._settings.partition_max_bytes
 
     @property
     def opens_session(self) -> bool:
@@ -135,7 +146,7 @@ class RemoteLeaderEndPoint:
         return self._session.target(tp)
 
     @steps
-    def fetch(self, plan: FetchPlan) -> Steps[Iterator[tuple[TopicPartition, PartitionData]]]:
+    def fetch(self, plan: FetchPlan) -> Steps[Answers]:
         """What the leader answers, by partition: nothing where nothing is new, or the session is lost.
 
         Raises DisconnectedError, and KafkaError where the leader refuses the request as a whole.
@@ -155,7 +166,7 @@ class RemoteLeaderEndPoint:
 
     def _request(self, plan: FetchPlan) -> Steps[FetchRequest]:
         """The request of a plan, in slices: the first one of a session names all partitions."""
-        settings, slices = self.settings, Slices(self._clock)
+        settings, slices = self._settings, Slices(self._clock)
         topics: dict[Uuid, FetchTopic] = {}
         for tp, target in plan.named.items():
             topic = topics.get(target.topic_id)
@@ -190,12 +201,12 @@ class RemoteLeaderEndPoint:
             forgotten_topics_data=list(forgotten.values()),
         )
 
-    def _answers(self, response: FetchResponse) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    def _answers(self, response: FetchResponse) -> Answers:
         for topic in response.responses:
             name = self._names.get(topic.topic_id)
             if name is not None:
                 for data in topic.partitions:
-                    yield TopicPartition(name, data.partition_index), data
+                    yield TopicPartition(name, data.partition_index), _fetch_data(data)
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -239,3 +250,35 @@ class RemoteLeaderEndPoint:
 
     def __repr__(self) -> str:
         return f"<RemoteLeaderEndPoint {self.leader_id} {self._session}>"
+
+
+def _fetch_data(data: PartitionData) -> FetchData:
+    diverging = data.diverging_epoch
+    return FetchData(
+        ErrorCode.of(data.error_code),
+        data.records,
+        data.high_watermark,
+        data.log_start_offset,
+        None if diverging is None else EpochEnd(diverging.epoch, diverging.end_offset),
+    )
+
+
+def leader_endpoints(
+    clients: Sequence[LeaderClient],
+    find_node: Callable[[int], Node | None],
+    follower: Follower,
+    settings: FetchSettings,
+    clock: Clock,
+) -> list[Callable[[int], LeaderEndPoint]]:
+    """What makes the end points of each fetcher, by the id of a leader; `find_node` says where a leader is reached."""
+    return [
+        partial(
+            RemoteLeaderEndPoint,
+            client=client,
+            find_node=find_node,
+            follower=follower,
+            settings=settings,
+            clock=clock,
+        )
+        for client in clients
+    ]
