@@ -496,7 +496,7 @@ def test_a_marker_that_comes_when_all_is_read_is_applied_too():
     life.write(commit_bytes(42), producer=PRODUCER)
     partition = life.coordinator.partition_for("g")
     life.coordinator.elected(partition, 0)
-    load = life.coordinator._runtime.loading[partition]  # noqa: SLF001 - the moment is what is tested
+    load = life.coordinator._runtime.loading[partition]
     while not load.done.done:
         life.clock.turn()
     assert life.coordinator.loading == [partition], "the groups are being put in their places"
